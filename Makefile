@@ -1,0 +1,45 @@
+# Everything is done with these; `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+# Choose another experiment, override configuration keys, name the run, hand Snakemake options:
+#   make run experiment=r1_zero overrides="seed=2" run=zero_seed2 options=-n
+experiment ?= r1_tiny
+overrides ?=
+run ?=
+options ?=
+CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test report ui lint bench clean
+
+help: ## list these targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(VENV)/.ready ## make .venv with the pinned dependencies
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) workflow/scripts/supported.py
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
+	snakemake --cores all $(options) $(CONFIG)
+
+test: setup ## run the tests
+	pytest $(options)
+
+report: setup ## make the report of the run again
+	snakemake --cores all --forcerun report $(options) $(CONFIG)
+
+ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlflow.db --host 127.0.0.1 --workers 1
+
+bench: setup ## compare our rollout engine with plain TRL, side by side
+	python benchmarks/sampling.py && python benchmarks/grpo_step.py
+
+clean: setup ## remove scratch and old runs, after listing them
+	r1flow clean

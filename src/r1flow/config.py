@@ -1,0 +1,137 @@
+"""One run's configuration: composed once by Hydra, checked, cut into one frozen file per stage.
+
+`compose` turns conf/ + an experiment + overrides into a plain, resolved dict; `check` refuses what no stage could run;
+`freeze` writes each stage's slice to a content-addressed file, which is an input of that stage's rule:
+
+    .config/zero_rl-3f2a91c07b1d.yaml
+
+so that a stage reruns when its own slice changes and never because of another's. This is the only module that imports
+Hydra, and the workflow's main process is the only caller: a stage reads its file (`load`) and nothing else.
+"""
+
+import ast
+import difflib
+import hashlib
+import importlib.util
+import shlex
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from r1flow.errors import UserError
+
+# Stages that train or build a model, in dataflow order; the words are used for rules, folders, logs and tags alike.
+STAGES = (
+    "data",
+    "base",
+    "student_base",
+    "zero_rl",
+    "cold_start",
+    "reasoning_rl",
+    "reasoning_rl_no_language",
+    "rejection",
+    "sft_mix",
+    "reward_model",
+    "align_rl",
+    "distill",
+    "student_rl",
+    "evaluate",
+    "report",
+)
+NOT_MODELS = {"data", "rejection", "reward_model", "evaluate", "report"}
+# Which class of which wheel owns the keys under `trainer:` of a stage.
+TRAINERS = {
+    "pretrain": [("transformers", "training_args.py")],
+    "sft": [("transformers", "training_args.py"), ("trl", "trainer/base_config.py"), ("trl", "trainer/sft_config.py")],
+    "grpo": [("transformers", "training_args.py"), ("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py")],
+    "reward_model": [
+        ("transformers", "training_args.py"),
+        ("trl", "trainer/base_config.py"),
+        ("trl", "trainer/reward_config.py"),
+    ],
+}
+
+
+def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
+    """The whole configuration of a run as a plain dict with every interpolation resolved.
+
+    `overrides` are Hydra's, separated by blanks: `zero_rl.trainer.learning_rate=1.0e-5 seed=1`.
+    Raises UserError, in one line, for an unknown experiment, key or value.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
+    if experiment not in names:
+        raise UserError(f"conf/experiment: there is no {experiment!r}{did_you_mean(experiment, names)}")
+    words = [f"experiment={experiment}", *shlex.split(overrides)]
+    try:
+        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            composed = hydra_compose("config", overrides=words)
+            run = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {first_lines(error)}") from error
+    run["run"] = run["run"] or experiment
+    run["experiment"] = experiment
+    return run
+
+
+def first_lines(error: Exception) -> str:
+    """Hydra's message without its stack of causes and its multi-line hints."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "; ".join(line for line in lines[:2] if not line.startswith(("object_type", "set HYDRA_FULL_ERROR")))
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def slices(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each stage's own part of the configuration, for the stages that the experiment has, in dataflow order."""
+    return {stage: run[stage] for stage in STAGES if stage in run["stages"]}
+
+
+def digest(config: dict[str, Any]) -> str:
+    return hashlib.sha256(dump(config).encode()).hexdigest()[:12]
+
+
+def dump(config: dict[str, Any]) -> str:
+    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True, width=120)
+
+
+def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
+    """Write a stage's slice to `<folder>/<stage>-<hash>.yaml`, unless that content is already there."""
+    path = folder / f"{stage}-{digest(config)}.yaml"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(dump(config))
+        partial.replace(path)
+    return path
+
+
+def load(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text())
+
+
+def trainer_fields(program: str) -> dict[str, str]:
+    """Names and annotations of the trainer options that a program accepts, read from the wheels' source.
+
+    Read rather than imported: TRL's config classes cost 5 s of imports, and a plan must take less than that.
+    """
+    fields: dict[str, str] = {}
+    for package, file in TRAINERS[program]:
+        source = Path(importlib.util.find_spec(package).origin).parent / file
+        for node in ast.parse(source.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                fields |= {
+                    item.target.id: ast.unparse(item.annotation)
+                    for item in node.body
+                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+                }
+    return fields

@@ -1,0 +1,215 @@
+"""What a table of graded samples says: pass@1, pass@k, cons@k, rates, and how sure we can be of them.
+
+The unit is the problem, never the sample: k samples of one problem are averaged first, and every standard error and
+interval is over problems (samples of a problem are correlated; counting them apart would make intervals too narrow).
+Two models are compared on the problems they share, by the mean of the per-problem differences.
+
+Left out: the spread between training seeds. An interval here says how far other *problems* could move the number,
+not how far another training run could.
+
+Paper: "Evaluation setup" (pass@1 as the mean over k samples; cons@64 as the majority vote over 64).
+A row of data: {"task": "chain_sum", "problem_id": "3f0c…", "answer": "5", "correct": True, "length": 41, …}.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Row = Mapping[str, object]
+PerProblem = dict[str, float]  # problem id -> value
+
+_NUMBER = re.compile(r"([+-]?)(\d+)(?:\.(\d*))?", re.ASCII)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over n problems with its standard error and 95 % interval; `None` where n is too small to say."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    se: float | None
+    n: int
+
+
+def t_quantile(df: int) -> float:
+    """The 97.5 % quantile of Student's t, exact for df ≤ 2, else within 0.2 % (Abramowitz & Stegun 26.7.5)."""
+    if df < 1:
+        raise ValueError(f"degrees of freedom must be at least 1, not {df}")
+    if df == 1:
+        return math.tan(math.pi * 0.475)
+    if df == 2:
+        return 0.95 / math.sqrt(2 * 0.975 * 0.025)
+    z = 1.959963984540054
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / df**power for power, term in enumerate(terms))
+
+
+def standard_error(values: Iterable[float]) -> float | None:
+    """Standard deviation over √n (n − 1 in the variance); `None` for fewer than two values."""
+    values = np.asarray(list(values), dtype=float)
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+
+
+def mean_interval(values: Iterable[float]) -> Interval:
+    """Mean of per-problem values with a 95 % t interval; one value has no interval, no values have nothing."""
+    values = [float(value) for value in values]
+    if not values:
+        return Interval(None, None, None, None, 0)
+    mean, se = float(np.mean(values)), standard_error(values)
+    if se is None:
+        return Interval(mean, None, None, None, 1)
+    half = t_quantile(len(values) - 1) * se
+    return Interval(mean, mean - half, mean + half, se, len(values))
+
+
+def paired_difference(first: PerProblem, second: PerProblem) -> Interval:
+    """Mean of first − second over the problems both have, with a 95 % t interval of the per-problem differences."""
+    return mean_interval(first[problem] - second[problem] for problem in sorted(first.keys() & second.keys()))
+
+
+def welch_difference(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Mean of first − mean of second for unpaired values, 95 % interval by Welch's t; `n` is the smaller count."""
+    n = min(len(first), len(second))
+    if n == 0:
+        return Interval(None, None, None, None, 0)
+    difference = float(np.mean(first) - np.mean(second))
+    if n == 1:
+        return Interval(difference, None, None, None, 1)
+    parts = [float(np.var(values, ddof=1)) / len(values) for values in (first, second)]
+    se = math.sqrt(sum(parts))
+    if se == 0:
+        return Interval(difference, difference, difference, 0.0, n)
+    freedom = sum(parts) ** 2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (first, second), strict=True))
+    half = t_quantile(max(1, math.floor(freedom))) * se
+    return Interval(difference, difference - half, difference + half, se, n)
+
+
+def pass_at_k(correct: Sequence[bool], k: int) -> float:
+    """Chance that k of these n samples, drawn without replacement, hold a right one: 1 − C(n−c, k) / C(n, k).
+
+    Unbiased for any k ≤ n (Chen et al. 2021, arXiv 2107.03374). Raises ValueError for k outside 1…n.
+    """
+    n, c = len(correct), sum(map(bool, correct))
+    if not 1 <= k <= n:
+        raise ValueError(f"pass@k needs 1 ≤ k ≤ the {n} samples there are, not k = {k}")
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def normalise_answer(answer: str) -> str:
+    """One spelling per answer for the vote: case and spaces aside, "+05", "5." and "5.0" are "5", "1,000" is "1000"."""
+    text = _THOUSANDS.sub("", " ".join(answer.split()).casefold())
+    number = _NUMBER.fullmatch(text)
+    if not number:
+        return text.rstrip(".")
+    whole, fraction = number[2].lstrip("0") or "0", (number[3] or "").rstrip("0")
+    value = f"{whole}.{fraction}" if fraction else whole
+    return f"-{value}" if number[1] == "-" and value != "0" else value
+
+
+def cons_at_k(answers: Sequence[str | None], correct: Sequence[bool]) -> float:
+    """Correctness of the majority answer of one problem's samples, in 0…1.
+
+    Samples without an answer don't vote; a problem without any answer is wrong. A tie is worth the mean over the tied
+    answers: the expected value of drawing one of them, so that no order of samples or spelling decides.
+    """
+    votes: dict[str, list[bool]] = defaultdict(list)
+    for answer, right in zip(answers, correct, strict=True):
+        if answer is not None and answer.strip():
+            votes[normalise_answer(answer)].append(bool(right))
+    if not votes:
+        return 0.0
+    most = max(map(len, votes.values()))
+    return float(np.mean([np.mean(rights) for rights in votes.values() if len(rights) == most]))
+
+
+def _mean_of(column: str) -> Callable[[list[Row]], float | None]:
+    def mean(samples: list[Row]) -> float | None:
+        values = [float(row[column]) for row in samples if row[column] is not None]
+        return float(np.mean(values)) if values else None
+
+    return mean
+
+
+def _voted(answer: str, correct: str) -> Callable[[list[Row]], float | None]:
+    def vote(samples: list[Row]) -> float | None:
+        if samples[0]["task"] == "general":  # free text has no majority
+            return None
+        return cons_at_k([row[answer] for row in samples], [row[correct] for row in samples])
+
+    return vote
+
+
+def _any_right(correct: str) -> Callable[[list[Row]], float]:
+    return lambda samples: pass_at_k([row[correct] for row in samples], len(samples))
+
+
+# metric -> its value for one problem, given the problem's samples (`None`: it has none, e.g. language without words)
+PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
+    "pass_at_1": _mean_of("correct"),
+    "pass_at_k": _any_right("correct"),
+    "cons_at_k": _voted("answer", "correct"),
+    "pass_at_1_lenient": _mean_of("correct_lenient"),
+    "pass_at_k_lenient": _any_right("correct_lenient"),
+    "cons_at_k_lenient": _voted("answer_lenient", "correct_lenient"),
+    "format_rate": _mean_of("well_formed"),
+    "language_rate": _mean_of("language"),
+    "mean_length": _mean_of("length"),
+    "finished_rate": _mean_of("finished"),
+    "reflection_rate": lambda samples: float(np.mean([row["reflections"] > 0 for row in samples])),
+}
+
+
+def by_problem(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The samples of each problem, in order of problem id."""
+    problems: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        problems[row["problem_id"]].append(row)
+    return dict(sorted(problems.items()))
+
+
+def per_problem(rows: Iterable[Row]) -> dict[str, PerProblem]:
+    """Every metric of PROBLEM_METRICS for every problem that has it: {metric: {problem id: value}}."""
+    problems = by_problem(rows)
+    table: dict[str, PerProblem] = {}
+    for metric, measure in PROBLEM_METRICS.items():
+        values = {problem: measure(samples) for problem, samples in problems.items()}
+        table[metric] = {problem: value for problem, value in values.items() if value is not None}
+    return table
+
+
+def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
+    """One task's line of metrics.json: means over problems, `se` of pass@1 over problems, `None` where undefined.
+
+    `k` is the number of samples of a problem (the smallest, should they differ).
+    """
+    table = per_problem(rows)
+    summary: dict[str, float | int | None] = {
+        metric: float(np.mean(list(values.values()))) if values else None for metric, values in table.items()
+    }
+    summary["se"] = standard_error(table["pass_at_1"].values())
+    summary["se_lenient"] = standard_error(table["pass_at_1_lenient"].values())
+    counts = [len(samples) for samples in by_problem(rows).values()]
+    summary["n_problems"], summary["k"] = len(counts), min(counts, default=0)
+    return summary
+
+
+def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:
+    """`summarise` for every task, and for all reasoning tasks together under "reasoning" (each problem weighs the same)."""
+    tasks = sorted({str(row["task"]) for row in rows})
+    summaries = {task: summarise([row for row in rows if row["task"] == task]) for task in tasks}
+    reasoning = [row for row in rows if row["task"] != "general"]
+    if reasoning:
+        summaries["reasoning"] = summarise(reasoning)
+    return summaries

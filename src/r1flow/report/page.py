@@ -1,0 +1,325 @@
+"""One self-contained HTML page of a run's results: tables and pictures are made here, the words are in the template.
+
+Text that a model wrote is hostile: jinja2 escapes it, and what could still deceive a reader (control characters, text
+direction overrides) or bloat the page (enormous completions) is made visible or cut first.
+"""
+
+import html
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from r1flow.claims import CANT_TELL, MARGIN, MIN_PROBLEMS, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, Claim, Part
+from r1flow.metrics import Interval, Row, mean_interval, paired_difference
+from r1flow.report import figures
+from r1flow.report.collect import BASES, RL_STAGES, Results, evidence
+from r1flow.template import split
+
+SHOWN_CHARACTERS = 1200
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_TESTED: ("none", "–")}
+
+# (first, second): what a step of the recipe changed; base models count leniently, as in C1
+COMPARISONS = (
+    ("zero_rl", "base", "zero RL"),
+    ("cold_start", "base", "cold start"),
+    ("reasoning_rl", "cold_start", "RL after a cold start"),
+    ("reasoning_rl", "zero_rl", "cold start + RL against zero RL"),
+    ("reasoning_rl", "reasoning_rl_no_language", "the language reward"),
+    ("sft_mix", "reasoning_rl", "starting over, SFT on the mix"),
+    ("align_rl", "sft_mix", "RL for all scenarios"),
+    ("align_rl", "cold_start", "all that follows the cold start"),
+    ("student_rl", "student_base", "RL on the student"),
+    ("distill", "student_base", "distilling into the student"),
+    ("distill", "student_rl", "distillation against RL"),
+)
+PAPER_TABLE_6 = (
+    ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
+    ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
+    ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
+)
+
+
+def render(results: Results) -> str:
+    """The whole page."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
+    page = environment.get_template("page.html.jinja").render(
+        results=results,
+        verdicts=VERDICTS,
+        margin=MARGIN,
+        min_problems=MIN_PROBLEMS,
+        headline=count_verdicts(results.claims),
+        claims=[present_claim(claim) for claim in results.claims],
+        scores=score_rows(results),
+        shapes=shape_rows(results),
+        figures=draw_all(results),
+        table_6=table_6(results),
+        paper_table_6=PAPER_TABLE_6,
+        kinds=kind_rows(results),
+        rejection=rejection(results),
+        examples=examples(results),
+        costs=cost_rows(results),
+        provenance=results.provenance,
+        libraries=libraries(results),
+    )
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{100 * value:.{digits}f}"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
+    """Text as a person should see it: invisible and direction-changing characters spelt out, the end cut off."""
+    text = text or ""
+    shown = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text[:limit])
+    return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown
+
+
+def count_verdicts(claims: Sequence[Claim]) -> list[tuple[str, int]]:
+    counts = Counter(claim.verdict for claim in claims)
+    return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+
+
+def present_claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "text": claim.text,
+        "source": claim.source,
+        "how": claim.how,
+        "verdict": claim.verdict,
+        "estimate": describe_estimate(claim.deciding),
+        "measure": claim.deciding.name,
+        "parts": [
+            {"name": part.name, "verdict": part.verdict, "counts": part.counts, "estimate": describe_estimate(part)}
+            for part in claim.parts
+        ],
+    }
+
+
+def describe_estimate(part: Part) -> str:
+    """"+36.9 points [33.0, 40.8]"; a dash when an arm is missing."""
+    if part.interval is None or part.interval.estimate is None:
+        return "–"
+    scale = 1 if part.unit == "tokens" else 100
+    values = (part.interval.estimate, part.interval.low, part.interval.high)
+    estimate, low, high = (None if value is None else tidy(scale * value) for value in values)
+    bounds = "" if low is None else f" [{low:.1f}, {high:.1f}]"
+    return f"{estimate:+.1f} {part.unit}{bounds}".replace("-", "−")
+
+
+def tidy(value: float) -> float:
+    """Rounded for print, without a negative zero."""
+    return round(value, 1) + 0.0
+
+
+def scorings(model: str) -> list[tuple[str, str]]:
+    """(label, suffix of the metric): base models are scored both ways, the others strictly."""
+    return [(f"{model} (strict)", ""), (f"{model} (lenient)", "_lenient")] if model in BASES else [(model, "")]
+
+
+def score_rows(results: Results) -> list[dict[str, Any]]:
+    """Model × task: pass@1 ± SE and cons@k, base models twice."""
+    rows = []
+    for model in results.models:
+        for label, suffix in scorings(model):
+            cells = []
+            for task in results.tasks:
+                summary = results.summaries[model].get(task, {})
+                keys = (f"pass_at_1{suffix}", f"se{suffix}", f"cons_at_k{suffix}")
+                cells.append(dict(zip(("pass", "se", "cons"), map(summary.get, keys), strict=True)))
+            rows.append({"label": label, "model": model, "cells": cells})
+    return rows
+
+
+def shape_rows(results: Results) -> list[dict[str, Any]]:
+    """Format, language, length and reflection of every model over all reasoning problems."""
+    return [{"model": model, **tasks["reasoning"]} for model, tasks in results.summaries.items() if "reasoning" in tasks]
+
+
+def draw_all(results: Results) -> dict[str, str]:
+    """The pictures there are data for, by name."""
+    drawn = {}
+    curves = {
+        key: {stage: curve for stage in RL_STAGES if (curve := results.history(stage, key))}
+        for key in ("accuracy", "length")
+    }
+    if curves["accuracy"]:
+        drawn["accuracy"] = figures.draw_curves(
+            curves["accuracy"], "accuracy", "Training accuracy by step", "accuracy of the sampled answers, %", scale=100
+        )
+    if curves["length"]:
+        drawn["length"] = figures.draw_curves(
+            curves["length"], "length", "Response length by training step", "mean response length, tokens"
+        )
+    scores = evidence(results).scores
+    if rows := score_lines(scores):
+        drawn["scores"] = figures.draw_scores(rows, "scores", "pass@1 and cons@k of every model")
+    if rows := forest_lines(scores):
+        drawn["forest"] = figures.draw_forest(rows, "forest", "Paired differences of pass@1")
+    return drawn
+
+
+def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, float | None]]:
+    lines = []
+    for model, scopes in scores.items():
+        table, (label, suffix) = scopes["reasoning"], scorings(model)[-1]
+        if table["pass_at_1"]:
+            cons = float(np.mean(list(table[f"cons_at_k{suffix}"].values())))
+            lines.append((label, model, mean_interval(table[f"pass_at_1{suffix}"].values()), cons))
+    return lines
+
+
+def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
+    lines = []
+    for first, second, what in COMPARISONS:
+        if first in scores and second in scores:
+            suffix = "_lenient" if second in BASES else ""
+            one, other = (scores[model]["reasoning"] for model in (first, second))
+            difference = paired_difference(one["pass_at_1"], other[f"pass_at_1{suffix}"])
+            if difference.n:
+                lines.append((f"{what}: {first} − {second}", first, difference))
+    return lines
+
+
+def table_6(results: Results) -> list[dict[str, Any]]:
+    """The rows of the paper's Table 6: the student before, after RL, after distillation, and its teacher."""
+    teacher = next((model for model in ("reasoning_rl", "align_rl") if model in results.models), None)
+    roles = {
+        "student_base": "the small base model, lenient",
+        "student_rl": "RL on the small model",
+        "distill": "SFT on the big model's traces",
+        teacher: "the big model the traces come from",
+    }
+    rows = []
+    for model, role in roles.items():
+        summary = results.summaries.get(model, {}).get("reasoning")
+        if summary:
+            _, suffix = scorings(model)[-1]
+            keys = {"pass": f"pass_at_1{suffix}", "se": f"se{suffix}", "cons": f"cons_at_k{suffix}"}
+            cost = results.costs.get(model, {}).get("seconds")
+            rows.append({"model": model, "role": role, "cost": cost, **{k: summary.get(v) for k, v in keys.items()}})
+    return rows if {"student_rl", "distill"} & {row["model"] for row in rows} else []
+
+
+def kind_rows(results: Results) -> dict[str, Any]:
+    """General prompts: score of every model by kind of prompt, with the number of prompts of the kind."""
+    counts: dict[str, set[str]] = {}
+    scores: dict[str, dict[str, list[float]]] = {}
+    for model, rows in results.samples.items():
+        for row in rows:
+            if row["task"] == "general":
+                counts.setdefault(row["kind"], set()).add(row["problem_id"])
+                scores.setdefault(model, {}).setdefault(row["kind"], []).append(float(row["correct"]))
+    kinds = sorted(counts)
+    rows = [
+        {
+            "model": model,
+            "cells": [float(np.mean(by_kind[kind])) if kind in by_kind else None for kind in kinds],
+            "all": results.summaries[model].get("general", {}).get("pass_at_1"),
+        }
+        for model, by_kind in scores.items()
+    ]
+    return {"kinds": [(kind, len(counts[kind])) for kind in kinds], "rows": rows}
+
+
+def rejection(results: Results) -> list[dict[str, Any]]:
+    """Why samples were dropped, most frequent reason first; empty when the run had no rejection sampling."""
+    metrics = results.metrics.get("rejection", {})
+    fates = {"kept": metrics.get("kept", 0), **metrics.get("dropped", {})}
+    total = sum(fates.values())
+    if not metrics.get("dropped") or not total:
+        return []
+    ordered = sorted(fates.items(), key=lambda fate: (fate[0] != "kept", -fate[1], fate[0]))
+    return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
+
+
+def examples(results: Results) -> list[dict[str, Any]]:
+    """For every model a right and a wrong response to a reasoning problem, and one to a general prompt."""
+    reasoning = {model: [row for row in rows if row["task"] != "general"] for model, rows in results.samples.items()}
+    general = {model: [row for row in rows if row["task"] == "general"] for model, rows in results.samples.items()}
+    right = pick(reasoning, lambda row: row["correct"])
+    wrong = pick(reasoning, lambda row: not row["correct"])
+    chat = pick(general, lambda row: True)
+    return [
+        {"model": model, "rows": [present(rows[model]) for rows in (right, wrong, chat) if model in rows]}
+        for model in results.models
+    ]
+
+
+def pick(samples: Mapping[str, list[Row]], wanted: Any) -> dict[str, Row]:
+    """One wanted sample per model, on the same problem for as many models as possible (then the smallest id)."""
+    candidates: dict[str, dict[str, Row]] = {}
+    for model, rows in samples.items():
+        for row in rows:
+            if wanted(row):
+                candidates.setdefault(row["problem_id"], {}).setdefault(model, row)
+    chosen: dict[str, Row] = {}
+    for _, found in sorted(candidates.items(), key=lambda item: (-len(item[1]), item[0])):
+        for model, row in found.items():
+            chosen.setdefault(model, row)
+    return chosen
+
+
+def present(row: Row) -> dict[str, Any]:
+    """A sample as the page shows it: the reasoning apart from what a user reads."""
+    parts = split(row["completion"])
+    return {
+        "task": row["kind"] or row["task"],
+        "question": row["question"],
+        "gold": row["gold"],
+        "reasoning": parts.reasoning,
+        "summary": parts.summary,
+        "answer": row["answer"],
+        "correct": row["correct"],
+        "length": row["length"],
+        "finished": row["finished"],
+    }
+
+
+def cost_rows(results: Results) -> list[dict[str, Any]]:
+    """Every stage's time and memory, the evaluations as one line, with its share of the longest for a bar."""
+    stages = {name: cost for name, cost in results.costs.items() if not name.startswith("evaluate/")}
+    evaluations = [cost for name, cost in results.costs.items() if name.startswith("evaluate/")]
+    if evaluations:
+        label = f"evaluate ({len(evaluations)} models)"
+        stages[label] = {
+            "seconds": sum(cost["seconds"] for cost in evaluations),
+            "peak_mb": max(cost["peak_mb"] for cost in evaluations),
+        }
+    longest = max((cost["seconds"] for cost in stages.values()), default=0) or 1
+    largest = max((cost["peak_mb"] for cost in stages.values()), default=0) or 1
+    return [
+        {"stage": stage, **cost, "time_share": cost["seconds"] / longest, "memory_share": cost["peak_mb"] / largest}
+        for stage, cost in stages.items()
+    ]
+
+
+def libraries(results: Results) -> dict[str, str]:
+    """Versions of the libraries, from the stages' provenance."""
+    found: dict[str, str] = {}
+    for provenance in results.provenance.values():
+        found |= {name: version for name, version in (provenance.get("libraries") or {}).items() if version}
+    return dict(sorted(found.items()))

@@ -1,0 +1,69 @@
+"""Samples completions from a model: one call, whichever engine does the work.
+
+    sampler = load(Path("results/r1_tiny/base/model"), engine="r1flow", batch_size=256)
+    sampler.sample(prompts, SamplingParams(0.6, 0.95, 96), seeds=[seed_of(1, problem.id, i) for ...])
+    -> [Completion(ids=[5, 17, ..., 0], text="<think>8 + 16 = 24.</think><answer>24</answer>", finished=True), ...]
+
+Every row has random numbers of its own (`draw.py`), so a completion is decided by its prompt and its seed and not by the
+rows beside it, up to the last bits of the logits: these depend on the shape of the batch, which is why `batch_size`
+belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU) and `transformers` (hf.py:
+any model, through `generate`). Left out: servers and vLLM, which can implement the same `Sampler`.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from r1flow.errors import UserError
+
+ENGINES = ("r1flow", "transformers")
+OnProgress = Callable[[int, int], None]  # rows done, rows in all
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    temperature: float  # 0: greedy
+    top_p: float  # 1: the whole distribution
+    max_new_tokens: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    ids: list[int]  # with the end-of-text token, if it came
+    text: str  # decoded without special tokens; the tags are ordinary tokens and stay
+    finished: bool  # ended by itself within max_new_tokens
+
+
+class Sampler(Protocol):
+    """One completion per prompt row, in the rows' order."""
+
+    tokenizer: Any
+
+    def sample(
+        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+    ) -> list[Completion]: ...
+
+
+def load(model_dir: Path, engine: str, batch_size: int) -> Sampler:
+    """A sampler of the model in `model_dir`; `batch_size` rows are decoded together. Raises UserError."""
+    if engine not in ENGINES:
+        raise UserError(f"engine: there is no {engine!r}; known: {', '.join(ENGINES)}")
+    if batch_size < 1:
+        raise UserError(f"batch_size: {batch_size} rows can't be sampled; use 1 or more")
+    if not (Path(model_dir) / "config.json").is_file():
+        raise UserError(f"{model_dir}: no model there (config.json is missing)")
+    if engine == "r1flow":
+        from r1flow.sampling.engine import EngineSampler
+
+        return EngineSampler(model_dir, batch_size)
+    from r1flow.sampling.hf import TransformersSampler
+
+    return TransformersSampler(model_dir, batch_size)
+
+
+def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:
+    """The seed of one sample, the same wherever and in whatever order it is drawn; 63 bits."""
+    name = f"{stage_seed}/{problem_id}/{sample_index}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,54 @@
+"""Draws tokens by inverting the distribution function with numbers that belong to the row.
+
+Row r's t-th token is decided by its logits and by the t-th number of a Philox stream keyed by the row's seed: no global
+generator, so neither the order of the rows nor their number matters. Shapes: R rows, T new tokens, V vocabulary.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from r1flow.sampling import SamplingParams
+
+# Most nuclei are smaller than this; a row whose nucleus isn't is sorted whole. topk(16) costs a fifth of a sort.
+NUCLEUS = 16
+
+
+def uniforms(seeds: list[int], count: int) -> Tensor:
+    """`count` numbers in [0, 1) for each seed, as float32 R×T; a longer stream begins with the shorter one."""
+    rows = [np.random.Generator(np.random.Philox(key=seed)).random(count, dtype=np.float32) for seed in seeds]
+    return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, count)
+
+
+def choose(logits_RV: Tensor, uniform_R: Tensor, params: SamplingParams) -> Tensor:
+    """The next token of each row; at temperature 0 the most likely one."""
+    if params.temperature == 0:
+        return logits_RV.argmax(-1)
+    probability_RV = torch.softmax(logits_RV.float() / params.temperature, -1)
+    if params.top_p >= 1:
+        return invert(probability_RV, uniform_R)
+    return invert_nucleus(probability_RV, uniform_R, params.top_p)
+
+
+def invert(probability_RV: Tensor, uniform_R: Tensor) -> Tensor:
+    """The first index whose cumulated probability exceeds u × total (probabilities needn't sum to 1)."""
+    cumulated_RV = probability_RV.cumsum(-1)
+    target_R1 = uniform_R[:, None] * cumulated_RV[:, -1:]
+    return torch.searchsorted(cumulated_RV, target_R1, right=True)[:, 0].clamp_(max=probability_RV.shape[-1] - 1)
+
+
+def invert_nucleus(probability_RV: Tensor, uniform_R: Tensor, top_p: float) -> Tensor:
+    """As `invert`, among the fewest most likely tokens that together reach `top_p`."""
+    values_RK, ids_RK = probability_RV.topk(min(NUCLEUS, probability_RV.shape[-1]))
+    tokens_R = invert_sorted(values_RK, ids_RK, uniform_R, top_p)
+    wide = (values_RK.sum(-1) < top_p).nonzero()[:, 0]
+    if len(wide):
+        values_WV, ids_WV = probability_RV[wide].sort(descending=True)
+        tokens_R[wide] = invert_sorted(values_WV, ids_WV, uniform_R[wide], top_p)
+    return tokens_R
+
+
+def invert_sorted(values_RK: Tensor, ids_RK: Tensor, uniform_R: Tensor, top_p: float) -> Tensor:
+    before_RK = values_RK.cumsum(-1) - values_RK
+    index_R = invert(values_RK * (before_RK < top_p), uniform_R)
+    return ids_RK.gather(1, index_R[:, None])[:, 0]

@@ -1,0 +1,76 @@
+"""Samples through transformers' own `generate`: any architecture and device; the reference our engine is tested against.
+
+`generate` draws from one global generator, so a row's result would depend on its neighbours. Here a logits processor
+chooses the tokens (draw.py, from the row's own numbers) and `generate` is asked for the most likely one. Left out:
+speed; rows that have ended are decoded on until the last one ends.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.sampling.draw import choose, uniforms
+from r1flow.sampling.engine import completions, eos_ids_of
+
+
+class TransformersSampler:
+    """`generate` behind the Sampler call, for a model directory."""
+
+    def __init__(self, model_dir: Path, batch_size: int) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(model_dir, padding_side="left")
+        self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32).eval()
+        self.eos_ids = eos_ids_of(self.model, self.tokenizer)
+        self.batch_size = batch_size
+
+    def sample(
+        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+    ) -> list[Completion]:
+        new: list[list[int]] = []
+        for start in range(0, len(prompts), self.batch_size):
+            rows = slice(start, start + self.batch_size)
+            new += self.generate(prompts[rows], params, uniforms(seeds[rows], params.max_new_tokens))
+            if on_progress:
+                on_progress(len(new), len(prompts))
+        return completions(new, self.tokenizer, self.eos_ids)
+
+    def generate(self, prompts: list[str], params: SamplingParams, draws_RT: Tensor) -> list[list[int]]:
+        from transformers import GenerationConfig, LogitsProcessorList
+
+        inputs = self.tokenizer(prompts, add_special_tokens=False, padding=True, return_tensors="pt")
+        width = inputs["input_ids"].shape[1]
+        config = GenerationConfig(
+            max_new_tokens=params.max_new_tokens,
+            do_sample=False,
+            eos_token_id=self.eos_ids,
+            pad_token_id=self.tokenizer.pad_token_id,
+        )
+        chooser = Chooser(params, draws_RT, width)
+        output_RT = self.model.generate(
+            input_ids=inputs["input_ids"].to(self.model.device),
+            attention_mask=inputs["attention_mask"].to(self.model.device),
+            generation_config=config,
+            logits_processor=LogitsProcessorList([chooser]),
+        )
+        return [until(row, self.eos_ids) for row in output_RT[:, width:].tolist()]
+
+
+class Chooser:
+    """A logits processor that leaves one finite logit per row: the token drawn with the row's number."""
+
+    def __init__(self, params: SamplingParams, draws_RT: Tensor, prompt_width: int) -> None:
+        self.params, self.draws_RT, self.prompt_width = params, draws_RT, prompt_width
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        draw_R = self.draws_RT[:, input_ids.shape[1] - self.prompt_width].to(scores.device)
+        token_R = choose(scores, draw_R, self.params)
+        return torch.full_like(scores, float("-inf")).scatter(1, token_R[:, None], 0.0)
+
+
+def until(ids: list[int], ends: list[int]) -> list[int]:
+    """`ids` up to and including the first of `ends`."""
+    first = next((i for i, token in enumerate(ids) if token in ends), len(ids) - 1)
+    return ids[: first + 1]

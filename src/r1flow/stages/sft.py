@@ -1,0 +1,85 @@
+"""Supervised fine-tuning: cold start, the SFT on the mix, and distillation are this program with other inputs.
+
+Inputs: `model`, a model directory, and `data`, a folder with the file that the config names; each row has a `question`
+and the `response` to learn. The loss is on the response and its end of sequence only. A row becomes
+
+    prompt    "User: What is 8 + 16 - 19?\\nAssistant: "             (by the chat template)
+    response  "<think>8 + 16 = 24. …</think>so <answer>5</answer>" + end of sequence
+
+tokenised apart, as in sampling, so that training and sampling see the same tokens at the seam. DeepSeek-R1, sections
+2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT only, no RL). Left out: packing, LoRA.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.errors import UserError
+from r1flow.schema import read_jsonl
+from r1flow.stage import Stage, main
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def compute(stage: Stage) -> dict[str, Any]:
+    """Train work/model; metrics: rows, tokens of the responses, steps, and the loss curve."""
+    rows = load_rows(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"].get("limit"))
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import SFTConfig, SFTTrainer
+
+    from r1flow.callbacks import History, last_snapshot
+
+    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
+    tokenizer.chat_template = stage.config.get("template") or tokenizer.chat_template
+    model = AutoModelForCausalLM.from_pretrained(stage.inputs["model"], dtype="float32")
+    examples = [example(tokenizer, row) for row in rows]
+    history = History(stage, {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"})
+    trainer = SFTTrainer(
+        model=model,
+        args=SFTConfig(
+            **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
+        ),
+        train_dataset=Dataset.from_list(examples),
+        processing_class=tokenizer,
+        callbacks=[history],
+    )
+    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    model.save_pretrained(stage.work / "model")
+    tokenizer.save_pretrained(stage.work / "model")
+    return {
+        "rows": len(rows),
+        "response_tokens": sum(sum(row["completion_mask"]) for row in examples),
+        "steps": trainer.state.global_step,
+        "history": history.rows,
+    }
+
+
+def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
+    """The rows of a JSONL file that have a question and a response; raises UserError when there are none."""
+    rows = read_jsonl(path)[:limit]
+    if not rows:
+        raise UserError(f"{path}: no rows to train on; look at the stage that wrote it, or at data.limit ({limit})")
+    for number, row in enumerate(rows, 1):
+        if not row.get("question") or not row.get("response"):
+            raise UserError(f"{path}: row {number} needs a question and a response, and has {sorted(row)}")
+    return rows
+
+
+def example(tokenizer: "PreTrainedTokenizerBase", row: dict[str, Any]) -> dict[str, list[int]]:
+    """Token ids of prompt + response + end of sequence, and a mask that is 1 where the loss is."""
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": row["question"]}], tokenize=False, add_generation_prompt=True
+    )
+    prompt_ids, response_ids = (
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, row["response"])
+    )
+    response_ids = [*response_ids, tokenizer.eos_token_id]
+    return {
+        "input_ids": prompt_ids + response_ids,
+        "completion_mask": [0] * len(prompt_ids) + [1] * len(response_ids),
+    }
+
+
+if __name__ == "__main__":
+    main(compute)

@@ -1,0 +1,46 @@
+"""The form of a response: its tags, and how a completion is taken apart.
+
+A reasoning response has its reasoning in one block and its answer in another (DeepSeek-R1, Table 1 and section 2.3.1):
+
+    <think>we start with 8 + 16 = 24, then 24 - 19 = 5.</think>the result is <answer>5</answer>
+
+A general response is a plain reply, with or without a reasoning block before it. What a user reads, the summary, is
+everything after the reasoning.
+"""
+
+from dataclasses import dataclass
+
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
+TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A completion taken apart."""
+
+    reasoning: str | None  # None: there is no closed reasoning block at the start
+    summary: str  # what follows the reasoning, answer tags stripped
+    answer: str | None  # None: there is no closed answer after the reasoning
+    well_formed: bool  # one reasoning block at the very start, then text with one answer that ends it
+
+
+def split(completion: str) -> Parts:
+    """Take a completion apart; never raises, whatever the model wrote.
+
+    With several reasoning blocks or answers the last answer counts as the answer, and the completion isn't well formed.
+    """
+    text = completion.strip()
+    reasoning, rest = None, text
+    if text.startswith(THINK_OPEN) and THINK_CLOSE in text:
+        reasoning, _, rest = text[len(THINK_OPEN) :].partition(THINK_CLOSE)
+    before, opened, inside = rest.rpartition(ANSWER_OPEN)
+    answer, closed, after = inside.partition(ANSWER_CLOSE)
+    whole = bool(opened and closed)
+    once = all(text.count(tag) == 1 for tag in TAGS)
+    return Parts(
+        reasoning=reasoning,
+        summary=rest.replace(ANSWER_OPEN, "").replace(ANSWER_CLOSE, "").strip(),
+        answer=answer.strip() if whole else None,
+        well_formed=reasoning is not None and whole and once and not after.strip(),
+    )

@@ -1,0 +1,61 @@
+"""DVC's part: `data.dvc` is the contract on data/, and this module reads it and keeps it.
+
+Beside DVC's own hash of the folder, `data.dvc` carries under `meta` the hash of the config that the data was made from
+(which tells whether a run's data is that data) and the sha256 of every file (which tells what differs when it isn't):
+
+    meta: {config: 3f2a91c07b1d, files: {corpus.jsonl: 9f2c…, …}}
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from r1flow import manifest
+from r1flow.errors import UserError
+
+POINTER = Path("data.dvc")
+
+
+def pinned(pointer: Path = POINTER) -> dict[str, Any]:
+    """What the pointer says of its data: `config` and `files`; empty without a pointer."""
+    return yaml.safe_load(pointer.read_text()).get("meta", {}) if pointer.exists() else {}
+
+
+def fetch(folder: Path) -> bool:
+    """Bring the pinned data from DVC's cache or remote into `folder`; False when neither has it."""
+    done = subprocess.run(["dvc", "get", "--quiet", ".", "data", "--out", str(folder)], capture_output=True, text=True)
+    if done.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+    return not done.returncode
+
+
+def check(folder: Path, pointer: Path = POINTER) -> None:
+    """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
+    expected = pinned(pointer)["files"]
+    found = {name: entry["sha256"] for name, entry in manifest.describe("data", folder)["files"].items()}
+    different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    if different:
+        raise UserError(
+            f"{pointer}: the data made here isn't the data it pins: {', '.join(different)} differ; if that is meant "
+            f"(a changed generator or library), make a new pin with `r1flow pin`"
+        )
+
+
+def pin(source: Path, data: Path = Path("data"), pointer: Path = POINTER) -> None:
+    """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
+    from r1flow.config import digest, load
+
+    fault = manifest.broken(source)
+    if fault:
+        raise UserError(f"{fault}; run the data stage again")
+    if source.resolve() != data.resolve():
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.copytree(source, data, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
+    subprocess.run(["dvc", "add", "--quiet", str(data)], check=True)
+    files = {name: entry["sha256"] for name, entry in manifest.read_json(data / manifest.MANIFEST)["files"].items()}
+    contract = yaml.safe_load(pointer.read_text())
+    contract["meta"] = {"config": digest(load(data / "config.yaml")), "files": files}
+    pointer.write_text(yaml.safe_dump(contract, sort_keys=False))

@@ -1,0 +1,71 @@
+"""Every experiment composes, passes its checks and slices; what is wrong is refused in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from r1flow import config as conf
+from r1flow.errors import UserError
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = sorted(p.stem for p in (ROOT / "conf/experiment").glob("*.yaml"))
+NEEDS = {"distill_only": "rejection.init_from=reasoning_rl"}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_composes_and_passes_its_checks(experiment):
+    run = Run.compose(ROOT, experiment, NEEDS.get(experiment, ""))
+    assert run.name == experiment and run.jobs[0] == "data" and run.jobs[-1] == "report"
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_is_a_short_diff_that_opens_with_its_command_and_cost(experiment):
+    lines = (ROOT / f"conf/experiment/{experiment}.yaml").read_text().splitlines()
+    assert len(lines) <= 40
+    opening = "\n".join(lines[:5])
+    assert "snakemake --cores all" in opening and "Cost:" in opening
+
+
+def test_composing_twice_gives_the_same_bytes():
+    first, second = (conf.dump(Run.compose(ROOT, "r1_tiny", "seed=3").config) for _ in range(2))
+    assert first == second
+
+
+def test_an_override_changes_its_own_stage_and_no_other():
+    plain, changed = Run.compose(ROOT), Run.compose(ROOT, overrides="reasoning_rl.trainer.learning_rate=1.0e-5")
+    assert [s for s in conf.STAGES if plain.slice(s) != changed.slice(s)] == ["reasoning_rl"]
+
+
+REFUSED = {
+    "unknown key": ("reasoning_rl.trainer.learnin_rate=1.0e-5", "learnin_rate"),
+    "added key TRL lacks": ("+reasoning_rl.trainer.learnin_rate=1.0e-5", "learning_rate"),
+    "added key of ours": ("+zero_rl.engin=x", "zero_rl.engin"),
+    "wrong type": ("zero_rl.trainer.learning_rate=fast", "zero_rl.trainer.learning_rate"),
+    "1e-4 is a string to YAML": ("zero_rl.trainer.num_generations=x16", "zero_rl.trainer.num_generations"),
+    "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
+    "k = 0": ("evaluate.k=0", "evaluate.k"),
+    "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
+    "unknown stage": ("stages=[data,bse]", "bse"),
+    "unknown reward": ("+zero_rl.rewards.acuracy={weight: 1}", "acuracy"),
+}
+
+
+@pytest.mark.parametrize(("overrides", "named"), REFUSED.values(), ids=REFUSED)
+def test_what_no_stage_could_run_is_refused_in_one_line_that_names_it(overrides, named):
+    with pytest.raises(UserError) as refusal:
+        Run.compose(ROOT, overrides=overrides)
+    assert named in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
+    with pytest.raises(UserError, match="did you mean 'r1_tiny'"):
+        Run.compose(ROOT, "r1_tinny")
+
+
+def test_numbers_in_scientific_notation_are_numbers():
+    """PyYAML reads 1e-4 as a string; the files must write 1.0e-4."""
+    import re
+
+    for path in (ROOT / "conf").rglob("*.yaml"):
+        assert not re.search(r":\s*\d+e-?\d+\s*($|#)", path.read_text(), re.M), path

@@ -1,0 +1,148 @@
+"""A run that never happened: evaluation and training folders with effects that we know, to test claims and report on."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from r1flow.metrics import summarise_tasks
+
+# model: (chance of being right, of the format, English share, mean length, chance of a reflection word, general score)
+SKILLS = {
+    "base": (0.20, 0.45, 0.75, 20, 0.02, 0.10),
+    "zero_rl": (0.65, 0.99, 0.45, 45, 0.12, 0.05),
+    "cold_start": (0.70, 0.98, 1.00, 48, 0.05, 0.15),
+    "reasoning_rl": (0.78, 1.00, 1.00, 50, 0.06, 0.15),
+    "sft_mix": (0.79, 0.99, 1.00, 50, 0.06, 0.70),
+    "align_rl": (0.82, 1.00, 1.00, 50, 0.06, 0.90),
+    "student_base": (0.10, 0.40, 0.75, 20, 0.02, 0.05),
+    "student_rl": (0.30, 0.99, 0.40, 44, 0.03, 0.02),
+    "distill": (0.62, 0.98, 1.00, 50, 0.06, 0.60),
+}
+TASKS = ("basic_arithmetic", "chain_sum", "products")
+KINDS = ("greeting", "harmful", "identity", "translation", "writing")
+TRAINED = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
+STAGES = ("data", "student_base", "base", "zero_rl", "cold_start", "reasoning_rl", "rejection", "sft_mix", "reward_model")
+
+
+def fabricate_samples(model: str, problems: int = 60, k: int = 4, seed: int = 0) -> list[dict]:
+    """Rows of samples.parquet for `problems` problems a task: every problem has its own difficulty, shared by models."""
+    rows = []
+    for task in (*TASKS, *KINDS):
+        for number in range(problems if task in TASKS else max(2, problems // 4)):
+            rng = np.random.default_rng([seed, *map(ord, model + task), number])
+            difficulty = np.random.default_rng([1, *map(ord, task), number]).normal(0, 0.15)
+            maker = fabricate_reasoning if task in TASKS else fabricate_general
+            rows += [maker(model, task, number, index, difficulty, rng) for index in range(k)]
+    return rows
+
+
+def fabricate_reasoning(
+    model: str, task: str, number: int, index: int, difficulty: float, rng: np.random.Generator
+) -> dict:
+    skill, form, english, length, reflects, _ = SKILLS[model]
+    well_formed = bool(rng.random() < form)
+    right = bool(rng.random() < skill + difficulty)
+    answer = str(24 + number) if right else str(rng.integers(1, 20))
+    reflects_now = bool(rng.random() < reflects)
+    thought = f"we start with {number} + 24 = {answer}.{' wait, let me check.' if reflects_now else ''} so {answer}."
+    text = f"<think>{thought}</think>the result is <answer>{answer}</answer>" if well_formed else f"the answer: {answer}"
+    return {
+        "model": model,
+        "task": task,
+        "kind": None,
+        "problem_id": f"{task[:4]}{number:08d}",
+        "sample_index": index,
+        "question": f"What is {number} + 24?",
+        "gold": str(24 + number),
+        "completion": text,
+        "answer": answer if well_formed else None,
+        "answer_lenient": answer,
+        "correct": right and well_formed,
+        "correct_lenient": right,
+        "well_formed": well_formed,
+        "language": float(rng.random() < english),
+        "length": int(max(1, rng.normal(length, 5))),
+        "finished": True,
+        "reflections": int(reflects_now),
+    }
+
+
+def fabricate_general(
+    model: str, kind: str, number: int, index: int, difficulty: float, rng: np.random.Generator
+) -> dict:
+    right = bool(rng.random() < SKILLS[model][5] + difficulty / 3)
+    return {
+        "model": model,
+        "task": "general",
+        "kind": kind,
+        "problem_id": f"{kind[:4]}{number:08d}",
+        "sample_index": index,
+        "question": f"{kind} number {number}: hello?",
+        "gold": None,
+        "completion": "Hello! How can I help you?" if right else "<b onmouseover=alert(1)>24 + 24",
+        "answer": None,
+        "answer_lenient": None,
+        "correct": right,
+        "correct_lenient": right,
+        "well_formed": right,
+        "language": 1.0 if right else None,
+        "length": 8,
+        "finished": True,
+        "reflections": 0,
+    }
+
+
+def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
+    skill = SKILLS[stage][0]
+    start, rng = (0.15 if "zero" in stage or "student" in stage else skill - 0.1), np.random.default_rng(len(stage))
+    rise = 1 - np.exp(-np.arange(1, steps + 1) / (steps / 4))
+    return [
+        {
+            "step": step + 1,
+            "reward": float(1.2 * (start + (skill - start) * rise[step])),
+            "accuracy": float(np.clip(start + (skill - start) * rise[step] + rng.normal(0, 0.03), 0, 1)),
+            "length": float(20 + 28 * rise[step] + rng.normal(0, 1)) if start < 0.2 else float(48 + rng.normal(0, 1)),
+        }
+        for step in range(steps)
+    ]
+
+
+def fabricate_run(
+    folder: Path, models: Iterable[str] = tuple(SKILLS), problems: int = 60, edit=lambda rows: rows
+) -> dict[str, Path]:
+    """Write evaluation and stage folders; returns the report's inputs. `edit` may change each model's rows."""
+    inputs = {}
+    for model in models:
+        inputs[f"evaluate/{model}"] = evaluation(folder / "evaluate" / model, edit(fabricate_samples(model, problems)))
+    for stage in sorted({*models, "data"} | ({"rejection", "reward_model"} if "sft_mix" in models else set())):
+        inputs[stage] = stage_folder(folder / stage, stage)
+    return inputs
+
+
+def evaluation(folder: Path, rows: list[dict]) -> Path:
+    folder.mkdir(parents=True)
+    parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
+    write(folder / "metrics.json", {"tasks": summarise_tasks(rows)})
+    write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
+    return folder
+
+
+def stage_folder(folder: Path, stage: str) -> Path:
+    folder.mkdir(parents=True)
+    metrics: dict = {"history": fabricate_history(stage)} if stage in TRAINED else {"loss": 0.5}
+    if stage == "rejection":
+        metrics = {"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}}
+    write(folder / "metrics.json", metrics)
+    write(folder / "cost.json", {"seconds": 5.0 + 17 * len(stage), "peak_mb": 900 + 10 * len(stage)})
+    versions = {"torch": "2.13.0", "trl": "1.16.0", "vllm": None}
+    config = {"stage": stage, "config": "0123456789ab", "inputs": {"model": "ff" * 6}, "seed": 7, "threads": 1}
+    write(folder / "provenance.json", {**config, "python": "3.11", "libraries": versions})
+    return folder
+
+
+def write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, sort_keys=True))

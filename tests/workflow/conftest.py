@@ -1,0 +1,59 @@
+"""One small run of the whole recipe, shared by all tests that look at its outcome."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "conf", "workflow", "profiles", "environment.yml", "data.dvc", ".dvc/config", ".dvcignore")
+
+
+@dataclass
+class Checkout:
+    """A copy of the workflow in a folder of its own, where Snakemake is run as a user would."""
+
+    folder: Path
+
+    def snakemake(self, *arguments: str, experiment: str = "r1_micro", overrides: str = "", run: str = "", **options):
+        words = ["--config", f"experiment={experiment}", f"overrides={overrides}", f"run={run}"]
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, *words]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "R1FLOW"))}
+        return subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, **options
+        )
+
+    def planned(self, **arguments) -> set[str]:
+        """The jobs that a dry-run would start, by rule."""
+        done = self.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", **arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {line.split()[2] for line in (done.stdout + done.stderr).splitlines() if "r1flow-stage" in line}
+
+
+def checkout(folder: Path) -> Checkout:
+    for part in PARTS:
+        source, target = ROOT / part, folder / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        elif source.exists():
+            shutil.copyfile(source, target)
+    return Checkout(folder)
+
+
+@pytest.fixture
+def empty_checkout(tmp_path) -> Checkout:
+    return checkout(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def micro(tmp_path_factory) -> Checkout:
+    """A finished run of r1_micro; tests that change it work on a copy."""
+    made = checkout(tmp_path_factory.mktemp("micro"))
+    done = made.snakemake()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made

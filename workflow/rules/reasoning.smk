@@ -1,0 +1,66 @@
+# Cold start, then reasoning RL; the arm without the language reward is for claim C5.
+
+
+rule cold_start:
+    input:
+        config=RUN.frozen("cold_start"),
+        data=edge("data"),
+        start=start("cold_start"),
+    output:
+        directory(f"{RUN.folder('cold_start')}/model"),
+        outputs("cold_start"),
+    log:
+        f"logs/{RUN.name}/cold_start.log",
+    benchmark:
+        f"logs/{RUN.name}/cold_start.tsv"
+    conda:
+        "../../environment.yml"
+    threads: RUN.slice("cold_start")["threads"]
+    params:
+        run=RUN.name,
+        out=RUN.folder("cold_start"),
+        data=RUN.folder("data"),
+        model=model("cold_start"),
+    shell:
+        "r1flow-stage sft {rule} --run {params.run} --config {input.config} --out {params.out} "
+        "--input data={params.data} --input model={params.model} --log {log}"
+
+
+use rule zero_rl as reasoning_rl with:
+    input:
+        config=RUN.frozen("reasoning_rl"),
+        data=edge("data"),
+        start=start("reasoning_rl"),
+    output:
+        directory(f"{RUN.folder('reasoning_rl')}/model"),
+        outputs("reasoning_rl"),
+    log:
+        f"logs/{RUN.name}/reasoning_rl.log",
+    benchmark:
+        f"logs/{RUN.name}/reasoning_rl.tsv"
+    threads: RUN.slice("reasoning_rl")["threads"]
+    params:
+        run=RUN.name,
+        out=RUN.folder("reasoning_rl"),
+        data=RUN.folder("data"),
+        model=model("reasoning_rl"),
+
+
+use rule zero_rl as reasoning_rl_no_language with:
+    input:
+        config=RUN.frozen("reasoning_rl_no_language"),
+        data=edge("data"),
+        start=start("reasoning_rl_no_language"),
+    output:
+        directory(f"{RUN.folder('reasoning_rl_no_language')}/model"),
+        outputs("reasoning_rl_no_language"),
+    log:
+        f"logs/{RUN.name}/reasoning_rl_no_language.log",
+    benchmark:
+        f"logs/{RUN.name}/reasoning_rl_no_language.tsv"
+    threads: RUN.slice("reasoning_rl_no_language")["threads"]
+    params:
+        run=RUN.name,
+        out=RUN.folder("reasoning_rl_no_language"),
+        data=RUN.folder("data"),
+        model=model("reasoning_rl_no_language"),
