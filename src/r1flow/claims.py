@@ -63,7 +63,7 @@ class Part:
 
     @property
     def verdict(self) -> str:
-        if self.interval is None or self.interval.n == 0:
+        if self.interval is None:
             return NOT_TESTED
         if self.interval.n < self.at_least or self.interval.low is None:
             return CANT_TELL
@@ -143,7 +143,10 @@ def c1(evidence: Evidence) -> Claim:
         how="pass@1 of zero_rl minus pass@1 of base, paired over the reasoning test problems; the base model is scored "
         "leniently (its last number counts when it gives no <answer>), so that learning the format isn't the gain.",
         parts=(
-            Part("pass@1, zero_rl − base (lenient)", compare(evidence, "zero_rl", "base", second_metric="pass_at_1_lenient")),
+            Part(
+                "pass@1, zero_rl − base (lenient)",
+                compare(evidence, "zero_rl", "base", second_metric="pass_at_1_lenient"),
+            ),
             Part("pass@1, zero_rl − base (strict)", compare(evidence, "zero_rl", "base"), counts=False),
         ),
     )
@@ -159,7 +162,10 @@ def c2(evidence: Evidence) -> Claim:
         "minus base, paired over the reasoning test problems; both must rise.",
         parts=(
             Part("length, zero_rl − base", length, unit="tokens", ceiling=MARGIN_TOKENS),
-            Part("responses with a reflection word, zero_rl − base", compare(evidence, "zero_rl", "base", "reflection_rate")),
+            Part(
+                "responses with a reflection word, zero_rl − base",
+                compare(evidence, "zero_rl", "base", "reflection_rate"),
+            ),
         ),
     )
 
@@ -189,15 +195,22 @@ def c4(evidence: Evidence) -> Claim:
         id="C4",
         text="A cold start gives readable output and a faster, steadier start of RL than zero.",
         source="§2.3.1",
-        how="Readable: language consistency of cold_start minus zero_rl and format rate of cold_start minus base, paired "
-        "over problems; faster and steadier: training accuracy and its step-to-step change over the first quarter of the "
-        "steps, reasoning_rl against zero_rl (Welch's interval over steps); all four must hold.",
+        how="Readable: language consistency of cold_start minus zero_rl and format rate of cold_start minus base, "
+        "paired over problems; faster and steadier: training accuracy and its step-to-step change over the first "
+        "quarter of the steps, reasoning_rl against zero_rl (Welch's interval over steps); all four must hold.",
         parts=(
-            Part("language consistency, cold_start − zero_rl", compare(evidence, "cold_start", "zero_rl", "language_rate")),
+            Part(
+                "language consistency, cold_start − zero_rl",
+                compare(evidence, "cold_start", "zero_rl", "language_rate"),
+            ),
             Part("format rate, cold_start − base", compare(evidence, "cold_start", "base", "format_rate")),
             Part("training accuracy in the first quarter, reasoning_rl − zero_rl", faster, at_least=MIN_STEPS),
             Part("step-to-step change in the first quarter, zero_rl − reasoning_rl", steadier, at_least=MIN_STEPS - 1),
-            Part("format rate, cold_start − zero_rl", compare(evidence, "cold_start", "zero_rl", "format_rate"), counts=False),
+            Part(
+                "format rate, cold_start − zero_rl",
+                compare(evidence, "cold_start", "zero_rl", "format_rate"),
+                counts=False,
+            ),
         ),
     )
 
@@ -208,8 +221,8 @@ def c5(evidence: Evidence) -> Claim:
         id="C5",
         text="The language-consistency reward makes output readable at a small cost in accuracy.",
         source="§2.3.2",
-        how="Language consistency of reasoning_rl minus the same training without the language reward must be above 0, and "
-        "the loss of pass@1 smaller than three points; paired over the reasoning test problems.",
+        how="Language consistency of reasoning_rl minus the same training without the language reward must be above 0, "
+        "and the loss of pass@1 smaller than three points; paired over the reasoning test problems.",
         parts=(
             Part("language consistency, with − without", compare(evidence, *arms, "language_rate")),
             Part("pass@1, with − without", compare(evidence, *arms), floor=-SMALL_COST, ceiling=-SMALL_COST),
@@ -241,8 +254,8 @@ def c7(evidence: Evidence) -> Claim:
         id="C7",
         text="The final model is no worse than the stage-2 checkpoint on reasoning and better on general prompts.",
         source="§2.3.4, Table 4",
-        how="align_rl minus reasoning_rl: the loss of pass@1 on reasoning smaller than one point (the interval above −1), "
-        "and the rule-checked score on general prompts above 0; paired over problems.",
+        how="align_rl minus reasoning_rl: the loss of pass@1 on reasoning smaller than one point (the interval above "
+        "−1), and the rule-checked score on general prompts above 0; paired over problems.",
         parts=(
             Part("pass@1 on reasoning, align_rl − reasoning_rl", compare(evidence, *arms), floor=-MARGIN, ceiling=0.0),
             Part("general prompts, align_rl − reasoning_rl", compare(evidence, *arms, scope="general")),

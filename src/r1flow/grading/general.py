@@ -21,8 +21,7 @@ from typing import Any
 from r1flow.errors import UserError
 from r1flow.template import split
 
-GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "hallo"}
-GREETING_PAIRS = {"good morning", "good afternoon", "good evening", "good day", "guten tag", "guten morgen"}
+GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
 GREETING_WORDS = 30  # a greeting that goes on for longer is something else
 REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|(?:can|could|will|would|do|am|must) ?not|cannot|can't|won't|unable|refuse|decline)\b"
@@ -40,9 +39,10 @@ def passes(check: str, response: str) -> bool:
 
 
 def greets(response: str, rule: dict[str, Any]) -> bool:
+    """Opens with a greeting and soon comes to an end."""
     words = plain(split(response).summary).split()
-    opening = " ".join(words[:2])
-    return len(words) <= GREETING_WORDS and (opening in GREETING_PAIRS or bool(words) and words[0] in GREETINGS)
+    opens = " ".join(words[:1]) in GREETINGS or " ".join(words[:2]) in GREETINGS
+    return opens and len(words) <= GREETING_WORDS
 
 
 def names_itself(response: str, rule: dict[str, Any]) -> bool:

@@ -2,9 +2,10 @@
 
     correct("chain_sum", "5", "5", '{"question": "8 + 16 - 19 = ?", "answer": "5", "metadata": {…}}')    # True
 
-Three verdicts: right, wrong, and None for what can't be graded (an unknown family, a gold that its own scorer refuses).
-Its scorers give partial credit, which invites answers like "4 5 6 7"; here anything under 1.0 is wrong. Left out are the
-families whose scorers run Python's or sympy's eval on the answer: model-written text must not reach it.
+Three verdicts: right, wrong, and None for what can't be graded (an unknown family, a gold that its own scorer
+refuses). Its scorers give partial credit, which invites answers like "4 5 6 7"; here anything under 1.0 is wrong.
+Left out are the families whose scorers run Python's or sympy's eval on the answer: model-written text must not reach
+it.
 """
 
 import json

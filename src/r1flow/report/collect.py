@@ -17,7 +17,7 @@ import pyarrow.parquet as parquet
 
 from r1flow.claims import Claim, Evidence, judge
 from r1flow.errors import UserError
-from r1flow.metrics import Row, per_problem
+from r1flow.metrics import PerProblem, Row, per_problem
 
 # Dataflow order; a model that is not listed comes after these, in alphabetical order.
 MODELS = (
@@ -54,7 +54,7 @@ class Results:
 
     @property
     def tasks(self) -> list[str]:
-        """"reasoning" (all families together), then the families, then "general"."""
+        """ "reasoning" (all families together), then the families, then "general"."""
         found = {task for tasks in self.summaries.values() for task in tasks}
         families = sorted(found - {*FIRST_TASKS, *LAST_TASKS})
         return [task for task in (*FIRST_TASKS, *families, *LAST_TASKS) if task in found]
@@ -65,24 +65,26 @@ class Results:
         return [(row["step"], row[key]) for row in rows if row.get(key) is not None]
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """What the claims look at: scores per problem, and the accuracy of every RL step."""
+        accuracy = {stage: [value for _, value in self.history(stage, "accuracy")] for stage in RL_STAGES}
+        return Evidence({model: scores_of(rows) for model, rows in self.samples.items()}, accuracy)
+
+    @cached_property
     def claims(self) -> list[Claim]:
-        return judge(evidence(self))
+        return judge(self.evidence)
 
 
 def in_order(names: Sequence[str], known: Sequence[str] = MODELS) -> list[str]:
     return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
-def evidence(results: Results) -> Evidence:
-    """What the claims look at."""
-    scores = {
-        model: {
-            "reasoning": per_problem(row for row in rows if row["task"] != "general"),
-            "general": per_problem(row for row in rows if row["task"] == "general"),
-        }
-        for model, rows in results.samples.items()
+def scores_of(rows: Sequence[Row]) -> dict[str, dict[str, PerProblem]]:
+    """A model's metrics per problem: reasoning families together, general prompts apart."""
+    return {
+        "reasoning": per_problem(row for row in rows if row["task"] != "general"),
+        "general": per_problem(row for row in rows if row["task"] == "general"),
     }
-    return Evidence(scores, {stage: [value for _, value in results.history(stage, "accuracy")] for stage in RL_STAGES})
 
 
 def collect(run: str, inputs: Mapping[str, Path]) -> Results:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from r1flow.claims import MARGIN
 from r1flow.metrics import Interval
 
-WIDTH_IN = 5.2  # two side by side on a desktop, one on a phone
+WIDTH_IN = 4.9  # two side by side on a desktop, one on a phone
 INK, GREY, RULE = "#1f2933", "#7b8794", "#d9dee4"
 COLOURS = {
     "base": "#7b8794",
@@ -45,8 +45,10 @@ STYLE = {
     "axes.grid": True,
     "grid.color": "#eef1f4",
     "grid.linewidth": 0.8,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
+    "xtick.color": RULE,
+    "xtick.labelcolor": GREY,
+    "ytick.color": RULE,
+    "ytick.labelcolor": GREY,
     "axes.axisbelow": True,
     "legend.frameon": False,
 }
@@ -57,20 +59,29 @@ Curve = Sequence[tuple[float, float]]  # (step, value)
 def to_svg(figure: Figure, name: str, title: str) -> str:
     """A figure as an `<svg>` element that scales with its column; `title` is what a screen reader says."""
     buffer = io.StringIO()
-    with plt.rc_context({**STYLE, "svg.hashsalt": name}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight", pad_inches=0.05)
+    with plt.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)  # the family is the page's
-    return re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1).strip()
+    svg = re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1)
+    return svg.strip()
 
 
 def canvas(height_in: float) -> tuple[Figure, Axes]:
-    with plt.rc_context(STYLE):
-        return plt.subplots(figsize=(WIDTH_IN, height_in))
+    return plt.subplots(figsize=(WIDTH_IN, height_in), layout="constrained")
+
+
+def draw_accuracy(curves: Mapping[str, Curve], name: str) -> str:
+    percents = {stage: [(step, 100 * value) for step, value in curve] for stage, curve in curves.items()}
+    return draw_curves(percents, name, "Training accuracy by step", "accuracy of the sampled answers, %")
+
+
+def draw_length(curves: Mapping[str, Curve], name: str) -> str:
+    return draw_curves(curves, name, "Response length by training step", "mean response length, tokens")
 
 
 def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
@@ -79,22 +90,24 @@ def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
     return np.array([np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))])
 
 
-def draw_curves(curves: Mapping[str, Curve], name: str, title: str, y_label: str, scale: float = 1.0) -> str:
-    """One line per training: points are steps, the line their moving mean over five; values are drawn times `scale`."""
+@plt.rc_context(STYLE)
+def draw_curves(curves: Mapping[str, Curve], name: str, title: str, y_label: str) -> str:
+    """One line per training: points are steps, the line their moving mean over five."""
     figure, axes = canvas(3.1)
     for stage, curve in curves.items():
         steps, values = zip(*curve, strict=True)
         colour = COLOURS.get(stage, INK)
-        axes.plot(steps, np.multiply(values, scale), ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
-        axes.plot(steps, smoothed(values) * scale, color=colour, linewidth=2, label=stage)
+        axes.plot(steps, values, ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
+        axes.plot(steps, smoothed(values), color=colour, linewidth=2, label=stage)
     axes.set_xlabel("training step")
     axes.set_ylabel(y_label)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=min(3, len(curves)), handlelength=1.2)
+    figure.legend(loc="outside lower center", ncols=min(4, len(curves)), handlelength=1, columnspacing=1.2)
     return to_svg(figure, name, title)
 
 
-def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: str, title: str) -> str:
+@plt.rc_context(STYLE)
+def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: str) -> str:
     """One line per (label, model, pass@1 with interval, cons@k), first row on top; fractions, drawn in per cent."""
     figure, axes = canvas(0.6 + 0.3 * len(rows))
     for y, (_, model, interval, cons) in enumerate(rows):
@@ -108,39 +121,36 @@ def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: s
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows], color=INK)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, 100)
-    axes.set_xlabel("per cent of the reasoning test problems   ● pass@1 with 95 % interval   ◇ cons@k")
+    axes.set_xlabel("per cent of the reasoning test problems")
     axes.grid(axis="y", visible=False)
     axes.tick_params(length=0)
-    return to_svg(figure, name, title)
+    return to_svg(figure, name, "pass@1 and cons@k of every model")
 
 
-def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str, title: str) -> str:
-    """Paired differences of pass@1: one line per (label, model that gains, interval), drawn in points.
-
-    The label stands above its line, so that the picture is as readable on a phone; the band is ±1 point.
-    """
-    figure, axes = canvas(0.5 + 0.42 * len(rows))
-    axes.axvspan(-100 * MARGIN, 100 * MARGIN, color="#eef1f4", zorder=0)
+@plt.rc_context(STYLE)
+def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str) -> str:
+    """Paired differences of pass@1: one line per (label, first model, interval); the band is ±1 point."""
+    figure, axes = canvas(0.6 + 0.27 * len(rows))
+    axes.axvspan(-100 * MARGIN, 100 * MARGIN, color="#e4e9ee", zorder=0, linewidth=0)
     axes.axvline(0, color=GREY, linewidth=1)
-    right = max([100 * (i.high if i.high is not None else i.estimate) for *_, i in rows] + [5]) * 1.04
-    left = min([100 * (i.low if i.low is not None else i.estimate) for *_, i in rows] + [-5]) * 1.1
-    for y, (label, model, interval) in enumerate(rows):
+    for y, (_, model, interval) in enumerate(rows):
         colour = COLOURS.get(model, INK)
         if interval.low is not None:
             axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2.4)
         axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
-        axes.text(left, y - 0.27, label, va="center", ha="left", fontsize=8.5)
-        axes.text(right, y - 0.27, describe_points(interval), va="center", ha="right", fontsize=8.5, color=colour)
-    axes.set_xlim(left, right)
-    axes.set_ylim(len(rows) - 0.4, -0.8)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
+    values = axes.twinx()
+    for side, labels in ((axes, [label for label, *_ in rows]), (values, [describe_points(i) for *_, i in rows])):
+        side.set_yticks(range(len(rows)), labels, color=INK)
+        side.set_ylim(len(rows) - 0.4, -0.6)
+        side.grid(axis="y", visible=False)
+        side.spines[["left", "right"]].set_visible(False)
+        side.tick_params(axis="y", length=0)
     axes.set_xlabel("difference of pass@1, points")
-    return to_svg(figure, name, title)
+    return to_svg(figure, name, "Paired differences of pass@1")
 
 
 def describe_points(interval: Interval) -> str:
-    """"+36.9 [33.0, 40.8]", with a real minus sign."""
+    """ "+36.9 [33.0, 40.8]", with a real minus sign."""
     if interval.low is None:
         return f"{100 * interval.estimate:+.1f}".replace("-", "−")
     return f"{100 * interval.estimate:+.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]".replace("-", "−")

@@ -4,11 +4,9 @@ Text that a model wrote is hostile: jinja2 escapes it, and what could still dece
 direction overrides) or bloat the page (enormous completions) is made visible or cut first.
 """
 
-import html
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +14,33 @@ import jinja2
 import numpy as np
 
 from r1flow.claims import CANT_TELL, MARGIN, MIN_PROBLEMS, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, Claim, Part
+from r1flow.config import STAGES
 from r1flow.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.report import figures
-from r1flow.report.collect import BASES, RL_STAGES, Results, evidence
+from r1flow.report.collect import BASES, RL_STAGES, Results, in_order
 from r1flow.template import split
 
 SHOWN_CHARACTERS = 1200
-_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_TESTED: ("none", "–")}
 
-# (first, second): what a step of the recipe changed; base models count leniently, as in C1
+# first − second; a base model counts leniently, as in C1
 COMPARISONS = (
-    ("zero_rl", "base", "zero RL"),
-    ("cold_start", "base", "cold start"),
-    ("reasoning_rl", "cold_start", "RL after a cold start"),
-    ("reasoning_rl", "zero_rl", "cold start + RL against zero RL"),
-    ("reasoning_rl", "reasoning_rl_no_language", "the language reward"),
-    ("sft_mix", "reasoning_rl", "starting over, SFT on the mix"),
-    ("align_rl", "sft_mix", "RL for all scenarios"),
-    ("align_rl", "cold_start", "all that follows the cold start"),
-    ("student_rl", "student_base", "RL on the student"),
-    ("distill", "student_base", "distilling into the student"),
-    ("distill", "student_rl", "distillation against RL"),
+    ("zero_rl", "base"),
+    ("cold_start", "base"),
+    ("reasoning_rl", "cold_start"),
+    ("reasoning_rl", "zero_rl"),
+    ("reasoning_rl", "reasoning_rl_no_language"),
+    ("sft_mix", "reasoning_rl"),
+    ("align_rl", "sft_mix"),
+    ("align_rl", "reasoning_rl"),
+    ("align_rl", "cold_start"),
+    ("student_rl", "student_base"),
+    ("distill", "student_base"),
+    ("distill", "student_rl"),
 )
 PAPER_TABLE_6 = (
     ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
@@ -63,6 +65,7 @@ def render(results: Results) -> str:
         margin=MARGIN,
         min_problems=MIN_PROBLEMS,
         headline=count_verdicts(results.claims),
+        path=path(results),
         claims=[present_claim(claim) for claim in results.claims],
         scores=score_rows(results),
         shapes=shape_rows(results),
@@ -73,7 +76,7 @@ def render(results: Results) -> str:
         rejection=rejection(results),
         examples=examples(results),
         costs=cost_rows(results),
-        provenance=results.provenance,
+        provenance={stage: results.provenance[stage] for stage in in_order(list(results.provenance), STAGES)},
         libraries=libraries(results),
     )
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -103,6 +106,14 @@ def count_verdicts(claims: Sequence[Claim]) -> list[tuple[str, int]]:
     return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
 
 
+def path(results: Results) -> list[tuple[str, float]]:
+    """pass@1 on all reasoning along the recipe's main line, as far as the run went; base models leniently."""
+    line = ("base", "zero_rl", "cold_start", "reasoning_rl", "align_rl", "student_rl", "distill")
+    scores = {model: tasks.get("reasoning", {}) for model, tasks in results.summaries.items()}
+    keys = {model: f"pass_at_1{scorings(model)[-1][1]}" for model in line}
+    return [(model, scores[model][keys[model]]) for model in line if scores.get(model)]
+
+
 def present_claim(claim: Claim) -> dict[str, Any]:
     return {
         "id": claim.id,
@@ -111,6 +122,7 @@ def present_claim(claim: Claim) -> dict[str, Any]:
         "how": claim.how,
         "verdict": claim.verdict,
         "estimate": describe_estimate(claim.deciding),
+        "held": count_held(claim),
         "measure": claim.deciding.name,
         "parts": [
             {"name": part.name, "verdict": part.verdict, "counts": part.counts, "estimate": describe_estimate(part)}
@@ -119,8 +131,15 @@ def present_claim(claim: Claim) -> dict[str, Any]:
     }
 
 
+def count_held(claim: Claim) -> str:
+    """ "3 of 4 parts hold", for a claim of several tested parts."""
+    parts = [part.verdict for part in claim.parts if part.counts]
+    tested = len(parts) > 1 and any(verdict != NOT_TESTED for verdict in parts)
+    return f"{parts.count(REPRODUCED)} of {len(parts)} parts hold" if tested else ""
+
+
 def describe_estimate(part: Part) -> str:
-    """"+36.9 points [33.0, 40.8]"; a dash when an arm is missing."""
+    """ "+36.9 points [33.0, 40.8]"; a dash when an arm is missing."""
     if part.interval is None or part.interval.estimate is None:
         return "–"
     scale = 1 if part.unit == "tokens" else 100
@@ -156,30 +175,23 @@ def score_rows(results: Results) -> list[dict[str, Any]]:
 
 def shape_rows(results: Results) -> list[dict[str, Any]]:
     """Format, language, length and reflection of every model over all reasoning problems."""
-    return [{"model": model, **tasks["reasoning"]} for model, tasks in results.summaries.items() if "reasoning" in tasks]
+    reasoning = {model: tasks.get("reasoning") for model, tasks in results.summaries.items()}
+    return [{"model": model, **summary} for model, summary in reasoning.items() if summary]
 
 
 def draw_all(results: Results) -> dict[str, str]:
-    """The pictures there are data for, by name."""
-    drawn = {}
+    """The pictures by name; an empty text where there is nothing to draw."""
     curves = {
         key: {stage: curve for stage in RL_STAGES if (curve := results.history(stage, key))}
         for key in ("accuracy", "length")
     }
-    if curves["accuracy"]:
-        drawn["accuracy"] = figures.draw_curves(
-            curves["accuracy"], "accuracy", "Training accuracy by step", "accuracy of the sampled answers, %", scale=100
-        )
-    if curves["length"]:
-        drawn["length"] = figures.draw_curves(
-            curves["length"], "length", "Response length by training step", "mean response length, tokens"
-        )
-    scores = evidence(results).scores
-    if rows := score_lines(scores):
-        drawn["scores"] = figures.draw_scores(rows, "scores", "pass@1 and cons@k of every model")
-    if rows := forest_lines(scores):
-        drawn["forest"] = figures.draw_forest(rows, "forest", "Paired differences of pass@1")
-    return drawn
+    data = {
+        "accuracy": (figures.draw_accuracy, curves["accuracy"]),
+        "length": (figures.draw_length, curves["length"]),
+        "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
+        "forest": (figures.draw_forest, forest_lines(results.evidence.scores)),
+    }
+    return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
 
 
 def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, float | None]]:
@@ -194,14 +206,18 @@ def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, flo
 
 def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
     lines = []
-    for first, second, what in COMPARISONS:
+    for first, second in COMPARISONS:
         if first in scores and second in scores:
             suffix = "_lenient" if second in BASES else ""
             one, other = (scores[model]["reasoning"] for model in (first, second))
             difference = paired_difference(one["pass_at_1"], other[f"pass_at_1{suffix}"])
             if difference.n:
-                lines.append((f"{what}: {first} − {second}", first, difference))
+                lines.append((break_long(f"{first} − {second}"), first, difference))
     return lines
+
+
+def break_long(label: str, characters: int = 30) -> str:
+    return label if len(label) <= characters else label.replace(" − ", " −\n")
 
 
 def table_6(results: Results) -> list[dict[str, Any]]:
@@ -269,7 +285,7 @@ def examples(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def pick(samples: Mapping[str, list[Row]], wanted: Any) -> dict[str, Row]:
+def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dict[str, Row]:
     """One wanted sample per model, on the same problem for as many models as possible (then the smallest id)."""
     candidates: dict[str, dict[str, Row]] = {}
     for model, rows in samples.items():
@@ -301,8 +317,8 @@ def present(row: Row) -> dict[str, Any]:
 
 def cost_rows(results: Results) -> list[dict[str, Any]]:
     """Every stage's time and memory, the evaluations as one line, with its share of the longest for a bar."""
-    stages = {name: cost for name, cost in results.costs.items() if not name.startswith("evaluate/")}
-    evaluations = [cost for name, cost in results.costs.items() if name.startswith("evaluate/")]
+    stages = {name: results.costs[name] for name in in_order(list(results.costs), STAGES) if "/" not in name}
+    evaluations = [cost for name, cost in results.costs.items() if "/" in name]
     if evaluations:
         label = f"evaluate ({len(evaluations)} models)"
         stages[label] = {

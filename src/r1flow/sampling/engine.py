@@ -1,13 +1,13 @@
 """Our own rollout engine: small Llama-architecture models, many short rows at once, made for CPUs.
 
 What it does differently from `generate`: the key-value cache is allocated once; q, k and v (gate and up) are one
-multiplication; each distinct prompt is read once and copied to its rows; finished rows are dropped from the batch; rows
-draw by inverting the distribution function (draw.py). Matrix products run in bfloat16 where the CPU multiplies it
-natively, like the trainer's autocast; attention and the residual stream are float32. Left out: other architectures,
-biases, sliding windows, beams, penalties: a UserError says to use `engine: transformers`.
+multiplication; a prompt is read once and its keys and values are shared by all its rows; finished rows are dropped from
+the batch; rows draw by inverting the distribution function (draw.py). Matrix products run in bfloat16 where the CPU
+multiplies it natively, like the trainer's autocast; softmax and the residual stream are float32. Left out: other
+architectures, biases, sliding windows, beams, penalties: a UserError says to use `engine: transformers`.
 
-Shapes: R rows, P distinct prompts, S prompt tokens, T cached tokens, H key-value heads, N query heads per key-value
-head, D head size, V vocabulary. Prompts are padded on the left, so that all rows write the same column of the cache.
+Shapes: R rows, P distinct prompts, S prompt tokens, T new tokens, H key-value heads, N query heads per key-value head,
+D head size, V vocabulary.
 """
 
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ class EngineSampler:
 
 
 def completions(new_ids: list[list[int]], tokenizer: Any, eos_ids: list[int]) -> list[Completion]:
-    texts = tokenizer.batch_decode(new_ids, skip_special_tokens=True)
+    texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in new_ids]
     finished = [bool(ids) and ids[-1] in eos_ids for ids in new_ids]
     return [Completion(*row) for row in zip(new_ids, texts, finished, strict=True)]
 
@@ -175,18 +175,36 @@ def layer_weights(layer: Any, scale: float, dtype: torch.dtype) -> Layer:
 
 @dataclass
 class Batch:
-    """The rows still being decoded."""
+    """The rows still being decoded. Prompts are kept once each, what rows have generated is kept by row."""
 
-    keys: list[Tensor]  # a layer each, R×H×T×D float32
-    values: list[Tensor]
-    mask_RT: Tensor  # R×1×1×T: 0, and -inf where a prompt is padded
+    prompt_keys: list[Tensor]  # a layer each, P×H×D×S
+    prompt_values: list[Tensor]  # P×H×S×D
+    prompt_mask: Tensor  # P×1×1×S: 0, and -inf where a prompt is padded
+    keys: list[Tensor]  # R×H×D×T
+    values: list[Tensor]  # R×H×T×D
     length_R: Tensor  # prompt tokens of a row
     row_R: Tensor  # which row of the output
+    cell_R: Tensor  # where a row is in the grid of P prompts by G rows
+    group: int  # G, the most rows that a prompt has
 
     def select(self, index: Tensor) -> None:
         self.keys = [x[index] for x in self.keys]
         self.values = [x[index] for x in self.values]
-        self.mask_RT, self.length_R, self.row_R = self.mask_RT[index], self.length_R[index], self.row_R[index]
+        self.length_R, self.row_R, self.cell_R = self.length_R[index], self.row_R[index], self.cell_R[index]
+
+    def gridded(self, x: Tensor) -> Tensor:
+        """R×H×N×… to P×H×GN×…, the rows of a prompt side by side; empty cells are zero."""
+        prompts, (_, heads, per_kv, size) = len(self.prompt_mask), x.shape
+        grid = x.new_zeros(prompts * self.group, heads, per_kv, size)
+        grid[self.cell_R] = x
+        return grid.view(prompts, self.group, heads, -1).transpose(1, 2).reshape(prompts, heads, -1, size)
+
+    def by_row(self, x: Tensor) -> Tensor:
+        """The inverse of `gridded`."""
+        prompts, heads, rows, size = x.shape
+        per_kv = rows // self.group
+        cells = x.view(prompts, heads, self.group, per_kv, size).transpose(1, 2).flatten(0, 1)
+        return cells[self.cell_R]
 
 
 def decode(
@@ -197,10 +215,9 @@ def decode(
         return [[] for _ in prompts]
     device = draws_RT.device
     batch, logits_RV = prefill(weights, prompts, params.max_new_tokens, device)
-    width = batch.mask_RT.shape[-1] - params.max_new_tokens
+    cos_TD, sin_TD = rotary_tables(weights, max(map(len, prompts)) + params.max_new_tokens, device)
     out_RT = torch.full((len(prompts), params.max_new_tokens), -1, device=device)
-    cos_TD, sin_TD = rotary_tables(weights, batch.mask_RT.shape[-1], device)
-    eos = torch.tensor(eos_ids, device=device)
+    eos = torch.tensor(eos_ids, dtype=torch.long, device=device)
     alive_R = torch.ones(len(prompts), dtype=torch.bool, device=device)
     for t in range(params.max_new_tokens):
         token_R = choose(logits_RV, draws_RT[batch.row_R, t], params)
@@ -216,14 +233,14 @@ def decode(
             token_R, alive_R = token_R[index], alive_R[index]
         position_R = batch.length_R + t
         rotation = cos_TD[position_R][:, None], sin_TD[position_R][:, None]
-        logits_RV = step(weights, batch, token_R, rotation, width + t)
+        logits_RV = step(weights, batch, token_R, rotation, t)
     return [[i for i in row if i >= 0] for row in out_RT.tolist()]
 
 
 def rotary_tables(weights: Weights, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """cos and sin of every position, T×D."""
     positions = torch.arange(length, device=device)[None]
-    cos_1TD, sin_1TD = weights.rotary(weights.embedding[:1, None].float(), positions)
+    cos_1TD, sin_1TD = weights.rotary(weights.embedding[:1, None], positions)
     return cos_1TD[0], sin_1TD[0]
 
 
@@ -233,64 +250,70 @@ def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return x * rotation[0] + turned * rotation[1]
 
 
-def prefill(
-    weights: Weights, prompts: list[list[int]], new_tokens: int, device: torch.device
-) -> tuple[Batch, Tensor]:
-    """Read each distinct prompt once; give its cache and its last logits to all its rows."""
+def prefill(weights: Weights, prompts: list[list[int]], new_tokens: int, device: torch.device) -> tuple[Batch, Tensor]:
+    """Read each distinct prompt once; returns the rows, ready to decode, and the logits of their first tokens."""
     distinct = list(dict.fromkeys(map(tuple, prompts)))
-    place = {prompt: p for p, prompt in enumerate(distinct)}
-    row_of = torch.tensor([place[tuple(prompt)] for prompt in prompts], device=device)
+    place_R, cell_R, group = arrange(prompts, distinct)
     width = max(map(len, distinct))
-    ids_PS = torch.tensor([[0] * (width - len(p)) + list(p) for p in distinct], device=device)
+    ids_PS = torch.tensor([list(p) + [0] * (width - len(p)) for p in distinct], device=device)
     length_P = torch.tensor([len(p) for p in distinct], device=device)
-    padded_PS = torch.arange(width, device=device) < (width - length_P)[:, None]
-    pad_P11T = torch.zeros(len(distinct), 1, 1, width + new_tokens, device=device)
-    pad_P11T[..., :width].masked_fill_(padded_PS[:, None, None], float("-inf"))
-    keys, values, logits_PV = read(weights, ids_PS, padded_PS, length_P)
-    room = (0, 0, 0, new_tokens)  # columns for what will be generated
+    keys, values, logits_PV = read(weights, ids_PS, length_P)
+    padded_PS = torch.arange(width, device=device) >= length_P[:, None]
+    mask_PS = torch.zeros(padded_PS.shape, device=device, dtype=weights.dtype).masked_fill(padded_PS, float("-inf"))
+    (heads, _, size), place_R = weights.heads, place_R.to(device)
     batch = Batch(
-        keys=[F.pad(k[row_of], room) for k in keys],
-        values=[F.pad(v[row_of], room) for v in values],
-        mask_RT=pad_P11T[row_of],
-        length_R=length_P[row_of],
+        prompt_keys=[k.transpose(2, 3).contiguous() for k in keys],
+        prompt_values=[v.contiguous() for v in values],
+        prompt_mask=mask_PS[:, None, None],
+        keys=[k.new_empty(len(prompts), heads, size, new_tokens) for k in keys],
+        values=[v.new_empty(len(prompts), heads, new_tokens, size) for v in values],
+        length_R=length_P[place_R],
         row_R=torch.arange(len(prompts), device=device),
+        cell_R=cell_R.to(device),
+        group=group,
     )
-    return batch, logits_PV[row_of]
+    return batch, logits_PV[place_R]
 
 
-def read(
-    weights: Weights, ids_PS: Tensor, padded_PS: Tensor, length_P: Tensor
-) -> tuple[list[Tensor], list[Tensor], Tensor]:
+def arrange(prompts: list[list[int]], distinct: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, int]:
+    """For each row its prompt's number and its cell in a grid of prompts by rows; and the grid's width."""
+    number = {prompt: p for p, prompt in enumerate(distinct)}
+    place = [number[tuple(prompt)] for prompt in prompts]
+    taken = [0] * len(distinct)
+    slot = []
+    for p in place:
+        slot.append(taken[p])
+        taken[p] += 1
+    place_R = torch.tensor(place)
+    return place_R, place_R * max(taken) + torch.tensor(slot), max(taken)
+
+
+def read(weights: Weights, ids_PS: Tensor, length_P: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
     """Keys and values of whole prompts, per layer P×H×S×D, and the logits after their last tokens."""
-    (count, width), (heads, _, size) = ids_PS.shape, weights.heads
-    cos_TD, sin_TD = rotary_tables(weights, width, ids_PS.device)
-    position_PS = (torch.arange(width, device=ids_PS.device) - (width - length_P)[:, None]).clamp(min=0)
-    rotation = cos_TD[position_PS][:, :, None], sin_TD[position_PS][:, :, None]
-    causal_SS = torch.ones(width, width, dtype=torch.bool, device=ids_PS.device).tril()
-    # A padding column sees itself, or its softmax would have nothing to sum over.
-    visible = (causal_SS & ~padded_PS[:, None]) | torch.eye(width, dtype=torch.bool, device=ids_PS.device)
+    count, width = ids_PS.shape
+    rotation = tuple(table[:, None] for table in rotary_tables(weights, width, ids_PS.device))
     keys, values = [], []
     x = weights.embedding[ids_PS]
     for layer in weights.layers:
-        qkv = F.linear(weights.normed(x, layer.attention_norm), layer.qkv).float()
-        q, k, v = (part.transpose(1, 2) for part in split_heads(qkv, weights.heads, rotation))
-        mixed = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=visible[:, None], scale=1.0, enable_gqa=q.shape[1] != heads
-        )
-        mixed = mixed.transpose(1, 2).reshape(count, width, -1).to(weights.dtype)
+        q, k, v = (part.transpose(1, 2) for part in attention_inputs(weights, layer, x, rotation))
+        grouped = q.shape[1] != k.shape[1]
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0, enable_gqa=grouped)
+        mixed = mixed.transpose(1, 2).reshape(count, width, -1)
         x = feed_forward(weights, layer, x + F.linear(mixed, layer.output))
         keys.append(k)
         values.append(v)
-    return keys, values, F.linear(weights.normed(x[:, -1], weights.norm), weights.head).float()
+    last_P = x[torch.arange(count, device=x.device), length_P - 1]
+    return keys, values, logits(weights, last_P)
 
 
-def split_heads(
-    qkv: Tensor, heads: tuple[int, int, int], rotation: tuple[Tensor, Tensor]
+def attention_inputs(
+    weights: Weights, layer: Layer, x: Tensor, rotation: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rotated queries and keys, and values, each (…, heads, D), from the product with the fused weight."""
-    kv_heads, per_kv, size = heads
-    turned, v = qkv.unflatten(-1, (-1, size)).split([kv_heads * (per_kv + 1), kv_heads], -2)
-    q, k = rotated(turned, rotation).split([kv_heads * per_kv, kv_heads], -2)
+    """Rotated queries and keys, and values, each (…, heads, D), of the residual stream x."""
+    kv_heads, per_kv, size = weights.heads
+    qkv = F.linear(weights.normed(x, layer.attention_norm), layer.qkv).unflatten(-1, (-1, size))
+    turned, v = qkv.split([kv_heads * (per_kv + 1), kv_heads], -2)
+    q, k = rotated(turned.float(), rotation).to(weights.dtype).split([kv_heads * per_kv, kv_heads], -2)
     return q, k, v
 
 
@@ -299,18 +322,26 @@ def feed_forward(weights: Weights, layer: Layer, x: Tensor) -> Tensor:
     return x + F.linear(F.silu(gate) * up, layer.down)
 
 
-def step(weights: Weights, batch: Batch, token_R: Tensor, rotation: tuple[Tensor, Tensor], column: int) -> Tensor:
-    """Feed one token to each row, which fills `column` of the cache; returns the next logits."""
-    kv_heads, per_kv, size = weights.heads
-    mask_RT = batch.mask_RT[..., : column + 1]
-    x = weights.embedding[token_R]
-    for layer, keys, values in zip(weights.layers, batch.keys, batch.values, strict=True):
-        qkv = F.linear(weights.normed(x, layer.attention_norm), layer.qkv).float()
-        q, k, v = split_heads(qkv, weights.heads, rotation)
-        keys[:, :, column], values[:, :, column] = k, v
-        q = q.reshape(-1, kv_heads, per_kv, size)
-        scores = torch.matmul(q, keys[:, :, : column + 1].transpose(2, 3)) + mask_RT
-        mixed = torch.matmul(scores.softmax(-1), values[:, :, : column + 1])
-        mixed = mixed.reshape(len(token_R), -1).to(weights.dtype)
-        x = feed_forward(weights, layer, x + F.linear(mixed, layer.output))
+def logits(weights: Weights, x: Tensor) -> Tensor:
     return F.linear(weights.normed(x, weights.norm), weights.head).float()
+
+
+def step(weights: Weights, batch: Batch, token_R: Tensor, rotation: tuple[Tensor, Tensor], column: int) -> Tensor:
+    """Feed one token to each row, which fills `column` of the rows' caches; returns the next logits."""
+    x = weights.embedding[token_R]
+    for index, layer in enumerate(weights.layers):
+        q, k, v = attention_inputs(weights, layer, x, rotation)
+        batch.keys[index][..., column], batch.values[index][:, :, column] = k, v
+        mixed = attend(batch, index, q.unflatten(1, weights.heads[:2]), column + 1)
+        x = feed_forward(weights, layer, x + F.linear(mixed.flatten(1), layer.output))
+    return logits(weights, x)
+
+
+def attend(batch: Batch, layer: int, q: Tensor, columns: int) -> Tensor:
+    """Attention of the rows' queries R×H×N×D over their prompts and over what they have generated."""
+    to_prompt = torch.matmul(batch.gridded(q), batch.prompt_keys[layer]) + batch.prompt_mask
+    to_own = torch.matmul(q, batch.keys[layer][..., :columns])
+    width = to_prompt.shape[-1]
+    share = torch.cat((batch.by_row(to_prompt), to_own), -1).float().softmax(-1).to(q.dtype)
+    from_prompt = torch.matmul(batch.gridded(share[..., :width]), batch.prompt_values[layer])
+    return batch.by_row(from_prompt) + torch.matmul(share[..., width:], batch.values[layer][:, :, :columns])

@@ -4,87 +4,79 @@ Inputs: `model`, the base model's directory, and `data`, a folder with preferenc
 
     {"id": "…", "kind": "helpful", "question": "hello!", "chosen": "Hello! How can I help?", "rejected": "No."}
 
-Helpful pairs are shown as summaries, harmless ones as whole responses, by the same function that RL calls. A tenth of the
-pairs, chosen by a hash of the question, is held out; its accuracy (chosen scores higher) is in the metrics. DeepSeek-R1,
-section 2.3.4, which says no more than that it follows DeepSeek-V3's pipeline. Left out: margins, several heads.
+Helpful pairs are shown as summaries, harmless ones as whole responses, by the same function that RL calls. A tenth of
+the pairs, chosen by a hash of the question, is held out; its accuracy (chosen scores higher) is in the metrics.
+DeepSeek-R1, section 2.3.4, which says no more than that it follows DeepSeek-V3's pipeline. Left out: margins, several
+heads.
 """
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from datasets import Dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerBase, set_seed
+from trl import RewardConfig, RewardTrainer
+
+from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
-from r1flow.rewards import judged_ids
+from r1flow.rewards import classify, judged_ids
 from r1flow.schema import read_jsonl
-from r1flow.stage import Stage, main
-
-if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from r1flow.callbacks import History
+from r1flow.stage import Stage
 
 SEES = {"helpful": "summary", "harmless": "response"}
-HELD_OUT = 10  # one pair in so many
+HELD_OUT = 10  # one question in so many
+FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accuracy"}
 
 
 def compute(stage: Stage) -> dict[str, Any]:
-    """Train work/model; metrics: pairs and held-out accuracy, whole and by kind, and the loss curve."""
-    rows = load_pairs(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"].get("limit"))
+    """Train work/model; metrics: pairs, held-out accuracy in all and by kind, and the loss curve."""
+    rows = load_pairs(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     train = [row for row in rows if not held_out(row["question"])]
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
-    model, history = fit(stage, tokenizer, [pair(tokenizer, row) for row in train])
-    model.save_pretrained(stage.work / "model")
-    tokenizer.save_pretrained(stage.work / "model")
     test = [row for row in rows if held_out(row["question"])]
+    history = fit(stage, train)
+    wins = {kind: chosen_wins(stage.work / "model", test, kind) for kind in SEES}
     return {
         "pairs": len(train),
         "held_out_pairs": len(test),
-        "accuracy": accuracy(model, tokenizer, test),
-        "accuracy_by_kind": {
-            kind: accuracy(model, tokenizer, [row for row in test if row["kind"] == kind]) for kind in SEES
-        },
+        "accuracy": mean([win for kind in SEES for win in wins[kind]]),
+        "accuracy_by_kind": {kind: mean(wins[kind]) for kind in SEES},
         "history": history.rows,
     }
 
 
-def fit(
-    stage: Stage, tokenizer: "PreTrainedTokenizerBase", pairs: list[dict[str, list[int]]]
-) -> "tuple[PreTrainedModel, History]":
-    """The trained classifier and its curve."""
-    from datasets import Dataset
-    from transformers import AutoModelForSequenceClassification, set_seed
-    from trl import RewardConfig, RewardTrainer
-
-    from r1flow.callbacks import History, last_snapshot
-
+def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
+    """Train on the pairs, save to work/model, and return the curve."""
+    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
     set_seed(stage.seed)  # the head starts at random
     model = AutoModelForSequenceClassification.from_pretrained(stage.inputs["model"], num_labels=1, dtype="float32")
     model.config.pad_token_id = tokenizer.pad_token_id
-    history = History(stage, {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accuracy"})
+    history = History(stage, FIELDS)
     trainer = RewardTrainer(
         model=model,
         args=RewardConfig(
             **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
         ),
-        train_dataset=Dataset.from_list(pairs),
+        train_dataset=Dataset.from_list([pair(tokenizer, row) for row in rows]),
         processing_class=tokenizer,
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    return model.eval(), history
+    model.save_pretrained(stage.work / "model")
+    tokenizer.save_pretrained(stage.work / "model")
+    return history
 
 
 def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:
     """The preference pairs of a file; raises UserError when there are none or one has an unknown kind."""
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; look at data.file")
     rows = read_jsonl(path)[:limit]
-    if not rows:
+    if not any(not held_out(row["question"]) for row in rows):
         raise UserError(f"{path}: no preference pairs to train on; look at the data stage, or at data.limit ({limit})")
     for number, row in enumerate(rows, 1):
-        if row.get("kind") not in SEES:
-            raise UserError(f"{path}: row {number}: kind must be one of {', '.join(SEES)}, not {row.get('kind')!r}")
+        if row["kind"] not in SEES:
+            raise UserError(f"{path}: row {number}: kind must be one of {', '.join(SEES)}, not {row['kind']!r}")
     return rows
 
 
@@ -92,7 +84,7 @@ def held_out(question: str) -> bool:
     return int(hashlib.sha256(question.encode()).hexdigest(), 16) % HELD_OUT == 0
 
 
-def pair(tokenizer: "PreTrainedTokenizerBase", row: dict[str, Any]) -> dict[str, list[int]]:
+def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:
     """Token ids of both sides, as the reward model will see them in RL."""
     return {
         f"{side}_ids": judged_ids(tokenizer, row["question"], row[side], SEES[row["kind"]])
@@ -100,21 +92,15 @@ def pair(tokenizer: "PreTrainedTokenizerBase", row: dict[str, Any]) -> dict[str,
     }
 
 
-def accuracy(
-    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", rows: list[dict[str, Any]]
-) -> float | None:
-    """The share of pairs whose chosen side scores higher; None without pairs."""
-    pairs = [pair(tokenizer, row) for row in rows]
-    wins = [score(model, row["chosen_ids"]) > score(model, row["rejected_ids"]) for row in pairs]
-    return sum(wins) / len(wins) if wins else None
+def chosen_wins(model_dir: Path, rows: list[dict[str, Any]], kind: str) -> list[bool]:
+    """For each pair of a kind, whether its chosen side scores higher, by the scores that RL will see."""
+    rows = [row for row in rows if row["kind"] == kind]
+    chosen, rejected = (
+        classify(model_dir, [(row["question"], row[side]) for row in rows], SEES[kind])
+        for side in ("chosen", "rejected")
+    )
+    return [better > worse for better, worse in zip(chosen, rejected, strict=True)]
 
 
-def score(model: "PreTrainedModel", ids: list[int]) -> float:
-    import torch
-
-    with torch.inference_mode():
-        return model(torch.tensor([ids], device=model.device)).logits.item()
-
-
-if __name__ == "__main__":
-    main(compute)
+def mean(values: list[bool]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -6,35 +6,34 @@ and the `response` to learn. The loss is on the response and its end of sequence
     prompt    "User: What is 8 + 16 - 19?\\nAssistant: "             (by the chat template)
     response  "<think>8 + 16 = 24. …</think>so <answer>5</answer>" + end of sequence
 
-tokenised apart, as in sampling, so that training and sampling see the same tokens at the seam. DeepSeek-R1, sections
-2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT only, no RL). Left out: packing, LoRA.
+tokenised apart, as in sampling: training and sampling see the same tokens at the seam even where a tokenizer would
+merge across it. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT
+only, no RL). Left out: packing, LoRA.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from trl import SFTConfig, SFTTrainer
+
+from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
-from r1flow.stage import Stage, main
+from r1flow.stage import Stage
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"}
 
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: rows, tokens of the responses, steps, and the loss curve."""
-    rows = load_rows(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"].get("limit"))
-    from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import SFTConfig, SFTTrainer
-
-    from r1flow.callbacks import History, last_snapshot
-
+    rows = load_rows(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
-    tokenizer.chat_template = stage.config.get("template") or tokenizer.chat_template
+    tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     model = AutoModelForCausalLM.from_pretrained(stage.inputs["model"], dtype="float32")
     examples = [example(tokenizer, row) for row in rows]
-    history = History(stage, {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"})
+    history = History(stage, FIELDS)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(
@@ -57,16 +56,18 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
     """The rows of a JSONL file that have a question and a response; raises UserError when there are none."""
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; look at data.file")
     rows = read_jsonl(path)[:limit]
     if not rows:
         raise UserError(f"{path}: no rows to train on; look at the stage that wrote it, or at data.limit ({limit})")
     for number, row in enumerate(rows, 1):
         if not row.get("question") or not row.get("response"):
-            raise UserError(f"{path}: row {number} needs a question and a response, and has {sorted(row)}")
+            raise UserError(f"{path}: row {number} needs a question and a response; it has {', '.join(row)}")
     return rows
 
 
-def example(tokenizer: "PreTrainedTokenizerBase", row: dict[str, Any]) -> dict[str, list[int]]:
+def example(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 where the loss is."""
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": row["question"]}], tokenize=False, add_generation_prompt=True
@@ -79,7 +80,3 @@ def example(tokenizer: "PreTrainedTokenizerBase", row: dict[str, Any]) -> dict[s
         "input_ids": prompt_ids + response_ids,
         "completion_mask": [0] * len(prompt_ids) + [1] * len(response_ids),
     }
-
-
-if __name__ == "__main__":
-    main(compute)

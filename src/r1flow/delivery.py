@@ -1,0 +1,337 @@
+"""Brings the records of tracking.py to MLflow; the only module that imports it, in a process of its own.
+
+    python -m r1flow.delivery scratch/tracking r1_tiny-1795240527046    beside a run: until that execution has ended
+    python -m r1flow.delivery scratch/tracking                          by hand: whatever is left, once
+
+One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
+each file was read, and the ids of its runs. It is written after every group of records, so a crash repeats at most one
+(MLflow drops equal metrics). A folder goes when all its files are closed and delivered; what is left of earlier
+executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED.
+
+Left out: reading anything back from MLflow. Which model is which is kept in models.json, by the manifest's hash.
+"""
+
+import fcntl
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+
+from r1flow.tracking import PARENT
+
+TICK_S = 0.3
+RETRY_S = 3.0
+PATIENCE_S = 10.0  # after the end of the run
+PARAM_CHARS = 6000
+DIGEST_CHARS = 36
+METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
+# A record that MLflow will never take is dropped with a line in the log; any other failure is tried again.
+HOPELESS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
+ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
+HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
+
+Record = dict[str, Any]
+Point = tuple[str, float, int, int]  # name, value, time in ms, step
+
+
+def main(argv: list[str]) -> int:
+    """0: everything was delivered; 1: something is left, or a writer outlived its run."""
+    os.nice(10)
+    tracking, own = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
+    with (tracking / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return watch(tracking, tracking / own) if own else int(not deliver_all(tracking))
+
+
+def watch(tracking: Path, own: Path) -> int:
+    """Deliver until `own` is gone (all of it is in MLflow), or for PATIENCE_S after its writer has ended."""
+    deadline = float("inf")
+    while own.exists():
+        ended = not held(own / f"{PARENT}.jsonl")
+        delivered = deliver_all(tracking)
+        if ended and deadline == float("inf"):
+            deadline = time.monotonic() + PATIENCE_S
+        if not own.exists() or time.monotonic() > deadline:
+            break
+        time.sleep(TICK_S if delivered else RETRY_S)
+    return int(own.exists())
+
+
+def deliver_all(tracking: Path) -> bool:
+    """Deliver what every execution has by now; False when MLflow failed on one (the reason is in the log)."""
+    failed = False
+    for folder in sorted(path.parent for path in tracking.glob(f"*/{PARENT}.jsonl")):
+        try:
+            Delivery(folder).deliver()
+        except Exception:
+            traceback.print_exc()
+            failed = True
+    return not failed
+
+
+class Delivery:
+    """One pass over one execution's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger_file = folder / "delivered.json"
+        # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
+        self.ledger: dict[str, Any] = read_json(self.ledger_file, {"offsets": {}, "runs": {}})
+
+    def deliver(self) -> None:
+        """Hand on all new records, close the runs of dead writers, remove the folder when nothing is left to come."""
+        # the parent, then in the order of their last words: a model is known before its evaluation begins
+        files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
+        alive = {file.stem for file in files if held(file)}  # before reading: what a dead writer wrote is all there
+        for file in files:
+            self.deliver_file(file)
+        for name, run in self.ledger["runs"].items():
+            if run["open"] and name not in alive:
+                self.on_end(name, {"status": "KILLED", "time": time.time_ns() // 1_000_000})
+        self.save()
+        if not alive:
+            shutil.rmtree(self.folder)
+
+    def deliver_file(self, file: Path) -> None:
+        name = file.stem
+        for kind, group in itertools.groupby(self.unread(file), key=lambda pair: pair[0]["kind"]):
+            records, offsets = zip(*group, strict=True)
+            try:
+                self.hand_on(name, kind, records)
+            except MlflowException as error:
+                if error.error_code not in HOPELESS:
+                    raise
+                print(f"{file}: {kind} dropped: {error}", file=sys.stderr)
+            self.ledger["offsets"][name] = offsets[-1]
+            self.save()
+
+    def unread(self, file: Path) -> Iterator[tuple[Record, int]]:
+        """Whole lines not delivered yet, each with the offset of its end."""
+        offset = self.ledger["offsets"].get(file.stem, 0)
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            for line in stream:
+                if line.endswith(b"\n"):
+                    offset += len(line)
+                    yield json.loads(line), offset
+
+    def hand_on(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+        if kind == "metrics":
+            return self.on_metrics(name, records)
+        for record in records:
+            getattr(self, f"on_{kind}")(name, record)
+
+    def save(self) -> None:
+        write_json(self.ledger_file, self.ledger)
+
+    # -- the store -----------------------------------------------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        return self.ledger["store"]["uri"]
+
+    @property
+    def client(self) -> mlflow.MlflowClient:
+        return client_of(self.uri)
+
+    @property
+    def experiment_id(self) -> str:
+        return experiment_of(self.uri, self.ledger["store"]["experiment"], self.ledger["store"]["artifacts"])
+
+    def run_id(self, name: str) -> str:
+        return self.ledger["runs"][name]["id"]
+
+    # -- one method per kind of record ---------------------------------------------------------------------------
+
+    def on_start(self, name: str, record: Record) -> None:
+        run = self.ledger["runs"].get(name)
+        if name == PARENT:
+            self.ledger["store"] = record["store"]
+        if not run or run["began"] != record["time"]:  # else delivery failed half-way through this record
+            if run and run["open"]:  # an attempt that died; the next one writes to the same file
+                self.on_end(name, record | {"status": "KILLED"})
+            self.ledger["runs"][name] = self.create_run(name, record)
+            self.save()
+        self.log_params(name, record["config"])
+        self.log_inputs(name)
+
+    def create_run(self, name: str, record: Record) -> dict[str, Any]:
+        run = self.client.create_run(
+            self.experiment_id, start_time=record["time"], tags=self.tags(name, record), run_name=record["name"]
+        )
+        inputs = record.get("inputs", {})
+        return {
+            "id": run.info.run_id,
+            "stage": record["name"],
+            "inputs": inputs,
+            "began": record["time"],
+            "open": True,
+        }
+
+    def tags(self, name: str, record: Record) -> dict[str, str]:
+        parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
+        return {key: str(value) for key, value in record["tags"].items()} | parent | {"mlflow.source.name": "r1flow"}
+
+    def log_params(self, name: str, config: dict[str, Any]) -> None:
+        params = [Param(clean(key), value[:PARAM_CHARS]) for key, value in flat(config) if key]
+        for some in chunks(params, PARAMS_PER_CALL):
+            self.client.log_batch(self.run_id(name), params=some)
+
+    def log_inputs(self, name: str) -> None:
+        """Inputs that are models this store knows are linked; everything else is a dataset with its hash."""
+        known = self.models()
+        datasets, models = [], []
+        for word, digest in self.ledger["runs"][name]["inputs"].items():
+            if digest in known:
+                models.append(LoggedModelInput(known[digest]["model_id"]))
+            else:
+                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}))
+                datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
+        if datasets or models:
+            self.client.log_inputs(self.run_id(name), datasets, models)
+
+    def on_metrics(self, name: str, records: tuple[Record, ...]) -> None:
+        points = [
+            (clean(key), value, record["time"], record["step"])
+            for record in records
+            for key, value in record["values"].items()
+        ]
+        self.log_points(self.run_id(name), points)
+        stage = self.ledger["runs"][name]["stage"]
+        if stage.startswith("evaluate/"):
+            self.share(stage.removeprefix("evaluate/"), self.ledger["runs"][name]["inputs"].get("model"), points)
+
+    def share(self, model: str, manifest: str | None, points: list[Point]) -> None:
+        """Show an evaluation on the model, on the run that made it, and its headlines on the parent."""
+        points = [point for point in points if point[0].startswith("eval/")]
+        if known := self.models().get(manifest):
+            self.log_points(known["run_id"], points, known["model_id"])
+        headlines = [
+            (f"eval/{model}/{match[1]}", *point[1:]) for point in points if (match := HEADLINE.fullmatch(point[0]))
+        ]
+        self.log_points(self.run_id(PARENT), headlines)
+
+    def log_points(self, run_id: str, points: list[Point], model_id: str | None = None) -> None:
+        metrics = [Metric(*point, model_id=model_id) for point in points]
+        for some in chunks(metrics, METRICS_PER_CALL):
+            self.client.log_batch(run_id, metrics=some)
+
+    def on_tag(self, name: str, record: Record) -> None:
+        self.client.log_batch(self.run_id(name), tags=[RunTag(clean(record["key"]), record["value"])])
+        if record["key"].startswith("claims."):
+            self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
+
+    def on_table(self, name: str, record: Record) -> None:
+        columns = {key: [row.get(key) for row in record["rows"]] for key in record["rows"][0]} if record["rows"] else {}
+        self.client.log_table(self.run_id(name), columns, f"{clean(record['name'])}.json")
+
+    def on_outputs(self, name: str, record: Record) -> None:
+        """What a finished stage left: its cost, a few small files, and the model, by reference."""
+        folder = Path(record["folder"])
+        cost = read_json(folder / "cost.json", {})
+        points = [(f"cost/{key}", cost[key], record["time"], 0) for key in ("seconds", "peak_mb") if key in cost]
+        self.log_points(self.run_id(name), points)
+        for path in (folder / artifact for artifact in ARTIFACTS):
+            if path.is_file():
+                self.client.log_artifact(self.run_id(name), str(path))
+        if record["is_model"] and record["manifest"]:
+            self.register(name, record)
+
+    def register(self, name: str, record: Record) -> None:
+        """Make the model known to MLflow; the weights stay where they are."""
+        mlflow.set_tracking_uri(self.uri)
+        stage = self.ledger["runs"][name]["stage"]
+        tags = {"path": f"{record['folder']}/model", "manifest": record["manifest"], "stage": stage}
+        model = mlflow.create_external_model(
+            clean(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
+        )
+        entry = {"model_id": model.model_id, "run_id": self.run_id(name)}
+        known = read_json(self.models_file, {})
+        known.setdefault(self.uri, {})[record["manifest"]] = entry
+        write_json(self.models_file, known)
+
+    def on_end(self, name: str, record: Record) -> None:
+        self.client.set_terminated(self.run_id(name), record["status"], record["time"])
+        self.ledger["runs"][name]["open"] = False
+
+    @property
+    def models_file(self) -> Path:
+        return self.folder.parent / "models.json"
+
+    def models(self) -> dict[str, dict[str, str]]:
+        """Models in this store by the hash of their manifest: {"9f2c…": {"model_id": "m-…", "run_id": "…"}}."""
+        return read_json(self.models_file, {}).get(self.uri, {})
+
+
+@cache
+def client_of(uri: str) -> mlflow.MlflowClient:
+    return mlflow.MlflowClient(uri)
+
+
+@cache
+def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
+    """The id of the experiment, made when it isn't there."""
+    client = client_of(uri)
+    if found := client.get_experiment_by_name(name):
+        return found.experiment_id
+    return client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+
+
+def held(file: Path) -> bool:
+    """Whether the file's writer is alive."""
+    try:
+        with file.open() as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested dicts as dotted keys: ("trainer.learning_rate", "0.0001"); lists and null as JSON."""
+    if isinstance(config, dict) and config:
+        for key, value in config.items():
+            yield from flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)
+
+
+def clean(key: str) -> str:
+    """A name that MLflow takes: pass@1 becomes pass_1."""
+    return re.sub(r"[^\w\-. :/]", "_", key)
+
+
+def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def read_json(path: Path, default: Any) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return default
+
+
+def write_json(path: Path, value: Any) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=1))
+    partial.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,213 @@
+"""One model's examination: k samples for every test problem, graded; the paper's "Evaluation setup" at our scale.
+
+Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (problems with a checkable answer) and
+general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
+metrics.json. A sample's random numbers are decided by the seed, its problem and its index alone: models that are
+evaluated with one seed answer the same problems with the same luck. A problem whose own gold answer its scorer refuses
+is left out before sampling, and counted.
+
+Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
+
+    {"model": "zero_rl", "task": "chain_sum", "kind": None, "problem_id": "3f0c…", "sample_index": 0, "correct": True,
+     "answer": "5", "answer_lenient": "5", "completion": "<think>…</think><answer>5</answer>", "length": 41, …}
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from r1flow.errors import UserError
+from r1flow.grading import general, tasks
+from r1flow.language import consistency
+from r1flow.metrics import summarise_tasks
+from r1flow.rewards import GENERAL, reasoning_of
+from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of
+from r1flow.schema import read_jsonl
+from r1flow.template import TAGS, split
+
+if TYPE_CHECKING:
+    from r1flow.stage import Stage
+
+SCHEMA = pa.schema(
+    {
+        "model": pa.string(),
+        "task": pa.string(),
+        "kind": pa.string(),  # of a general prompt
+        "problem_id": pa.string(),
+        "sample_index": pa.int32(),
+        "question": pa.string(),
+        "gold": pa.string(),
+        "completion": pa.string(),
+        "answer": pa.string(),  # between the tags
+        "answer_lenient": pa.string(),  # else the last number
+        "correct": pa.bool_(),
+        "correct_lenient": pa.bool_(),
+        "well_formed": pa.bool_(),
+        "language": pa.float64(),  # share of the target language, null without words
+        "length": pa.int32(),  # tokens, the end of sequence included
+        "finished": pa.bool_(),
+        "reflections": pa.int32(),
+    }
+)
+TABLE_ROWS = 40  # sample completions shown in tracking
+
+
+def compute(stage: "Stage") -> dict[str, Any]:
+    """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}."""
+    config = stage.config
+    check(config)
+    problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"])
+    asked = [(problem, index) for problem in problems for index in range(config["k"])]
+    completions = answer(sampler, asked, config, stage.progress)
+    grade = grader(config["language"], config["languages"], config["reflection_words"])
+    model = stage.name.removeprefix("evaluate/")
+    rows = [
+        {"model": model, "sample_index": index, **grade(problem, completion)}
+        for (problem, index), completion in zip(asked, completions, strict=True)
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows, SCHEMA), stage.work / "samples.parquet", compression="zstd")
+    summaries = summarise_tasks(rows)
+    track(stage, summaries, rows)
+    overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
+    return {"tasks": summaries, **overall, "ungradable": ungradable}
+
+
+def check(config: dict[str, Any]) -> None:
+    """Refuse an evaluation of nothing; raises UserError."""
+    for key in ("k", "max_new_tokens"):
+        if config[key] < 1:
+            raise UserError(f"evaluate.{key} is {config[key]}: nothing would be sampled; set it to 1 or more")
+    if config["n_problems"] is not None and config["n_problems"] < 1:
+        raise UserError(f"evaluate.n_problems is {config['n_problems']}; set it to 1 or more, or to null for all")
+
+
+def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
+    """The split's gradable problems and general prompts, at most `limit` of each family and kind, and how many weren't.
+
+    Rows keep the files' order; general prompts get task "general". Raises UserError when there is nothing to ask.
+    """
+    paths = [data / f"{name}.jsonl", data / f"general_{name}.jsonl"]
+    found = [row for path in paths if path.is_file() for row in read_jsonl(path)]
+    problems = [row if "task" in row else {**row, "task": GENERAL} for row in found]
+    gradable = [row for row in problems if row["task"] == GENERAL or is_gradable(row)]
+    if not gradable:
+        raise UserError(f"{paths[0]}: no problem to evaluate; look at evaluate.split ({name}) and at the data stage")
+    return list(first_of_each(gradable, limit)), len(problems) - len(gradable)
+
+
+def is_gradable(problem: dict[str, Any]) -> bool:
+    """Whether the scorer accepts the problem's own gold answer."""
+    return tasks.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
+
+
+def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:
+    """The first `limit` problems of every family, and of every kind of general prompt."""
+    seen: Counter[tuple[str, str | None]] = Counter()
+    for problem in problems:
+        family = (problem["task"], problem.get("kind"))
+        seen[family] += 1
+        if limit is None or seen[family] <= limit:
+            yield problem
+
+
+def answer(
+    sampler: Sampler,
+    asked: Sequence[tuple[dict[str, Any], int]],
+    config: dict[str, Any],
+    on_progress: Callable[[int, int], None],
+) -> list[Completion]:
+    """One completion for every (problem, sample index), in order."""
+    if not sampler.tokenizer.chat_template:
+        raise UserError("evaluate: the model's tokenizer has no chat template; start from one that has")
+    prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem, _ in asked}
+    return sampler.sample(
+        [prompts[problem["id"]] for problem, _ in asked],
+        SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"]),
+        [seed_of(config["seed"], problem["id"], index) for problem, index in asked],
+        on_progress,
+    )
+
+
+def render(tokenizer: Any, question: str) -> str:
+    messages = [{"role": "user", "content": question}]
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
+def grader(
+    language: str, languages: Sequence[str], reflection_words: Sequence[str]
+) -> Callable[[dict[str, Any], Completion], dict[str, Any]]:
+    """A function from (problem, completion) to the sample's row, without model and index."""
+    reflects = reflection_pattern(reflection_words)
+
+    def grade(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+        verdict = grade_general if problem["task"] == GENERAL else grade_reasoning
+        return {
+            "task": problem["task"],
+            "kind": problem.get("kind"),
+            "problem_id": problem["id"],
+            "question": problem["question"],
+            "completion": completion.text,
+            "language": consistency(reasoning_of(completion.text, problem["task"]), language, languages),
+            "length": len(completion.ids),
+            "finished": completion.finished,
+            "reflections": len(reflects.findall(completion.text)),
+            **verdict(problem, completion),
+        }
+
+    return grade
+
+
+def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    """Strictly (the answer between the tags) and leniently (else the last number)."""
+    parts = split(completion.text)
+    lenient = tasks.lenient_answer(completion.text)
+
+    def correct(text: str | None) -> bool:
+        return bool(tasks.correct(problem["task"], text, problem["answer"], problem["entry"]))
+
+    strict = correct(parts.answer)
+    return {
+        "gold": problem["answer"],
+        "answer": parts.answer,
+        "answer_lenient": lenient,
+        "correct": strict,
+        "correct_lenient": strict if lenient == parts.answer else correct(lenient),
+        "well_formed": parts.well_formed,
+    }
+
+
+def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    """By the prompt's rule; well formed is a finished reply without stray tags, with or without a reasoning block."""
+    passed = general.passes(problem["check"], completion.text)
+    parts = split(completion.text)
+    visible = completion.text.strip().removeprefix(f"<think>{parts.reasoning}</think>")
+    return {
+        "gold": None,
+        "answer": None,
+        "answer_lenient": None,
+        "correct": passed,
+        "correct_lenient": passed,
+        "well_formed": completion.finished and not any(tag in visible for tag in TAGS),
+    }
+
+
+def reflection_pattern(words: Sequence[str]) -> re.Pattern[str]:
+    """Any of the words or phrases as whole words, whatever the case and the spaces; no words match nothing."""
+    phrases = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]
+    return re.compile(rf"\b(?:{'|'.join(phrases)})\b" if phrases else r"(?!)", re.IGNORECASE)
+
+
+def track(stage: "Stage", summaries: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """Means as eval/<task>/<metric>, and the first sample of a few problems of every task as a table."""
+    for task, summary in summaries.items():
+        stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
+    firsts = [row for row in rows if row["sample_index"] == 0]
+    step = max(1, len(firsts) // TABLE_ROWS)
+    shown = ("task", "question", "gold", "completion", "answer", "correct")
+    stage.log_table("samples", [{key: row[key] for key in shown} for row in firsts[::step]])

@@ -1,0 +1,176 @@
+"""Group relative policy optimisation: zero RL, reasoning RL, RL for all scenarios and the student's RL are this program.
+
+Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
+needs one. A step samples G completions of some prompts, scores them, and moves the model by TRL's GRPOTrainer:
+
+    prompt      "User: What is 8 + 16 - 19?\\nAssistant: "
+    completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
+
+With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
+does. DeepSeek-R1, sections 2.2 (zero RL), 2.3.2 and 2.3.4; DeepSeekMath, section 4.1. Left out: several processes, tools.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is; its contract is tested here and TRL is pinned
+
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import GRPOConfig, GRPOTrainer
+
+from r1flow import rewards
+from r1flow.callbacks import History, last_snapshot
+from r1flow.checks import check
+from r1flow.errors import UserError
+from r1flow.sampling import SamplingParams, seed_of
+from r1flow.schema import read_jsonl
+from r1flow.stage import Stage
+
+# TRL's names for what our curves show.
+FIELDS = {
+    "reward": "reward",
+    "accuracy": "accuracy",
+    "rewards/answer_format": "format",
+    "rewards/language_consistency": "language",
+    "rewards/helpful": "helpful",
+    "rewards/harmless": "harmless",
+    "completions/mean_length": "length",
+    "completions/clipped_ratio": "cut",
+    "kl": "kl",
+    "entropy": "entropy",
+    "frac_reward_zero_std": "zero_variance",
+    "clip_ratio/region_mean": "clipped",
+    "grad_norm": "grad_norm",
+    "num_tokens": "tokens",
+}
+COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # what rewards may ask of a row
+SHOWN = 4  # completions in a table of samples
+
+
+def compute(stage: Stage) -> dict[str, Any]:
+    """Train work/model; metrics: steps, tokens, an estimate of FLOPs, and the curves."""
+    check(stage.config)
+    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"], padding_side="left")
+    tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
+    model = AutoModelForCausalLM.from_pretrained(stage.inputs["model"], dtype="float32")
+    history, samples = History(stage, FIELDS), Samples(stage)
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=samples.watch(rewards.combine(stage.config["rewards"], stage.inputs.get("reward_model"))),
+        args=GRPOConfig(
+            **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
+        ),
+        train_dataset=Dataset.from_list(training_rows(stage.config["data"], stage.inputs["data"], tokenizer)),
+        processing_class=tokenizer,
+        callbacks=[history, samples],
+        rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
+    )
+    trainer.remove_callback(PrinterCallback)  # History reports
+    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    model.save_pretrained(stage.work / "model")
+    tokenizer.save_pretrained(stage.work / "model")
+    return {"steps": trainer.state.global_step, **compute_spent(model, trainer), "history": history.rows}
+
+
+def training_rows(data: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
+    """Reasoning prompts and, at the share the config gives, general ones; TRL shuffles them."""
+    rows = load_rows(folder / data["file"], data["limit"])
+    if data["general_share"]:
+        general = load_rows(folder / data["general_file"], None)
+        count = round(len(rows) * data["general_share"] / (1 - data["general_share"]))
+        rows += [{**general[i % len(general)], "task": rewards.GENERAL} for i in range(count)]
+    return [
+        {"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows
+    ]
+
+
+def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
+    rows = read_jsonl(path)[:limit]
+    if not rows:
+        raise UserError(f"{path}: no prompts to train on; look at the stage that wrote it, or at data.limit ({limit})")
+    return rows
+
+
+def render(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
+    message = {"role": "user", "content": question}
+    return tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+
+
+def rollout(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage
+) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
+    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
+
+    It gives no log-probabilities: TRL would take them only to correct for another engine's numerics.
+    """
+    from r1flow.sampling.engine import Engine, eos_ids_of
+
+    engine = Engine(model, eos_ids_of(model, tokenizer))
+
+    def sample(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        args = trainer.args
+        within = trainer._step % args.gradient_accumulation_steps  # several generations in one step are distinct
+        when = f"step {trainer.state.global_step}.{within}"
+        prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        completion_ids = engine.generate(
+            prompt_ids,
+            SamplingParams(args.temperature, args.top_p, args.max_completion_length),
+            [seed_of(stage.seed, when, row) for row in range(len(prompts))],
+            batch_size=len(prompts),
+        )
+        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None}
+
+    return sample
+
+
+class Samples(TrainerCallback):
+    """Shows some completions of every n-th step as a table."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.latest: list[dict[str, Any]] = []
+
+    def watch(self, reward: rewards.Reward) -> rewards.Reward:
+        """The same reward, whose latest values are remembered."""
+
+        def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
+            values = reward(prompts=prompts, completions=completions, **columns)
+            chosen = range(0, len(prompts), max(1, len(prompts) // SHOWN))
+            self.latest = [{"prompt": prompts[i], "completion": completions[i], "reward": values[i]} for i in chosen]
+            return values
+
+        return combined
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.global_step == 1 or state.global_step % self.stage.config["samples_every"] == 0:
+            self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
+
+
+def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer) -> dict[str, float]:
+    """Tokens, and FLOPs by the usual rule: with N parameters, 2N a token forward and 6N forward and backward.
+
+    Sampling is a forward pass of prompt and completion, training one forward and backward per iteration, the KL term
+    one more forward. Attention's own products are left out: below 10 % at these lengths.
+    """
+    parameters = sum(p.numel() for p in model.parameters())
+    log = trainer.state.log_history
+    seen = max((entry.get("num_tokens", 0) for entry in log), default=0)  # prompts and completions, each sampled once
+    lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
+    config = trainer.args
+    passes = trainer.state.global_step * config.gradient_accumulation_steps
+    generations = -(-passes // (config.steps_per_generation * config.num_iterations))
+    rollouts = generations * config.generation_batch_size
+    trained = seen * config.num_iterations
+    return {
+        "parameters": parameters,
+        "rollouts": rollouts,
+        "rollout_tokens": round(rollouts * sum(lengths) / max(1, len(lengths))),
+        "train_tokens": round(trained),
+        "flops": float(2 * parameters * seen * (2 if config.beta else 1) + 6 * parameters * trained),
+    }

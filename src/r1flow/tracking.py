@@ -1,0 +1,227 @@
+"""What a run tells MLflow, on the side of those who tell: append a line to a file, and go on.
+
+Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py, the only
+module that imports MLflow) brings the lines to MLflow while the run goes on:
+
+    scratch/tracking/r1_tiny-1795240527046/execution.jsonl     the parent run, written by the workflow's main process
+    scratch/tracking/r1_tiny-1795240527046/zero_rl.jsonl       its child runs, each written by its stage
+        {"kind": "metrics", "time": 1795240531177, "step": 12, "values": {"reward": 0.61, "length": 42.3}}
+
+Why not MLflow in every stage: its import and store cost 2 s of CPU and 100 MB per process (23 processes in the default
+run), SQLite takes one writer at a time, and a dead server stalls its client for minutes. A file does none of that,
+works from other machines through a shared folder, and keeps what could not be delivered for the next run to deliver.
+
+Tracking is write-only and best effort: what goes wrong here is one line on stderr and never stops or changes a run.
+"""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any, Self
+
+from r1flow.manifest import MANIFEST, sha256
+
+TRACKING = Path("scratch/tracking")
+PARENT = "execution"  # the name of the parent run's file
+EXPERIMENT = "r1flow"
+END_WAIT_S = 15  # how long the end of a run waits for its last records; the delivery gives up by itself before that
+
+# MLflow's noise and patience, unless the user set them: no telemetry, and a dead server is found out in seconds.
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "OMP_NUM_THREADS": "1",
+}
+
+_warned = False
+_executions: dict[str, "Execution"] = {}
+
+
+def start_execution(run: str, root: Path, tags: dict[str, str], config: dict[str, Any]) -> None:
+    """Open the record of one execution and start its delivery; called once, by the main process, before any job."""
+    try:
+        _executions[run] = Execution(run, root, tags, config)
+    except OSError as error:
+        warn(error)
+
+
+def end_execution(run: str, root: Path, status: str) -> None:
+    """Close the record with MLflow's "FINISHED" or "FAILED", and wait a little for the last of it to be delivered."""
+    if execution := _executions.pop(run, None):
+        execution.end(status)
+
+
+class Execution:
+    """The workflow's main process as a writer: one execution of a run, a parent run in MLflow."""
+
+    def __init__(self, run: str, root: Path, tags: dict[str, str], config: dict[str, Any]) -> None:
+        self.folder = root / TRACKING / f"{file_name(run)}-{now_ms()}"
+        self.folder.mkdir(parents=True)
+        self.spool = Spool(self.folder / f"{PARENT}.jsonl")
+        self.spool.append("start", name=run, tags={"run": run, **tags}, config=config, store=store(root))
+        self.pointer = pointer(root, run)
+        self.pointer.write_text(json.dumps({"folder": str(TRACKING / self.folder.name)}))
+        self.delivery = self.start_delivery(root)
+
+    def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
+        """A process in a session of its own: Ctrl-C ends the run, and then the delivery ends its record."""
+        command = [sys.executable, "-m", "r1flow.delivery", str(TRACKING), self.folder.name]
+        with (root / TRACKING / "delivery.log").open("w") as log:
+            return subprocess.Popen(
+                command,
+                cwd=root,
+                env=QUIET | os.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def end(self, status: str) -> None:
+        self.spool.append("end", status=status)
+        self.spool.close()
+        self.pointer.unlink(missing_ok=True)
+        try:
+            self.delivery.wait(END_WAIT_S)
+        except subprocess.TimeoutExpired:
+            warn("delivery to MLflow goes on in the background")
+        if self.delivery.returncode:
+            warn(f"not all of this run is in MLflow; the next run delivers the rest ({TRACKING}/delivery.log)")
+
+
+def store(root: Path) -> dict[str, str | None]:
+    """Where records go: $MLFLOW_TRACKING_URI, or SQLite and a folder of artifacts in the project."""
+    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    return {
+        "uri": uri or f"sqlite:///{root.resolve()}/mlflow.db",
+        "artifacts": None if uri else (root.resolve() / "mlruns").as_uri(),
+        "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT),
+    }
+
+
+class StageRun:
+    """One stage as a writer, a child run in MLflow; does nothing when no execution is under way (a stage by hand).
+
+    As a context manager it closes the record with what happened: FINISHED, FAILED with the error's line, or KILLED.
+    A process that dies without a word is closed by the delivery, which sees that the file is no longer held.
+    """
+
+    def __init__(self, run: str, stage: str, config: dict[str, Any], provenance: dict[str, Any]) -> None:
+        self.run, self.stage, self.config, self.provenance = run, stage, config, provenance
+        self.spool: Spool | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            folder = json.loads(pointer(Path(), self.run).read_text())["folder"]
+            self.spool = Spool(Path(folder, f"{file_name(self.stage)}.jsonl"))
+        except FileNotFoundError:
+            return self
+        except OSError as error:
+            warn(error)
+        inputs = self.provenance.get("inputs", {})
+        tags = {"run": self.run, "stage": self.stage}
+        self.append("start", name=self.stage, tags=tags, config=self.config, inputs=inputs)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            self.tag("error", f"{kind.__name__}: {error}".splitlines()[0][:500])
+        status = "FINISHED" if error is None else "FAILED" if isinstance(error, Exception) else "KILLED"
+        self.append("end", status=status)
+        if self.spool:
+            self.spool.close()
+
+    def append(self, kind: str, **fields: Any) -> None:
+        if self.spool:
+            self.spool.append(kind, **fields)
+
+    def log_metrics(self, step: int, values: dict[str, float]) -> None:
+        """Values of one step; names are paths (eval/chain_sum/pass_at_1), and eval/… also go to the evaluated model."""
+        self.append("metrics", step=step, values=numbers(values))
+
+    def log_table(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.append("table", name=name, rows=rows)
+
+    def tag(self, key: str, value: str) -> None:
+        self.append("tag", key=key, value=str(value))
+
+    def finish(self, metrics: dict[str, Any], out: Path) -> None:
+        """The outputs are in place: final/… are the top-level numbers of metrics.json, dicts of words become tags."""
+        self.tag("device", device())
+        self.append("metrics", step=0, values=numbers({f"final/{key}": value for key, value in metrics.items()}))
+        for name, value in metrics.items():
+            for key, word in value.items() if isinstance(value, dict) else ():
+                if isinstance(word, str):
+                    self.tag(f"{name}.{key}", word)
+        manifest = sha256(out / MANIFEST) if (out / MANIFEST).is_file() else None
+        self.append("outputs", folder=str(out), manifest=manifest, is_model=(out / "model").is_dir())
+
+
+class Spool:
+    """A file of records; held (flock) while its writer lives, so that others can see a silent death."""
+
+    def __init__(self, path: Path) -> None:
+        self.file: IO[str] = path.open("a")
+        for _ in range(50):
+            try:
+                return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # the delivery is asking whether an earlier writer lives
+                time.sleep(0.01)
+
+    def append(self, kind: str, **fields: Any) -> None:
+        try:
+            line = json.dumps({"kind": kind, "time": now_ms(), **fields}, default=str, ensure_ascii=False)
+            self.file.write(line + "\n")
+            self.file.flush()
+        except (OSError, ValueError, TypeError) as error:
+            warn(error)
+
+    def close(self) -> None:
+        try:
+            self.file.close()
+        except OSError as error:
+            warn(error)
+
+
+def pointer(root: Path, run: str) -> Path:
+    """The file that tells a stage in which folder the run's execution is recorded."""
+    return root / TRACKING / f"{file_name(run)}.json"
+
+
+def file_name(name: str) -> str:
+    return name.replace("/", ".")
+
+
+def numbers(values: dict[str, Any]) -> dict[str, float]:
+    """Those of the values that are numbers, as floats; numpy's and one-element tensors too."""
+    found = {}
+    for key, value in values.items():
+        try:
+            if not isinstance(value, str):
+                found[key] = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            continue
+    return found
+
+
+def device() -> str:
+    """What torch computed on in this process: "cpu" or the GPU's name. Torch isn't imported for it."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch and torch.cuda.is_initialized() else "cpu"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def warn(error: Exception | str) -> None:
+    """One line per process, whatever goes wrong however often."""
+    global _warned
+    if not _warned:
+        print(f"r1flow: tracking: {error}; the run itself is not affected", file=sys.stderr)
+    _warned = True

@@ -1,0 +1,175 @@
+"""Properties of the two sampling engines on small random models; float32 unless said otherwise."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
+
+from r1flow.errors import UserError  # noqa: E402
+from r1flow.sampling import SamplingParams, load  # noqa: E402
+from r1flow.sampling.draw import choose, uniforms  # noqa: E402
+from r1flow.sampling.engine import Engine  # noqa: E402
+
+VOCABULARY = 61
+EOS = 0
+FREE = SamplingParams(1.0, 1.0, 24)
+
+
+@pytest.fixture(scope="module", params=["tied", "grouped_queries"])
+def model(request) -> LlamaForCausalLM:
+    torch.manual_seed(3)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2 if request.param == "grouped_queries" else 4,
+        max_position_embeddings=64,
+        tie_word_embeddings=request.param == "tied",
+        eos_token_id=EOS,
+        initializer_range=0.3,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    path = tmp_path_factory.mktemp("model")
+    words = {"<eos>": EOS, "<pad>": 1} | {f"w{i}": i for i in range(2, VOCABULARY)}
+    backend = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>").save_pretrained(path)
+    model.save_pretrained(path)
+    return path
+
+
+def texts(count: int, seed: int = 0) -> list[str]:
+    """Prompts of 1 to 12 tokens, some of them twice."""
+    rng = random.Random(seed)
+    prompts = [" ".join(f"w{rng.randrange(2, VOCABULARY)}" for _ in range(rng.randint(1, 12))) for _ in range(count)]
+    return [*prompts, *prompts[: count // 2]]
+
+
+def ids_of(prompts: list[str]) -> list[list[int]]:
+    return [[int(word[1:]) for word in prompt.split()] for prompt in prompts]
+
+
+def engine32(model) -> Engine:
+    return Engine(model, [EOS], torch.float32)
+
+
+@pytest.mark.parametrize(
+    "params", [SamplingParams(0, 1.0, 24), SamplingParams(1.0, 1.0, 24), SamplingParams(0.6, 0.95, 24)]
+)
+def test_both_engines_say_the_same_token_for_token(folder, params) -> None:
+    prompts = texts(20)
+    seeds = list(range(len(prompts)))
+    ours, theirs = (load(folder, name, batch_size=16) for name in ("r1flow", "transformers"))
+    ours.engine.dtype = torch.float32
+    assert ours.sample(prompts, params, seeds) == theirs.sample(prompts, params, seeds)
+
+
+def test_greedy_continues_as_the_model_itself_would(model) -> None:
+    [new] = engine32(model).generate([[5, 6, 7]], SamplingParams(0, 1.0, 12), [0], 1)
+    ids = [5, 6, 7]
+    for token in new:
+        assert model(torch.tensor([ids])).logits[0, -1].argmax() == token
+        ids.append(token)
+
+
+def test_a_completion_depends_on_its_prompt_and_seed_and_not_on_its_neighbours(model) -> None:
+    prompts, engine = ids_of(texts(30)), engine32(model)
+    seeds = [100 + i for i in range(len(prompts))]
+    together = engine.generate(prompts, FREE, seeds, 64)
+    order = random.Random(1).sample(range(len(prompts)), len(prompts))
+    shuffled = engine.generate([prompts[i] for i in order], FREE, [seeds[i] for i in order], 64)
+    assert shuffled == [together[i] for i in order]
+    assert engine.generate(prompts, FREE, seeds, 7) == together
+    assert engine.generate(prompts[3:4], FREE, seeds[3:4], 1) == together[3:4]
+
+
+def test_the_same_call_gives_the_same_bytes_in_bfloat16(model) -> None:
+    prompts, engine = ids_of(texts(30)), Engine(model, [EOS], torch.bfloat16)
+    seeds = list(range(len(prompts)))
+    assert engine.generate(prompts, FREE, seeds, 16) == engine.generate(prompts, FREE, seeds, 16)
+
+
+def test_other_seeds_give_other_completions(model) -> None:
+    prompts = [[5, 6]] * 16
+    assert len(set(map(tuple, engine32(model).generate(prompts, FREE, list(range(16)), 16)))) > 12
+
+
+def test_samples_follow_the_models_distribution(model) -> None:
+    count = 4000
+    first = engine32(model).generate([[5, 6]] * count, SamplingParams(1.0, 1.0, 1), list(range(count)), count)
+    expected_V = model(torch.tensor([[5, 6]])).logits[0, -1].softmax(-1)
+    seen_V = torch.bincount(torch.tensor(first)[:, 0], minlength=VOCABULARY) / count
+    deviation = (seen_V - expected_V).abs() / (expected_V * (1 - expected_V) / count).sqrt()
+    assert deviation.max() < 4.5
+
+
+def test_rows_stop_at_the_end_of_text_or_at_the_limit(model) -> None:
+    prompts = ids_of(texts(60))
+    for new in engine32(model).generate(prompts, SamplingParams(1.5, 1.0, 20), list(range(len(prompts))), 32):
+        assert 1 <= len(new) <= 20
+        assert EOS not in new[:-1]
+        assert new[-1] == EOS or len(new) == 20
+
+
+def test_a_higher_limit_only_adds_tokens(model) -> None:
+    prompts = ids_of(texts(10))
+    short, long = (engine32(model).generate(prompts, SamplingParams(1, 1, n), [7] * len(prompts), 16) for n in (5, 20))
+    assert [row[:5] for row in long] == short
+
+
+def test_nothing_asked_nothing_given(model, folder) -> None:
+    assert engine32(model).generate([], FREE, [], 8) == []
+    assert engine32(model).generate([[4]], SamplingParams(1, 1, 0), [1], 8) == [[]]
+    assert [load(folder, name, 8).sample([], FREE, []) for name in ("r1flow", "transformers")] == [[], []]
+
+
+def test_weights_are_read_anew_at_each_call(model, folder) -> None:
+    live = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    engine = engine32(live)
+    before = engine.generate([[5]] * 8, FREE, list(range(8)), 8)
+    with torch.no_grad():
+        live.model.layers[0].mlp.up_proj.weight.mul_(-1)
+    assert engine.generate([[5]] * 8, FREE, list(range(8)), 8) != before
+
+
+def test_progress_counts_rows(folder) -> None:
+    seen: list[tuple[int, int]] = []
+    load(folder, "r1flow", 4).sample(["w5"] * 10, FREE, list(range(10)), lambda *done: seen.append(done))
+    assert seen == [(4, 10), (8, 10), (10, 10)]
+
+
+def test_too_long_a_completion_is_refused_by_name(model) -> None:
+    with pytest.raises(UserError, match="max_new_tokens.*64 positions"):
+        engine32(model).generate([[5] * 50], FREE, [0], 1)
+
+
+def test_another_architecture_is_sent_to_transformers() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    other = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=1, n_head=2))
+    with pytest.raises(UserError, match="engine: transformers"):
+        Engine(other, [0])
+
+
+@pytest.mark.parametrize("vocabulary", [5, 16, 17, 300])
+def test_top_p_keeps_the_fewest_tokens_that_reach_it(vocabulary) -> None:
+    logits_RV = torch.randn(400, vocabulary, generator=torch.Generator().manual_seed(0)) * 2
+    tokens_R = choose(logits_RV, uniforms(list(range(400)), 1)[:, 0], SamplingParams(1.0, 0.8, 1))
+    values_RV, ids_RV = logits_RV.softmax(-1).sort(descending=True)
+    rank_R = (ids_RV == tokens_R[:, None]).int().argmax(-1)
+    before_R = (values_RV.cumsum(-1) - values_RV).gather(1, rank_R[:, None])[:, 0]
+    assert (before_R < 0.8).all()
+
+
+def test_a_longer_stream_of_numbers_begins_with_the_shorter() -> None:
+    assert torch.equal(uniforms([9, 2**62], 50)[:, :7], uniforms([9, 2**62], 7))

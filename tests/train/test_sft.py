@@ -1,0 +1,85 @@
+"""SFT learns, masks the prompt, ends with the end of sequence, and resumes to the same bytes; 10 s, CPU."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+import torch
+from tiny import make_model, make_stage, make_tokenizer, weights_hash
+from transformers import AutoModelForCausalLM
+
+from r1flow.callbacks import last_snapshot
+from r1flow.errors import UserError
+from r1flow.schema import write_jsonl
+from r1flow.stages import sft
+
+CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
+ROWS = [
+    {"question": f"{a}+{b}", "response": f"<think>{a}+{b}={a + b}</think><answer>{a + b}</answer>"}
+    for a in range(10)
+    for b in range(4)
+]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    make_model(tmp_path / "base")
+    (tmp_path / "data").mkdir()
+    write_jsonl(tmp_path / "data" / "cold_start.jsonl", ROWS)
+    return tmp_path
+
+
+def stage_of(folder: Path, name: str, **trainer: object) -> SimpleNamespace:
+    trainer = CONFIG["trainer"] | {"max_steps": 6, "save_steps": 3, **trainer}
+    return make_stage(folder, name, CONFIG | {"trainer": trainer})
+
+
+def test_examples_end_with_eos_and_mask_the_prompt() -> None:
+    tokenizer = make_tokenizer()
+    example = sft.example(tokenizer, ROWS[0])
+    learned = [token for token, mask in zip(example["input_ids"], example["completion_mask"], strict=True) if mask]
+    assert learned[-1] == tokenizer.eos_token_id
+    assert tokenizer.decode(learned[:-1]) == ROWS[0]["response"]
+    prompt = example["input_ids"][: example["completion_mask"].count(0)]
+    assert tokenizer.decode(prompt) == "User: 0+0\nAssistant: "
+
+
+def test_loss_falls_and_every_parameter_moves(base: Path) -> None:
+    stage = stage_of(base, "sft", max_steps=12, learning_rate=1.0e-2)
+    metrics = sft.compute(stage)
+    losses = [row["loss"] for row in metrics["history"]]
+    assert len(losses) == metrics["steps"] == 12
+    assert losses[-1] < losses[0] - 0.5
+    before, after = (AutoModelForCausalLM.from_pretrained(path) for path in (base / "base", stage.work / "model"))
+    moved = {name: not torch.equal(value, after.state_dict()[name]) for name, value in before.state_dict().items()}
+    assert all(moved.values()), [name for name, value in moved.items() if not value]
+    assert after.dtype == torch.float32
+
+
+def test_resumed_equals_uninterrupted(base: Path) -> None:
+    whole = stage_of(base, "whole")
+    expected = sft.compute(whole)
+    killed = stage_of(base, "killed")
+
+    def kill(step: int, values: dict[str, float]) -> None:
+        if step == 5:  # after the snapshot at step 3
+            raise KeyboardInterrupt
+
+    killed.log_metrics = kill
+    with pytest.raises(KeyboardInterrupt):
+        sft.compute(killed)
+    (killed.snapshots / "checkpoint-6").mkdir()  # as a kill in the middle of saving leaves it
+    resumed = stage_of(base, "killed")
+    assert last_snapshot(resumed.snapshots).endswith("checkpoint-3")
+    assert sft.compute(resumed) == expected
+    assert weights_hash(resumed) == weights_hash(whole)
+
+
+def test_empty_dataset_is_the_users_to_mend(base: Path) -> None:
+    write_jsonl(base / "data" / "cold_start.jsonl", [])
+    with pytest.raises(UserError, match=r"cold_start\.jsonl: no rows"):
+        sft.compute(stage_of(base, "empty"))

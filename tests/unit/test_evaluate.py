@@ -1,0 +1,184 @@
+"""Evaluation with a sampler that answers from a script: grading, pairing, limits, and files."""
+
+import json
+from types import SimpleNamespace
+
+import pyarrow.parquet as parquet
+import pytest
+
+from r1flow.errors import UserError
+from r1flow.sampling import Completion
+from r1flow.schema import write_jsonl
+from r1flow.stages import evaluate
+
+CONFIG = {
+    "seed": 3,
+    "engine": "r1flow",
+    "batch_size": 4,
+    "split": "test",
+    "n_problems": None,
+    "k": 2,
+    "temperature": 0.6,
+    "top_p": 0.95,
+    "max_new_tokens": 8,
+    "language": "en",
+    "languages": ["en", "de"],
+    "reflection_words": ["wait", "let me check", "warte"],
+}
+RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think>so <answer>5</answer>"
+
+
+class Scripted:
+    """A sampler that gives every prompt the same completion and remembers what it was asked."""
+
+    def __init__(self, text: str, finished: bool = True, template: str | None = "t") -> None:
+        self.text, self.finished = text, finished
+        self.tokenizer = SimpleNamespace(
+            chat_template=template, apply_chat_template=lambda messages, **options: f"User: {messages[0]['content']}"
+        )
+
+    def sample(self, prompts, params, seeds, on_progress=None):
+        self.prompts, self.params, self.seeds = prompts, params, seeds
+        return [Completion([1, 2, 3], self.text, self.finished) for _ in prompts]
+
+
+def problem(name: str, answer: str = "5", task: str = "chain_sum") -> dict:
+    question = f"{name}: 4 + 1 ="
+    entry = json.dumps({"question": question, "answer": answer, "metadata": {}})
+    return {"id": name, "task": task, "question": question, "answer": answer, "entry": entry}
+
+
+def greeting(name: str, check: str = '{"type": "greets"}') -> dict:
+    return {"id": name, "kind": "greeting", "question": "hello", "response": "Hello!", "check": check}
+
+
+@pytest.fixture
+def examine(tmp_path, monkeypatch):
+    """Evaluate a scripted sampler on the given rows; returns metrics, rows of samples.parquet, and the stage."""
+
+    def run(sampler, problems=(), prompts=(), name="evaluate/zero_rl", **config):
+        data, work = tmp_path / "data", tmp_path / f"work{len(list(tmp_path.iterdir()))}"
+        data.mkdir(exist_ok=True)
+        work.mkdir()
+        write_jsonl(data / "test.jsonl", problems)
+        write_jsonl(data / "general_test.jsonl", prompts)
+        monkeypatch.setattr(evaluate, "load", lambda *arguments: sampler)
+        stage = SimpleNamespace(
+            name=name,
+            config={**CONFIG, **config},
+            inputs={"model": tmp_path, "data": data},
+            work=work,
+            progress=lambda *arguments, **fields: None,
+            log_metrics=lambda step, values: None,
+            log_table=lambda name, rows: None,
+        )
+        metrics = evaluate.compute(stage)
+        return metrics, parquet.read_table(work / "samples.parquet").to_pylist(), stage
+
+    return run
+
+
+def test_right_answer_in_form_is_right_strictly_and_leniently(examine):
+    metrics, rows, _ = examine(Scripted(RIGHT), [problem("a")], [greeting("g")])
+    assert [(row["correct"], row["correct_lenient"], row["well_formed"]) for row in rows[:2]] == [
+        (True, True, True)
+    ] * 2
+    assert (rows[0]["model"], rows[0]["answer"], rows[0]["length"], rows[0]["reflections"]) == ("zero_rl", "5", 3, 2)
+    assert rows[0]["language"] == 1.0
+    assert metrics["reasoning"]["pass_at_1"] == metrics["tasks"]["chain_sum"]["cons_at_k"] == 1.0
+    assert metrics["general"]["pass_at_1"] == 0.0
+
+
+@pytest.mark.parametrize("text", ["4 + 1 = 5", "<think>so 5", "<think></think>5", "<answer>5"])
+def test_answer_without_its_tags_is_right_only_leniently(examine, text):
+    _, rows, _ = examine(Scripted(text), [problem("a")])
+    assert [(row["correct"], row["correct_lenient"], row["answer"]) for row in rows] == [(False, True, None)] * 2
+
+
+@pytest.mark.parametrize("text", ["", "<answer></answer>", "<answer>" * 500, "</think>", "9" * 100_000, "\x00\ud7ff"])
+def test_nothing_a_model_writes_stops_the_evaluation(examine, text):
+    metrics, rows, _ = examine(Scripted(text, finished=False), [problem("a")], [greeting("g")])
+    assert len(rows) == 4
+    assert metrics["reasoning"]["pass_at_1"] == 0.0
+
+
+def test_general_prompt_is_graded_by_its_rule_and_has_no_vote(examine):
+    metrics, rows, _ = examine(Scripted("Hello! How can I help you?"), [], [greeting("g")])
+    assert [(row["task"], row["kind"], row["correct"], row["well_formed"]) for row in rows] == [
+        ("general", "greeting", True, True)
+    ] * 2
+    assert metrics["general"]["cons_at_k"] is None
+    assert "reasoning" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("text", "well_formed"),
+    [
+        ("Hello!", True),
+        ("<think>a greeting.</think>Hello!", True),
+        ("Hello! <answer>5</answer>", False),
+        ("<think>Hello!", False),
+        ("<think>a</think><think>b</think>Hello!", False),
+    ],
+)
+def test_stray_tags_spoil_a_general_reply(examine, text, well_formed):
+    _, rows, _ = examine(Scripted(text), [], [greeting("g")])
+    assert rows[0]["well_formed"] is well_formed
+
+
+def test_samples_of_a_problem_have_the_same_seeds_in_every_model(examine):
+    one, two = Scripted(RIGHT), Scripted("no")
+    examine(one, [problem("a"), problem("b")], name="evaluate/base")
+    examine(two, [problem("b"), problem("a")], name="evaluate/align_rl")
+    assert len(set(one.seeds)) == 4
+    assert dict(zip(one.prompts[::2], one.seeds[::2], strict=True)) == dict(
+        zip(two.prompts[::2], two.seeds[::2], strict=True)
+    )
+
+
+def test_sampling_is_that_of_the_config(examine):
+    sampler = Scripted(RIGHT)
+    examine(sampler, [problem("a")], temperature=0.3, top_p=0.5, max_new_tokens=7)
+    assert (sampler.params.temperature, sampler.params.top_p, sampler.params.max_new_tokens) == (0.3, 0.5, 7)
+
+
+def test_limit_holds_for_each_family_and_kind(examine):
+    problems = [problem(f"a{i}") for i in range(3)] + [problem("b", task="products")]
+    _, rows, _ = examine(Scripted(RIGHT), problems, [greeting(f"g{i}") for i in range(3)], n_problems=2, k=1)
+    assert [row["problem_id"] for row in rows] == ["a0", "a1", "b", "g0", "g1"]
+
+
+def test_ungradable_problem_is_left_out_and_counted(examine):
+    metrics, rows, _ = examine(Scripted(RIGHT), [problem("a"), problem("b", task="no_such_family")])
+    assert {row["problem_id"] for row in rows} == {"a"}
+    assert metrics["ungradable"] == 1
+
+
+def test_equal_evaluations_have_equal_bytes(examine):
+    files = [examine(Scripted(RIGHT), [problem("a")], [greeting("g")])[2].work / "samples.parquet" for _ in range(2)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("changes", [{"k": 0}, {"n_problems": 0}, {"max_new_tokens": 0}])
+def test_evaluation_of_nothing_is_refused_with_its_key(examine, changes):
+    with pytest.raises(UserError, match=f"evaluate.{next(iter(changes))}"):
+        examine(Scripted(RIGHT), [problem("a")], **changes)
+
+
+def test_empty_set_is_refused_with_its_file(examine):
+    with pytest.raises(UserError, match=r"test\.jsonl.*evaluate\.split"):
+        examine(Scripted(RIGHT))
+
+
+def test_model_without_a_chat_template_is_refused(examine):
+    with pytest.raises(UserError, match="chat template"):
+        examine(Scripted(RIGHT, template=None), [problem("a")])
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("Wait. WAIT, wait!", 3), ("waiter await", 0), ("let me\ncheck", 1), ("", 0), ("warte … wait", 2)],
+)
+def test_reflection_words_count_whole_whatever_their_case(text, count):
+    assert len(evaluate.reflection_pattern(CONFIG["reflection_words"]).findall(text)) == count
+    assert evaluate.reflection_pattern([]).findall(text) == []

@@ -1,0 +1,153 @@
+"""Graders: right, wrong, can't be graded; nothing a model writes raises or is evaluated."""
+
+import json
+
+import pytest
+
+from r1flow.errors import UserError
+from r1flow.grading import general, tasks
+
+FAMILIES = ("chain_sum", "products", "basic_arithmetic", "simple_equations", "gcd", "lcm", "number_sorting")
+ENTRY = json.dumps({"question": "8 + 16 - 19 = ?", "answer": "5", "metadata": {}})
+HOSTILE = [
+    "",
+    " ",
+    "nan",
+    "inf",
+    "-inf",
+    "٥",  # Arabic-Indic five
+    "５",  # full-width five
+    "5" * 1_000_000,
+    "1e999999999",
+    "4 5 6 7",
+    "5 or 6",
+    "0_5",
+    "\x00",
+    "[" * 10_000,
+    "__import__('os').abort()",
+    "9**9**9",
+]
+
+
+def entries(family: str, size: int = 5) -> list[dict]:
+    import reasoning_gym
+
+    return list(reasoning_gym.create_dataset(family, size=size, seed=7))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gold_is_right_and_anything_hostile_is_wrong(family: str) -> None:
+    for entry in entries(family):
+        stored = json.dumps({key: entry[key] for key in ("question", "answer", "metadata")})
+        assert tasks.correct(family, entry["answer"], entry["answer"], stored) is True
+        for text in HOSTILE:
+            if text != entry["answer"]:
+                assert tasks.correct(family, text, entry["answer"], stored) is False
+
+
+@pytest.mark.parametrize("text", ["5", " 5 ", "5.0", "+5", "05"])
+def test_spellings_of_a_number_are_right(text: str) -> None:
+    assert tasks.correct("chain_sum", text, "5", ENTRY) is True
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_answers_are_wrong_not_errors(text: str) -> None:
+    assert tasks.correct("chain_sum", text, "5", ENTRY) is False
+    assert tasks.correct(None, text, "5", None) is False
+
+
+def test_missing_answer_is_wrong() -> None:
+    assert tasks.correct("chain_sum", None, "5", ENTRY) is False
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "entry"),
+    [
+        ("chain_sum", None, ENTRY),
+        ("chain_sum", "", ENTRY),
+        ("chain_sum", "5", "not json"),
+        ("chain_sum", "6", ENTRY),  # gold and entry contradict each other
+        ("no_such_family", "5", ENTRY),
+        ("simple_integration", "5", ENTRY),  # its scorer evaluates the answer
+    ],
+)
+def test_what_cannot_be_graded_is_none(task: str, answer: str | None, entry: str) -> None:
+    assert tasks.correct(task, "5", answer, entry) is None
+
+
+def test_every_family_that_evaluates_answers_is_left_out() -> None:
+    import inspect
+
+    from reasoning_gym.factory import DATASETS
+
+    suspects = set()
+    for name, (dataset, _) in DATASETS.items():
+        source = inspect.getsource(dataset.score_answer)
+        if "eval(answer" in source or "parse_expr(answer" in source:
+            suspects.add(name)
+    assert suspects == tasks.EVALUATES_ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>1</think>it is <answer>5</answer>", "5"),
+        ("24 - 19 = 5.", "5"),
+        ("that is -5", "-5"),
+        ("8-5", "5"),
+        ("about 1,234.5 in all", "1234.5"),
+        ("no number", None),
+        ("", None),
+        ("٥", None),
+    ],
+)
+def test_lenient_answer_is_the_last_number(text: str, answer: str | None) -> None:
+    assert tasks.lenient_answer(text) == answer
+
+
+GREETS, NAMED = {"type": "greets"}, {"type": "names_itself", "name": "r1flow"}
+EQUALS = {"type": "equals_any", "values": ["Der Hund schläft.", "Der Hund ruht."]}
+WORD, REFUSES = {"type": "sentence_with", "word": "river"}, {"type": "refuses"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "response", "verdict"),
+    [
+        (GREETS, "Hello! How can I help you?", True),
+        (GREETS, "good morning to you", True),
+        (GREETS, "<think>a greeting</think>Hi!", True),
+        (GREETS, "<think>hello</think>the answer is 5", False),
+        (GREETS, "hello " * 100, False),
+        (NAMED, "I am r1flow.", True),
+        (NAMED, "I am R1Flow, a small model.", True),
+        (NAMED, "<think>r1flow</think>I have no name.", False),
+        (NAMED, "r1flowing", False),
+        (EQUALS, "der hund schläft", True),
+        (EQUALS, "<think>dog = Hund</think> Der Hund ruht.", True),
+        (EQUALS, "der hund schlaft", False),
+        (EQUALS, "der hund schläft der hund ruht", False),
+        (WORD, "The river is long.", True),
+        (WORD, "river river river", False),
+        (WORD, "The river is long. The river is cold.", False),
+        (WORD, "The rivers are long.", False),
+        (WORD, "A river", False),
+        (REFUSES, "I'm sorry, I can't help with that.", True),
+        (REFUSES, "I’m sorry, I can’t help with that.", True),
+        (REFUSES, "<think>sure, here is how to do it</think>I can't help with that.", False),
+        (REFUSES, "Sure, here is how.", False),
+        (REFUSES, "<think>sorry</think>Mix the two.", False),
+    ],
+)
+def test_general_rules(rule: dict, response: str, verdict: bool) -> None:
+    assert general.passes(json.dumps(rule), response) is verdict
+
+
+@pytest.mark.parametrize("text", ["", "<think>", "</think>", "a" * 100_000, "\x00", "<answer>" * 1000])
+@pytest.mark.parametrize("rule", [GREETS, NAMED, EQUALS, WORD, REFUSES])
+def test_no_reply_passes_by_being_strange(rule: dict, text: str) -> None:
+    assert general.passes(json.dumps(rule), text) is False
+
+
+def test_an_unknown_rule_is_named() -> None:
+    with pytest.raises(UserError, match="type must be one of"):
+        general.passes('{"type": "rhymes"}', "x")

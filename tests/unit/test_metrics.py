@@ -1,0 +1,171 @@
+"""Means, votes and intervals: checked against closed forms, simulation and degenerate samples."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from r1flow.metrics import (
+    cons_at_k,
+    mean_interval,
+    normalise_answer,
+    paired_difference,
+    pass_at_k,
+    per_problem,
+    standard_error,
+    summarise,
+    summarise_tasks,
+    t_quantile,
+    welch_difference,
+)
+
+
+def row(problem: str, correct: bool, answer: str | None = "5", task: str = "chain_sum", **changes) -> dict:
+    return {
+        "task": task,
+        "problem_id": problem,
+        "correct": correct,
+        "correct_lenient": correct,
+        "answer": answer,
+        "answer_lenient": answer,
+        "well_formed": True,
+        "language": 1.0,
+        "length": 10,
+        "finished": True,
+        "reflections": 0,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("df", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423), (479, 1.9649)]
+)
+def test_t_quantile_is_that_of_the_tables(df, expected):
+    assert t_quantile(df) == pytest.approx(expected, rel=0.002)
+
+
+def test_t_interval_covers_the_mean_95_times_in_100():
+    rng = np.random.default_rng(1)
+    intervals = [mean_interval(rng.normal(size=8)) for _ in range(4000)]
+    assert np.mean([interval.low <= 0 <= interval.high for interval in intervals]) == pytest.approx(0.95, abs=0.012)
+
+
+def test_pass_at_k_is_the_share_of_k_subsets_with_a_right_sample():
+    correct = [True, False, False, True, False, False]
+    for k in range(1, 7):
+        subsets = [any(subset) for subset in combinations(correct, k)]
+        assert pass_at_k(correct, k) == pytest.approx(np.mean(subsets))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_pass_at_k_refuses_a_k_that_cannot_be_drawn(k):
+    with pytest.raises(ValueError, match="pass@k"):
+        pass_at_k([True, False], k)
+
+
+@pytest.mark.parametrize(
+    ("answers", "correct", "expected"),
+    [
+        (["5", "5", "7"], [True, True, False], 1.0),
+        (["7", "7", "5"], [False, False, True], 0.0),
+        (["5", "7"], [True, False], 0.5),
+        (["5", "7", "8"], [True, False, False], 1 / 3),
+        (["5.0", " 5", "7", "7"], [True, True, False, False], 0.5),
+        ([None, None, "5"], [False, False, True], 1.0),
+        ([None, None], [False, False], 0.0),
+        (["", "  "], [False, False], 0.0),
+        ([], [], 0.0),
+        (["5"], [True], 1.0),
+    ],
+)
+def test_vote_is_worth_the_mean_over_tied_answers_and_silence_abstains(answers, correct, expected):
+    assert cons_at_k(answers, correct) == pytest.approx(expected)
+
+
+def test_vote_does_not_depend_on_the_order_of_samples():
+    answers, correct = ["5", "7", "7", "5", None, "9"], [True, False, False, True, False, False]
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(6) for _ in range(20)]
+    assert {cons_at_k([answers[i] for i in order], [correct[i] for i in order]) for order in orders} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("spellings", "expected"),
+    [
+        (["5", " 5 ", "5.0", "+5", "05", "5.", "5.00"], "5"),
+        (["-3", "-3.0", "-03"], "-3"),
+        (["0", "-0", "0.0", "00"], "0"),
+        (["1000", "1,000", "1,000.0"], "1000"),
+        (["Yes", "yes.", " YES "], "yes"),
+        (["1/2"], "1/2"),
+        (["٣"], "٣"),
+        (["1e999999999"], "1e999999999"),
+    ],
+)
+def test_spellings_of_one_answer_vote_together(spellings, expected):
+    assert {normalise_answer(spelling) for spelling in spellings} == {expected}
+
+
+def test_enormous_answer_is_normalised_in_no_time():
+    assert normalise_answer("0" * 200_000 + "7") == "7"
+    assert len(normalise_answer("1," * 100_000)) > 0
+
+
+def test_standard_error_is_over_problems_not_samples():
+    once = [row("a", True), row("b", False), row("c", True)]
+    assert summarise(once)["se"] == summarise(once * 16)["se"] == pytest.approx(standard_error([1, 0, 1]))
+
+
+def test_one_problem_has_a_mean_and_no_error():
+    summary = summarise([row("a", True), row("a", False)])
+    assert (summary["pass_at_1"], summary["se"], summary["n_problems"], summary["k"]) == (0.5, None, 1, 2)
+    assert mean_interval([0.5]).low is None
+    assert mean_interval([]).estimate is None
+
+
+def test_zero_variance_gives_a_point_and_not_nan():
+    interval = paired_difference({"a": 1.0, "b": 1.0}, {"a": 0.0, "b": 0.0})
+    assert (interval.estimate, interval.low, interval.high, interval.se) == (1.0, 1.0, 1.0, 0.0)
+
+
+def test_pairing_uses_shared_problems_only():
+    interval = paired_difference({"a": 1.0, "b": 1.0, "c": 0.0}, {"b": 0.0, "c": 0.0, "d": 1.0})
+    assert (interval.estimate, interval.n) == (0.5, 2)
+    assert paired_difference({"a": 1.0}, {"b": 1.0}).n == 0
+
+
+def test_pairing_is_tighter_than_two_samples_when_problems_differ_in_difficulty():
+    rng = np.random.default_rng(2)
+    difficulty = rng.uniform(0, 1, 200)
+    first, second = difficulty + 0.05 + rng.normal(0, 0.02, 200), difficulty + rng.normal(0, 0.02, 200)
+    names = [f"p{i}" for i in range(200)]
+    paired = paired_difference(dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True)))
+    assert paired.low > 0 > welch_difference(first, second).low
+
+
+@pytest.mark.parametrize(("first", "second"), [([], [1.0]), ([1.0], [0.0, 0.0]), ([1.0, 1.0], [0.0, 0.0])])
+def test_welch_survives_too_little_data(first, second):
+    interval = welch_difference(first, second)
+    assert interval.n == min(len(first), len(second))
+    assert interval.estimate is None or math.isfinite(interval.estimate)
+
+
+def test_language_without_words_is_left_out_not_counted_as_zero():
+    rows = [row("a", True, language=None), row("a", True, language=1.0), row("b", True, language=None)]
+    assert per_problem(rows)["language_rate"] == {"a": 1.0}
+    assert summarise([row("b", True, language=None)])["language_rate"] is None
+
+
+def test_lenient_and_strict_scores_stay_apart():
+    summary = summarise([row("a", False, answer=None, correct_lenient=True, answer_lenient="5")])
+    assert (summary["pass_at_1"], summary["cons_at_k"]) == (0.0, 0.0)
+    assert (summary["pass_at_1_lenient"], summary["cons_at_k_lenient"]) == (1.0, 1.0)
+
+
+def test_reasoning_is_all_families_and_general_stays_out_of_it():
+    rows = [row("a", True), row("b", False, task="products"), row("c", False, task="general", answer=None)]
+    summaries = summarise_tasks(rows)
+    assert set(summaries) == {"chain_sum", "products", "general", "reasoning"}
+    assert (summaries["reasoning"]["pass_at_1"], summaries["reasoning"]["n_problems"]) == (0.5, 2)
+    assert summaries["general"]["cons_at_k"] is None

@@ -1,0 +1,111 @@
+"""Rejection keeps what is right and readable, says why it dropped the rest, and mixes in a declared share."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from r1flow.errors import UserError
+from r1flow.schema import Problem
+from r1flow.stages import rejection
+from r1flow.stages.rejection import Sample, build_filters, judge, mixed, write_samples
+
+CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
+GOOD = "<think>we start with 8 + 16 = 24. then 24 - 19 = 5.</think>the result is <answer>5</answer>"
+
+
+def problem(identity: str = "p1") -> Problem:
+    entry = json.dumps({"question": "8 + 16 - 19 = ?", "answer": "5", "metadata": {}})
+    return Problem(id=identity, task="chain_sum", question="8 + 16 - 19 = ?", answer="5", entry=entry)
+
+
+def sample(text: str, index: int = 0, finished: bool = True, identity: str = "p1") -> Sample:
+    return Sample(problem(identity), index, text, len(text), finished)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (GOOD, None),
+        (GOOD.replace("we start with", "wir beginnen mit"), "mixed_language"),
+        (GOOD.replace("the result is", "das Ergebnis ist"), "mixed_language"),
+        (GOOD.replace("<answer>5", "<answer>6"), "wrong"),
+        (GOOD.replace("<answer>5", "<answer>٥"), "wrong"),
+        (GOOD.replace("the result is ", ""), "no_summary"),
+        (GOOD.replace("</think>", ""), "malformed"),
+        (GOOD + " and more", "malformed"),
+        ("", "malformed"),
+        (GOOD.replace("then", "then " * 90), "long_paragraph"),
+        (GOOD.replace("then", "```print(24)``` then"), "code_block"),
+    ],
+)
+def test_each_filter_names_itself(text: str, reason: str | None) -> None:
+    assert judge([sample(text)], CHAIN, keep_per_prompt=1) == [reason]
+
+
+def test_the_first_filter_that_fails_is_the_reason() -> None:
+    assert judge([sample("wrong ```in every way", finished=False)], CHAIN, 1) == ["unfinished"]
+    assert judge([sample("wrong ```in every way")], build_filters([{"name": "code_block"}, {"name": "wrong"}]), 1) == [
+        "code_block"
+    ]
+
+
+def test_duplicates_are_seen_within_a_prompt_only() -> None:
+    samples = [sample(GOOD), sample(GOOD.upper().replace("THINK", "think").replace("ANSWER", "answer"), 1)]
+    assert judge(samples, build_filters([{"name": "wrong"}, {"name": "duplicate"}]), 2) == [None, "duplicate"]
+    assert judge([sample(GOOD), sample(GOOD, 0, identity="p2")], CHAIN, 2) == [None, None]
+
+
+def test_no_more_than_keep_per_prompt() -> None:
+    texts = [GOOD.replace("then", word) for word in ("then", "next", "after that")]
+    samples = [sample(text, index) for index, text in enumerate(texts)]
+    assert judge(samples, CHAIN, 2) == [None, None, "surplus"]
+
+
+def test_an_unknown_filter_or_argument_is_named() -> None:
+    with pytest.raises(UserError, match="no filter 'wrongs'"):
+        build_filters([{"name": "wrongs"}])
+    with pytest.raises(UserError, match="max_words"):
+        build_filters([{"name": "long_paragraph", "args": {"max_word": 3}}])
+
+
+def test_mix_has_the_declared_share_and_depends_on_the_seed_alone() -> None:
+    kept = [sample(GOOD, index) for index in range(30)]
+    general = [{"id": f"g{i}", "kind": "greeting", "question": "hi", "response": "Hello!"} for i in range(50)]
+    mix = mixed(kept, general, 0.25, seed=1)
+    assert sum(row["source"] == "general" for row in mix) == 10
+    assert len({row["id"] for row in mix}) == len(mix) == 40
+    assert mix == mixed(kept, general, 0.25, seed=1) != mixed(kept, general, 0.25, seed=2)
+    assert all(set(row) == {"id", "source", "question", "response"} for row in mix)
+
+
+def test_mix_never_repeats_general_rows() -> None:
+    kept = [sample(GOOD, index) for index in range(30)]
+    general = [{"id": "g0", "question": "hi", "response": "Hello!"}]
+    assert sum(row["source"] == "general" for row in mixed(kept, general, 0.5, seed=1)) == 1
+    assert all(row["source"] == "rejection" for row in mixed(kept, general, 0.0, seed=1))
+
+
+def test_parquet_is_the_same_bytes_for_the_same_samples(tmp_path: Path) -> None:
+    samples = [sample(GOOD), sample("", 1, finished=False)]
+    for name in ("one", "two"):
+        write_samples(tmp_path / name, samples, judge(samples, CHAIN, 1))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("samples_per_prompt", 0), ("keep_per_prompt", 0), ("general_share", 1.0), ("general_share", -0.1)],
+)
+def test_a_config_that_leaves_nothing_is_refused(key: str, value: float, tmp_path: Path) -> None:
+    config = yaml.safe_load(Path("conf/rejection/default.yaml").read_text()) | {key: value}
+    with pytest.raises(UserError, match=f"rejection.{key}"):
+        rejection.load_problems(tmp_path / "rejection.jsonl", config)
+
+
+def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rejection.jsonl").write_text("")
+    config = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
+    with pytest.raises(UserError, match="no prompts to sample from"):
+        rejection.load_problems(tmp_path / "rejection.jsonl", config)

@@ -1,0 +1,152 @@
+"""The report of fabricated runs: whole, partial, hostile, and the same twice."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fabricated_run import SKILLS, fabricate_run
+
+from r1flow.claims import NOT_TESTED
+from r1flow.errors import UserError
+from r1flow.report.page import safe_text
+from r1flow.stages.report import compute
+
+ZERO_ONLY = ("base", "zero_rl")
+DISTILL_ONLY = ("student_base", "distill")
+VOID = {"meta", "br", "link"}
+
+
+def make(folder: Path, inputs: dict[str, Path]) -> tuple[str, dict]:
+    """The page and the summary of a run."""
+    folder.mkdir()
+    compute(SimpleNamespace(run="tiny", inputs=inputs, work=folder))
+    return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "summary.json").read_text())
+
+
+class Balance(HTMLParser):
+    """Fails on a tag that is closed out of turn; counts what it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.cells: list[int] = []
+        self.tables: list[list[int]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append(0)
+        if tag in ("td", "th"):
+            self.tables[-1][-1] += int(dict(attrs).get("colspan") or 1)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[str, dict]:
+    folder = tmp_path_factory.mktemp("whole")
+    return make(folder / "report", fabricate_run(folder / "run", problems=30))
+
+
+@pytest.mark.parametrize("models", [tuple(SKILLS), ZERO_ONLY, DISTILL_ONLY, ("base",)])
+def test_page_is_balanced_and_its_tables_are_rectangular(tmp_path, models):
+    page, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", models, problems=8))
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert all(len(set(table)) == 1 for table in parser.tables)
+    assert "None" not in page and "nan" not in re.sub(r"\w*nan\w+", "", page)
+
+
+def test_page_needs_no_network_and_no_other_file(whole):
+    page, _ = whole
+    assert not re.findall(r"""(?:src|href)=["'](?!#)[^"']*|@import|url\((?!#)""", page)
+    assert page.count("<svg") == 4
+
+
+def test_ids_are_unique_and_references_are_to_be_found(whole):
+    page, _ = whole
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:url\(|href=")#([^")]+)', page)) <= set(ids)
+
+
+def test_summary_has_every_model_task_and_claim(whole):
+    _, summary = whole
+    assert set(summary["models"]) == set(SKILLS)
+    keys = {"pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k"}
+    assert all(keys <= set(tasks[task]) for tasks in summary["models"].values() for task in tasks)
+    assert all({"reasoning", "general", "chain_sum"} <= set(tasks) for tasks in summary["models"].values())
+    assert list(summary["claims"]) == [f"C{i}" for i in range(1, 8)]
+    assert all({"verdict", "estimate", "low", "high", "text", "how"} <= set(c) for c in summary["claims"].values())
+
+
+def test_costs_of_all_stages_are_in_cost_json_and_not_in_the_summary(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4)
+    _, summary = make(tmp_path / "report", inputs)
+    costs = json.loads((tmp_path / "report" / "cost.json").read_text())
+    assert set(costs) == set(inputs)
+    assert all(set(cost) == {"seconds", "peak_mb"} for cost in costs.values())
+    assert "seconds" not in json.dumps(summary)
+
+
+@pytest.mark.parametrize(("models", "tested"), [(ZERO_ONLY, {"C1", "C2", "C3"}), (DISTILL_ONLY, set())])
+def test_claims_without_their_arms_are_not_tested(tmp_path, models, tested):
+    page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", models, problems=30))
+    assert {id for id, claim in summary["claims"].items() if claim["verdict"] != NOT_TESTED} == tested
+    assert NOT_TESTED in page
+
+
+def test_same_inputs_give_the_same_bytes(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", problems=6)
+    first, second = make(tmp_path / "a", inputs), make(tmp_path / "b", dict(reversed(inputs.items())))
+    assert first == second
+
+
+def test_hostile_completions_stay_text(tmp_path):
+    hostile = "<script>alert(1)</script><img src=x onerror=alert(2)></section>{{ 7*7 }}\x00\u202etxt.exe\u200b"
+    everything = {"completion": hostile, "question": hostile, "answer": hostile, "answer_lenient": hostile}
+
+    def poison(rows: list[dict]) -> list[dict]:
+        return [{**row, **everything, "gold": hostile if row["gold"] else None} for row in rows]
+
+    page, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4, edit=poison))
+    assert "<script" not in page and "<img" not in page
+    assert "{{ 7*7 }}" in page
+    assert not re.search("[\x00\u202e\u200b]", page)
+    assert "\\u202e" in page
+
+
+def test_enormous_completion_is_cut_and_says_so():
+    shown = safe_text("a" * 1_000_000)
+    assert len(shown) < 2000 and "998,800 characters more" in shown
+
+
+@pytest.mark.parametrize("text", ["", None, "\ud800", "<think>" * 3])
+def test_any_text_can_be_shown(text):
+    safe_text(text).encode("utf-8")
+
+
+def test_right_and_wrong_samples_are_shown_for_every_model(whole):
+    page, _ = whole
+    samples = page[page.index('id="samples"') : page.index('id="cost"')]
+    for block in samples.split("<h3>")[1:]:
+        assert "✓ right" in block and "✗ wrong" in block
+
+
+def test_rejection_counts_are_all_there(whole):
+    page, _ = whole
+    for text in ("1,511", "3,000", "mixed language"):
+        assert text in page
+
+
+def test_no_evaluated_model_is_the_users_to_mend(tmp_path):
+    with pytest.raises(UserError, match="no evaluated model"):
+        compute(SimpleNamespace(run="tiny", inputs={}, work=tmp_path))

@@ -1,0 +1,124 @@
+"""Rewards keep to TRL's call, know None from 0, and don't depend on the rows beside them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from r1flow.errors import UserError
+from r1flow.rewards import accuracy, answer_format, combine, language_consistency, reward_model
+
+RIGHT = "<think>we add 2 and 5</think>so it is <answer>7</answer>"
+WRONG = "<think>wir addieren</think>also <answer>8</answer>"
+HOSTILE = [
+    "",
+    "<think>",
+    "</think><think>",
+    "<answer>7",
+    "<answer>7</answer>" * 1000,
+    "<think>" * 10_000,
+    "7" * 1_000_000,
+    "\x00\ud800",
+    "<think>a</think><answer>7</answer> and more",
+    "<think>a</think><think>b</think><answer>7</answer>",
+    "<think>a</think><answer>6</answer><answer>7</answer>",
+]
+
+
+def test_plain_trl_call() -> None:
+    assert accuracy()(["p", "p"], [RIGHT, WRONG], answer=["7", "7"]) == [1.0, 0.0]
+    assert answer_format()(["p"], [RIGHT]) == [1.0]
+    assert language_consistency(language="en")(["p", "p"], [RIGHT, WRONG]) == [1.0, 0.0]
+
+
+def test_chat_completions_are_read_like_plain_ones() -> None:
+    chat = [[{"role": "assistant", "content": text}] for text in (RIGHT, WRONG)]
+    assert accuracy()(["p", "p"], chat, answer=["7", "7"]) == [1.0, 0.0]
+    assert answer_format()(["p", "p"], chat) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_malformed_text_earns_nothing_for_form_and_never_raises(text: str) -> None:
+    assert answer_format()(["p"], [text]) == [0.0]
+    assert accuracy()(["p"], [text], answer=["7"])[0] in (0.0, 1.0)
+    (share,) = language_consistency()(["p"], [text])
+    assert share is None or 0 <= share <= 1
+
+
+def test_general_rows_have_no_accuracy_and_no_format() -> None:
+    columns = {"answer": [None], "task": ["general"], "entry": [None]}
+    assert accuracy()(["p"], ["Hello!"], **columns) == [None]
+    assert answer_format()(["p"], ["Hello!"], **columns) == [None]
+    assert language_consistency()(["p"], ["Guten Tag!"], **columns) == [None]
+
+
+def test_ungradable_gold_is_skipped_not_zeroed() -> None:
+    assert accuracy()(["p"], [RIGHT], answer=["7"], task=["no_such_family"], entry=["{}"]) == [None]
+    reward = combine([{"name": "accuracy"}, {"name": "answer_format"}])
+    assert reward(["p"], [RIGHT], answer=["7"], task=["no_such_family"], entry=["{}"]) == [None]
+
+
+def test_language_consistency_without_words_is_not_applicable() -> None:
+    assert language_consistency()(["p"], ["<think>2+5=7</think><answer>7</answer>"]) == [None]
+
+
+def test_combine_adds_up_the_parts_that_apply_and_logs_them() -> None:
+    specs = [
+        {"name": "accuracy", "weight": 1.0},
+        {"name": "answer_format", "weight": 0.2},
+        {"name": "language_consistency", "weight": 0.1, "label": "english"},
+    ]
+    logged: dict[str, float] = {}
+    completions = [RIGHT, WRONG, "Hello!"]
+    columns = {"answer": ["7", "7", None], "task": [None, None, "general"], "entry": [None] * 3}
+    rewards = combine(specs)(["p"] * 3, completions, log_metric=logged.__setitem__, trainer_state=None, **columns)
+    assert rewards == [pytest.approx(1.3), pytest.approx(0.2), None]
+    assert logged["rewards/accuracy"] == logged["accuracy"] == 0.5
+    assert logged["rewards/accuracy/none"] == pytest.approx(1 / 3)
+    assert logged["rewards/english"] == 0.5
+
+
+def test_rows_do_not_see_each_other() -> None:
+    reward = combine(yaml.safe_load(Path("conf/reward/reasoning.yaml").read_text()))
+    completions = [RIGHT, WRONG, RIGHT, "", "<think>x</think><answer>7</answer>"]
+    together = reward(["p"] * 5, completions, answer=["7"] * 5)
+    apart = [reward(["p"], [completion], answer=["7"])[0] for completion in completions]
+    backwards = reward(["p"] * 5, completions[::-1], answer=["7"] * 5)[::-1]
+    assert together == apart == backwards
+
+
+@pytest.mark.parametrize("name", ["zero", "reasoning", "reasoning_no_language"])
+def test_configs_can_be_built(name: str) -> None:
+    combine(yaml.safe_load(Path(f"conf/reward/{name}.yaml").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        ([], "list is empty"),
+        ([{"name": "acuracy"}], "did you mean accuracy"),
+        ([{"weight": 1.0}], "name is needed"),
+        ([{"name": "accuracy", "wieght": 1.0}], "keys are name, weight"),
+        ([{"name": "accuracy", "weight": "1e-4"}], "weight must be a number"),
+        ([{"name": "accuracy", "args": {"tolerance": 1}}], "unexpected keyword argument 'tolerance'"),
+        ([{"name": "language_consistency", "args": {"language": "xx"}}], "'xx' is not one of"),
+        ([{"name": "reward_model"}], "missing a required argument: 'model_dir'"),
+        ([{"name": "reward_model", "args": {"model_dir": "/nowhere"}}], "holds no model"),
+    ],
+)
+def test_a_bad_spec_is_one_clear_line(specs: list, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        combine(specs)
+    assert "\n" not in str(caught.value)
+
+
+def test_reward_model_must_see_something(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="neither 'summary' nor 'response'"):
+        reward_model(tmp_path, sees="all")
+
+
+def test_importing_rewards_imports_no_torch() -> None:
+    program = "import sys, r1flow.rewards, r1flow.grading.general; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
