@@ -1,24 +1,41 @@
-"""What no GRPO stage could run, said when the workflow is parsed: pure functions of a stage's config, without torch.
+"""What no stage could run, said when the workflow is parsed: pure functions of a stage's config, without torch.
 
-    check({"engine": "r1flow", "trainer": {"num_generations": 16, "per_device_train_batch_size": 250, …}, …})
-    UserError: trainer.num_generations: 16 doesn't divide the 250 completions of a generation (…); …
+    check("zero_rl", "grpo", {"trainer": {"num_generations": 16, "per_device_train_batch_size": 250, …}, …})
+    UserError: zero_rl.trainer.num_generations: 16 doesn't divide the 250 completions of a generation (…); …
 
 Values that are wrong whatever the data. Unknown keys are config.py's, missing files the stage's.
 """
 
+import re
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from r1flow.errors import UserError
 from r1flow.sampling import ENGINES
+from r1flow.template import TAGS
 
 
-def check(config: dict[str, Any]) -> None:
-    """Refuse a GRPO stage's config that can't be trained with, or not be resumed exactly; raises UserError."""
+def check(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
+    """Refuse a stage's config that its program couldn't run; raises UserError, the key with its stage first."""
+    try:
+        if config["threads"] < 1:
+            raise UserError(f"threads: {config['threads']}; use 1 or more")
+        if config.get("init_from"):
+            check_start(config["init_from"], config.get("revision"), stages)
+        if program in CHECKS:
+            CHECKS[program](config)
+    except UserError as error:
+        raise UserError(f"{stage}.{error}") from None
+
+
+def check_grpo(config: dict[str, Any]) -> None:
+    """Refuse what can't be trained with GRPO, or not be resumed exactly."""
     trainer = config["trainer"]
     if config["engine"] not in ENGINES:
         raise UserError(f"engine: there is no {config['engine']!r}; known: {', '.join(ENGINES)}")
     if not config.get("rewards"):
-        raise UserError("rewards: the list is empty; name at least one reward")
+        raise UserError("rewards: there are none; name at least one")
     check_shares(config)
     check_groups(trainer)
     check_snapshots(trainer)
@@ -30,7 +47,7 @@ def check_shares(config: dict[str, Any]) -> None:
     share = config["data"]["general_share"]
     if not 0 <= share < 1:
         raise UserError(f"data.general_share: {share} is no share; use 0 (reasoning only) to below 1")
-    scored = any(reward.get("name") == "reward_model" for reward in config["rewards"])
+    scored = any("reward_model" in (label, part.get("name")) for label, part in config["rewards"].items())
     if share and not scored:
         raise UserError("data.general_share: general prompts need a reward_model among the rewards; set it to 0")
 
@@ -49,7 +66,9 @@ def check_groups(trainer: dict[str, Any]) -> None:
             f" (per_device_train_batch_size × steps_per_generation); make these a multiple of {group}"
         )
     if trainer["max_steps"] < 1:
-        raise UserError(f"trainer.max_steps: {trainer['max_steps']}; a GRPO stage's length is given in steps, 1 or more")
+        raise UserError(
+            f"trainer.max_steps: {trainer['max_steps']}; a GRPO stage's length is given in steps, 1 or more"
+        )
 
 
 def generation_size(trainer: dict[str, Any]) -> int:
@@ -90,3 +109,59 @@ def check_engine_options(trainer: dict[str, Any]) -> None:
         raise UserError("trainer.use_vllm: true needs engine: transformers (TRL then samples with vLLM)")
     if trainer["temperature"] <= 0:
         raise UserError(f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, above 0")
+
+
+def check_start(source: str, revision: str | None, stages: Collection[str]) -> None:
+    """A model to start from is a stage, a directory with a model in it, or a hub id with a pinned revision."""
+    if source in stages:
+        return
+    folder = Path(source)
+    if revision is not None:
+        if not re.fullmatch(r"[0-9a-f]{40}", revision):
+            raise UserError(f"revision: {revision!r} can move; give the commit, 40 hex digits")
+    elif not (folder / "config.json").is_file():
+        raise UserError(
+            f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (config.json is missing there)"
+        )
+    else:
+        check_tags(folder)
+
+
+def check_tags(folder: Path) -> None:
+    """The rewards read the tags in decoded text: they may be several tokens, but must come back as they were."""
+    if not (folder / "tokenizer.json").is_file():
+        raise UserError(f"init_from: {folder} has no tokenizer.json; save the model's tokenizer there")
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    text = "".join(f"{tag}1" for tag in TAGS)
+    back = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=True)
+    if back != text:
+        raise UserError(
+            f"init_from: the tokenizer in {folder} turns {text!r} into {back!r}; add {' '.join(TAGS)} to it as ordinary tokens"
+        )
+
+
+def check_sampling(config: dict[str, Any]) -> None:
+    """What rejection and evaluate ask of a sampler."""
+    if config["engine"] not in ENGINES:
+        raise UserError(f"engine: there is no {config['engine']!r}; known: {', '.join(ENGINES)}")
+    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "max_new_tokens"):
+        if key in config and config[key] < 1:
+            raise UserError(f"{key}: {config[key]}; use 1 or more")
+    if not 0 < config["top_p"] <= 1:
+        raise UserError(f"top_p: {config['top_p']} is no share; use above 0 to 1")
+    if config["temperature"] < 0:
+        raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
+    if not 0 <= config.get("general_share", 0) < 1:
+        raise UserError(f"general_share: {config['general_share']} is no share; use 0 to below 1")
+
+
+def check_data(config: dict[str, Any]) -> None:
+    if not config["families"]:
+        raise UserError("families: there are none; name at least one")
+    if config["corpus"]["documents"] < 1:
+        raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
+
+
+CHECKS = {"grpo": check_grpo, "rejection": check_sampling, "evaluate": check_sampling, "data": check_data}

@@ -10,6 +10,7 @@ Hydra, and the workflow's main process is the only caller: a stage reads its fil
 """
 
 import ast
+import dataclasses
 import difflib
 import hashlib
 import importlib.util
@@ -19,32 +20,49 @@ from typing import Any
 
 import yaml
 
+from r1flow import checks, settings
 from r1flow.errors import UserError
 
-# Stages that train or build a model, in dataflow order; the words are used for rules, folders, logs and tags alike.
-STAGES = (
-    "data",
-    "base",
-    "student_base",
-    "zero_rl",
-    "cold_start",
-    "reasoning_rl",
-    "reasoning_rl_no_language",
-    "rejection",
-    "sft_mix",
-    "reward_model",
-    "align_rl",
-    "distill",
-    "student_rl",
-    "evaluate",
-    "report",
-)
+# The stages in dataflow order; the words are used for rules, folders, logs and tags alike,
+# and each has the program that computes it.
+PROGRAMS = {
+    "data": "data",
+    "base": "pretrain",
+    "student_base": "pretrain",
+    "zero_rl": "grpo",
+    "cold_start": "sft",
+    "reasoning_rl": "grpo",
+    "reasoning_rl_no_language": "grpo",
+    "rejection": "rejection",
+    "sft_mix": "sft",
+    "reward_model": "reward_model",
+    "align_rl": "grpo",
+    "distill": "sft",
+    "student_rl": "grpo",
+    "evaluate": "evaluate",
+    "report": "report",
+}
+STAGES = tuple(PROGRAMS)
 NOT_MODELS = {"data", "rejection", "reward_model", "evaluate", "report"}
+SETTINGS = {
+    "data": settings.Data,
+    "pretrain": settings.Pretrain,
+    "sft": settings.Sft,
+    "grpo": settings.Grpo,
+    "rejection": settings.Rejection,
+    "reward_model": settings.RewardModel,
+    "evaluate": settings.Evaluate,
+    "report": settings.Report,
+}
 # Which class of which wheel owns the keys under `trainer:` of a stage.
 TRAINERS = {
     "pretrain": [("transformers", "training_args.py")],
     "sft": [("transformers", "training_args.py"), ("trl", "trainer/base_config.py"), ("trl", "trainer/sft_config.py")],
-    "grpo": [("transformers", "training_args.py"), ("trl", "trainer/base_config.py"), ("trl", "trainer/grpo_config.py")],
+    "grpo": [
+        ("transformers", "training_args.py"),
+        ("trl", "trainer/base_config.py"),
+        ("trl", "trainer/grpo_config.py"),
+    ],
     "reward_model": [
         ("transformers", "training_args.py"),
         ("trl", "trainer/base_config.py"),
@@ -131,3 +149,46 @@ def trainer_fields(program: str) -> dict[str, str]:
                     if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
                 }
     return fields
+
+
+def check(run: dict[str, Any]) -> None:
+    """Refuse, before anything is computed, what no stage could run; raises UserError naming the key and the remedy."""
+    for stage in run["stages"]:
+        if stage not in STAGES:
+            raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
+    for stage, program in PROGRAMS.items():
+        check_keys(stage, run[stage], SETTINGS[program])
+        if "trainer" in run[stage]:
+            check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
+        if stage in run["stages"]:
+            checks.check(stage, program, run[stage], STAGES)
+
+
+def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
+    """The keys that the program knows, all of them, with values of their types."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    missing = [f.name for f in dataclasses.fields(schema) if f.name not in config]
+    if missing:
+        raise UserError(f"{stage}.{missing[0]}: missing; every key is written in conf/, so put it back there")
+    try:
+        OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(config))
+    except OmegaConfBaseException as error:
+        key = f"{stage}.{error.full_key}" if error.full_key else stage
+        raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
+
+
+def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
+    """Keys that TRL and transformers know, with values of the type that they declare, where that is a plain one."""
+    plain = {"int": int, "float": (int, float), "bool": bool, "str": str}
+    for key, value in trainer.items():
+        if key not in fields:
+            raise UserError(f"{stage}.trainer.{key}: the trainer has no such option{did_you_mean(key, list(fields))}")
+        kinds = [kind.strip() for kind in fields[key].split("|")]
+        if value is None or not all(kind in (*plain, "None") for kind in kinds):
+            continue
+        allowed = tuple(plain[kind] for kind in kinds if kind != "None")
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if isinstance(value, str) else ""
+            raise UserError(f"{stage}.trainer.{key}: {value!r} is not {fields[key]}{hint}")

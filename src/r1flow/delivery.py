@@ -26,14 +26,22 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, Metric, Param, RunTag
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LoggedModelInput,
+    LoggedModelOutput,
+    Metric,
+    Param,
+    RunTag,
+)
 from mlflow.exceptions import MlflowException
 
 from r1flow.tracking import PARENT
 
 TICK_S = 0.3
 RETRY_S = 3.0
-PATIENCE_S = 10.0  # after the end of the run
 PARAM_CHARS = 6000
 DIGEST_CHARS = 36
 METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
@@ -56,16 +64,13 @@ def main(argv: list[str]) -> int:
 
 
 def watch(tracking: Path, own: Path) -> int:
-    """Deliver until `own` is gone (all of it is in MLflow), or for PATIENCE_S after its writer has ended."""
-    deadline = float("inf")
-    while own.exists():
+    """Deliver until `own` is gone (all of it is in MLflow), or once more after its writer has ended."""
+    ended = False
+    while own.exists() and not ended:
         ended = not held(own / f"{PARENT}.jsonl")
         delivered = deliver_all(tracking)
-        if ended and deadline == float("inf"):
-            deadline = time.monotonic() + PATIENCE_S
-        if not own.exists() or time.monotonic() > deadline:
-            break
-        time.sleep(TICK_S if delivered else RETRY_S)
+        if not ended:
+            time.sleep(TICK_S if delivered else RETRY_S)
     return int(own.exists())
 
 
@@ -204,7 +209,7 @@ class Delivery:
 
     def on_metrics(self, name: str, records: tuple[Record, ...]) -> None:
         points = [
-            (clean(key), value, record["time"], record["step"])
+            (metric_name(key), value, record["time"], record["step"])
             for record in records
             for key, value in record["values"].items()
         ]
@@ -241,7 +246,7 @@ class Delivery:
         """What a finished stage left: its cost, a few small files, and the model, by reference."""
         folder = Path(record["folder"])
         cost = read_json(folder / "cost.json", {})
-        points = [(f"cost/{key}", cost[key], record["time"], 0) for key in ("seconds", "peak_mb") if key in cost]
+        points = [(f"stage/{key}", cost[key], record["time"], 0) for key in ("seconds", "peak_mb") if key in cost]
         self.log_points(self.run_id(name), points)
         for path in (folder / artifact for artifact in ARTIFACTS):
             if path.is_file():
@@ -257,6 +262,7 @@ class Delivery:
         model = mlflow.create_external_model(
             clean(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
         )
+        self.client.log_outputs(self.run_id(name), [LoggedModelOutput(model.model_id, step=0)])
         entry = {"model_id": model.model_id, "run_id": self.run_id(name)}
         known = read_json(self.models_file, {})
         known.setdefault(self.uri, {})[record["manifest"]] = entry
@@ -310,9 +316,15 @@ def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)
 
 
+def metric_name(key: str) -> str:
+    """The path of a metric; the UI shows sections by name, so curves come before eval/… and stage/…."""
+    return clean(key if key.startswith(("eval/", "stage/")) else f"curve/{key}")
+
+
 def clean(key: str) -> str:
-    """A name that MLflow takes: pass@1 becomes pass_1."""
-    return re.sub(r"[^\w\-. :/]", "_", key)
+    """A name that MLflow takes: pass@1 becomes pass_1; no empty or dotted parts in a path; 250 characters."""
+    parts = re.sub(r"[^\w\-. :/]", "_", key).split("/")
+    return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
 
 
 def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:

@@ -4,11 +4,11 @@
 
     accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])    # [1.0]
 
-None is not 0: it says that a reward doesn't apply to a row (general prompts have no gold answer) or could not be
-graded (a bad gold). TRL would count a partial None as 0, so `combine` adds up the parts of a config, e.g.
+None is not 0: it says that a reward doesn't apply to a row (general prompts have no gold answer) or could not be graded
+(a bad gold). TRL would count a partial None as 0, so `combine` adds up the parts of a config, e.g.
 
-    - {name: accuracy, weight: 1.0}
-    - {name: answer_format, weight: 0.2}
+    accuracy: {weight: 1.0}
+    answer_format: {weight: 0.2}
 
 and gives TRL one number. None of these raises on model text. No torch is imported but by a reward model in use.
 Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulness on the summary, harmlessness on
@@ -194,17 +194,17 @@ class Part:
     reward: Reward
 
 
-def combine(specs: list[dict[str, Any]], reward_model_dir: str | Path | None = None) -> Reward:
-    """One reward from a config's list of `{name, weight, args, label}`: the weighted sum of the parts that apply.
+def combine(specs: dict[str, dict[str, Any]], reward_model_dir: str | Path | None = None) -> Reward:
+    """One reward from a config's `label: {name, weight, args}`: the weighted sum of the parts that apply.
 
-    `label` (default: the name) is how a part is logged: its mean as `rewards/<label>` and its share of None as
-    `rewards/<label>/none`, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `reward_model_dir` is the
-    `model_dir` of reward models. A row is None when no part applies or when its accuracy can't be graded. Raises
+    `name` is a factory's name here (default: the label). A part's mean is logged as `rewards/<label>` and its share of
+    None as `rewards/<label>/none`, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `reward_model_dir` is
+    the `model_dir` of reward models. A row is None when no part applies or when its accuracy can't be graded. Raises
     UserError for a spec that can't be built.
     """
     if not specs:
-        raise UserError("rewards: the list is empty; name at least one reward")
-    parts = [build(spec, reward_model_dir) for spec in specs]
+        raise UserError("rewards: there are none; name at least one")
+    parts = [build(label, spec, reward_model_dir) for label, spec in specs.items()]
 
     def combined(
         prompts: list[Any],
@@ -238,11 +238,11 @@ def log_parts(log_metric: Callable[[str, float], None], parts: list[Part], table
             log_metric("accuracy", sum(known) / len(known))
 
 
-def build(spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
-    """The reward that one line of a config names."""
-    if "name" not in spec or set(spec) - {"name", "weight", "args", "label"}:
-        raise UserError(f"rewards: {spec}: the keys are name, weight, args and label, and name is needed")
-    name, weight = spec["name"], spec.get("weight", 1.0)
+def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
+    """The reward that one entry of a config names."""
+    if set(spec) - {"name", "weight", "args"}:
+        raise UserError(f"rewards.{label}: {spec}: the keys are name, weight and args")
+    name, weight = spec.get("name") or label, spec.get("weight", 1.0)
     if name not in FACTORIES:
         close = difflib.get_close_matches(str(name), FACTORIES, n=1) or sorted(FACTORIES)
         raise UserError(f"rewards: there is no reward {name!r}; did you mean {' or '.join(close)}?")
@@ -256,7 +256,7 @@ def build(spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
     except TypeError as error:
         known = ", ".join(inspect.signature(FACTORIES[name]).parameters) or "none"
         raise UserError(f"rewards: {name}: args: {error} (its args: {known})") from error
-    return Part(name, spec.get("label") or name, float(weight), FACTORIES[name](**args))
+    return Part(name, label, float(weight), FACTORIES[name](**args))
 
 
 def text_of(completion: Completion) -> str:

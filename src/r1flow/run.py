@@ -94,7 +94,9 @@ def hold(path: Path) -> Any:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
-        raise UserError(f"a run is live in this folder already ({file.read().strip()}); wait for it or stop it") from None
+        raise UserError(
+            f"a run is live in this folder already ({file.read().strip()}); wait for it or stop it"
+        ) from None
     file.truncate(0)
     file.write(f"process {os.getpid()}")
     file.flush()

@@ -28,7 +28,7 @@ from r1flow.manifest import MANIFEST, sha256
 TRACKING = Path("scratch/tracking")
 PARENT = "execution"  # the name of the parent run's file
 EXPERIMENT = "r1flow"
-END_WAIT_S = 15  # how long the end of a run waits for its last records; the delivery gives up by itself before that
+END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
 
 # MLflow's noise and patience, unless the user set them: no telemetry, and a dead server is found out in seconds.
 QUIET = {
@@ -91,7 +91,7 @@ class Execution:
         except subprocess.TimeoutExpired:
             warn("delivery to MLflow goes on in the background")
         if self.delivery.returncode:
-            warn(f"not all of this run is in MLflow; the next run delivers the rest ({TRACKING}/delivery.log)")
+            warn(f"not all of this run is in MLflow (see {TRACKING}/delivery.log); the next run delivers the rest")
 
 
 def store(root: Path) -> dict[str, str | None]:
@@ -141,7 +141,7 @@ class StageRun:
             self.spool.append(kind, **fields)
 
     def log_metrics(self, step: int, values: dict[str, float]) -> None:
-        """Values of one step; names are paths (eval/chain_sum/pass_at_1), and eval/… also go to the evaluated model."""
+        """Values of one step: curves, shown as curve/reward, or eval/<task>/…, shown on the evaluated model too."""
         self.append("metrics", step=step, values=numbers(values))
 
     def log_table(self, name: str, rows: list[dict[str, Any]]) -> None:
@@ -151,9 +151,9 @@ class StageRun:
         self.append("tag", key=key, value=str(value))
 
     def finish(self, metrics: dict[str, Any], out: Path) -> None:
-        """The outputs are in place: final/… are the top-level numbers of metrics.json, dicts of words become tags."""
+        """The outputs are in place: stage/… are the top-level numbers of metrics.json, dicts of words become tags."""
         self.tag("device", device())
-        self.append("metrics", step=0, values=numbers({f"final/{key}": value for key, value in metrics.items()}))
+        self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in metrics.items()}))
         for name, value in metrics.items():
             for key, word in value.items() if isinstance(value, dict) else ():
                 if isinstance(word, str):

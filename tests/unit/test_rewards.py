@@ -27,6 +27,13 @@ HOSTILE = [
 ]
 
 
+def config(name: str) -> dict:
+    """A rewards config with its defaults, which come first."""
+    own = yaml.safe_load(Path(f"conf/reward/{name}.yaml").read_text())
+    inherited = [config(base) for base in own.pop("defaults", [])]
+    return {label: spec for part in [*inherited, own] for label, spec in part.items()}
+
+
 def test_plain_trl_call() -> None:
     assert accuracy()(["p", "p"], [RIGHT, WRONG], answer=["7", "7"]) == [1.0, 0.0]
     assert answer_format()(["p"], [RIGHT]) == [1.0]
@@ -56,7 +63,7 @@ def test_general_rows_have_no_accuracy_and_no_format() -> None:
 
 def test_ungradable_gold_is_skipped_not_zeroed() -> None:
     assert accuracy()(["p"], [RIGHT], answer=["7"], task=["no_such_family"], entry=["{}"]) == [None]
-    reward = combine([{"name": "accuracy"}, {"name": "answer_format"}])
+    reward = combine({"accuracy": {}, "answer_format": {}})
     assert reward(["p"], [RIGHT], answer=["7"], task=["no_such_family"], entry=["{}"]) == [None]
 
 
@@ -65,11 +72,11 @@ def test_language_consistency_without_words_is_not_applicable() -> None:
 
 
 def test_combine_adds_up_the_parts_that_apply_and_logs_them() -> None:
-    specs = [
-        {"name": "accuracy", "weight": 1.0},
-        {"name": "answer_format", "weight": 0.2},
-        {"name": "language_consistency", "weight": 0.1, "label": "english"},
-    ]
+    specs = {
+        "accuracy": {"weight": 1.0},
+        "answer_format": {"weight": 0.2},
+        "english": {"name": "language_consistency", "weight": 0.1},
+    }
     logged: dict[str, float] = {}
     completions = [RIGHT, WRONG, "Hello!"]
     columns = {"answer": ["7", "7", None], "task": [None, None, "general"], "entry": [None] * 3}
@@ -81,7 +88,7 @@ def test_combine_adds_up_the_parts_that_apply_and_logs_them() -> None:
 
 
 def test_rows_do_not_see_each_other() -> None:
-    reward = combine(yaml.safe_load(Path("conf/reward/reasoning.yaml").read_text()))
+    reward = combine(config("reasoning"))
     completions = [RIGHT, WRONG, RIGHT, "", "<think>x</think><answer>7</answer>"]
     together = reward(["p"] * 5, completions, answer=["7"] * 5)
     apart = [reward(["p"], [completion], answer=["7"])[0] for completion in completions]
@@ -89,26 +96,30 @@ def test_rows_do_not_see_each_other() -> None:
     assert together == apart == backwards
 
 
-@pytest.mark.parametrize("name", ["zero", "reasoning", "reasoning_no_language"])
+@pytest.mark.parametrize("name", ["zero", "reasoning"])
 def test_configs_can_be_built(name: str) -> None:
-    combine(yaml.safe_load(Path(f"conf/reward/{name}.yaml").read_text()))
+    combine(config(name))
+
+
+def test_ablation_of_language_is_zero_rl_s_rewards() -> None:
+    without = {label: spec for label, spec in config("reasoning").items() if label != "language_consistency"}
+    assert without == config("zero")
 
 
 @pytest.mark.parametrize(
     ("specs", "message"),
     [
-        ([], "list is empty"),
-        ([{"name": "acuracy"}], "did you mean accuracy"),
-        ([{"weight": 1.0}], "name is needed"),
-        ([{"name": "accuracy", "wieght": 1.0}], "keys are name, weight"),
-        ([{"name": "accuracy", "weight": "1e-4"}], "weight must be a number"),
-        ([{"name": "accuracy", "args": {"tolerance": 1}}], "unexpected keyword argument 'tolerance'"),
-        ([{"name": "language_consistency", "args": {"language": "xx"}}], "'xx' is not one of"),
-        ([{"name": "reward_model"}], "missing a required argument: 'model_dir'"),
-        ([{"name": "reward_model", "args": {"model_dir": "/nowhere"}}], "holds no model"),
+        ({}, "there are none"),
+        ({"acuracy": {}}, "did you mean accuracy"),
+        ({"accuracy": {"wieght": 1.0}}, "keys are name, weight"),
+        ({"accuracy": {"weight": "1e-4"}}, "weight must be a number"),
+        ({"accuracy": {"args": {"tolerance": 1}}}, "unexpected keyword argument 'tolerance'"),
+        ({"language_consistency": {"args": {"language": "xx"}}}, "'xx' is not one of"),
+        ({"helpful": {"name": "reward_model"}}, "missing a required argument: 'model_dir'"),
+        ({"helpful": {"name": "reward_model", "args": {"model_dir": "/nowhere"}}}, "holds no model"),
     ],
 )
-def test_a_bad_spec_is_one_clear_line(specs: list, message: str) -> None:
+def test_a_bad_spec_is_one_clear_line(specs: dict, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         combine(specs)
     assert "\n" not in str(caught.value)

@@ -24,7 +24,13 @@ class Checkout:
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, *words]
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "R1FLOW"))}
         return subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, **options
+            command,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            **options,
         )
 
     def planned(self, **arguments) -> set[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from r1flow.errors import UserError
 from r1flow.run import Run
-from snakemake.exceptions import WorkflowError
 
 # A job finds `r1flow-stage` next to the Python that plans, whether its environment is activated or not.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -19,7 +18,7 @@ try:
     else:  # a job on another machine must see what was planned, not compose again
         RUN = Run.thaw(config["frozen"])
 except UserError as error:
-    raise WorkflowError(str(error))
+    sys.exit(f"r1flow: {error}")
 
 SIDECARS = (
     "manifest.json",

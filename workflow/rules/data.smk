@@ -1,11 +1,15 @@
-# The problems, texts and tokenizer that everything else reads.
+# The problems, texts and tokenizer that everything else reads. Data that data.dvc pins must come out as pinned.
+
+DATA_FILES = [f"{name}.jsonl" for name in ("corpus", "cold_start", "rl", "rejection", "dev", "test", "preferences")]
+DATA_FILES += [f"general_{split}.jsonl" for split in ("sft", "rl", "dev", "test")]
 
 
 rule data:
     input:
         config=RUN.frozen("data"),
+        pin=["data.dvc"] if RUN.data_is_pinned else [],
     output:
-        outputs("data", *DATA_FILES),
+        outputs("data", "schema.json", *DATA_FILES),
         directory(f"{RUN.folder('data')}/tokenizer"),
     log:
         f"logs/{RUN.name}/data.log",
@@ -17,5 +21,7 @@ rule data:
     params:
         run=RUN.name,
         out=RUN.folder("data"),
+        pin="--input pin=data.dvc" if RUN.data_is_pinned else "",
     shell:
-        "r1flow-stage data {rule} --run {params.run} --config {input.config} --out {params.out} --log {log}"
+        "r1flow-stage make_data {rule} --run {params.run} --config {input.config} --out {params.out} "
+        "{params.pin} --log {log}"

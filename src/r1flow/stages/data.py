@@ -1,124 +1,186 @@
-"""The data of a run: reasoning problems, a corpus, cold-start examples, general prompts, preference pairs, a tokenizer.
+"""Generate all data of a run from its seed: problems, corpus, prompts, preferences, tokenizer, and a schema.
 
-Everything is a function of the config and the seed, and JSONL that a person can open; schema.json says what each field
-means. Where `data.dvc` pins just this data, it is brought from DVC if that has it, and must have the pinned hashes.
+No inputs. Outputs are JSONL files that a person can open, the tokenizer, and schema.json, which says for each file
+what its fields mean and how many rows it has:
+
+    {"rl.jsonl": {"rows": 1600, "about": "…", "fields": {"id": "str: 12 hex digits of the canonical problem", …}}, …}
+
+The same config and seed give the same bytes. That splits share no problem is a property of the ids (data/splits.py),
+and is checked all the same, on ids and on questions. Left out: data from outside.
 """
 
-import dataclasses
+import json
+import random
 from collections.abc import Iterable
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
-from r1flow import versions
-from r1flow.data import corpus, general, tasks, tokenizer, traces
+from r1flow.data import general, preferences
+from r1flow.data.corpus import Corpus
+from r1flow.data.splits import check_disjoint, split_of
+from r1flow.data.tasks import Worked, worked_problems
+from r1flow.data.tokenizer import EOS, check, train_tokenizer
+from r1flow.data.traces import cold_start_response
 from r1flow.errors import UserError
-from r1flow.manifest import read_json, write_json
-from r1flow.schema import ColdStart, Problem, write_jsonl
+from r1flow.schema import ColdStart, General, write_jsonl
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from r1flow.stage import Stage
 
-MEANING = {
-    "id": "12 hex digits of what is asked; the split is a function of it",
-    "task": "reasoning-gym's name of the family",
-    "kind": "greeting, identity, translation, writing, harmful; of a pair: helpful, harmless",
-    "question": "what the user says, without the chat template",
-    "answer": "the right answer",
-    "entry": "what reasoning-gym's scorer wants, as JSON",
-    "response": "a good response, reasoning and tags included",
-    "check": "the rule that a good reply obeys, as JSON",
-    "chosen": "the better response",
-    "rejected": "the worse response",
-    "text": "a document",
+Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
+PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
+GENERAL_SPLITS = ("sft", "rl", "dev", "test")
+FIELDS = {
+    "text": "str: a document, without the end-of-text token",
+    "id": "str: 12 hex digits of the canonical problem or prompt",
+    "task": "str: the family's name in reasoning-gym",
+    "kind": "str: greeting, identity, translation, writing or harmful; of preferences: helpful or harmless",
+    "question": "str: what the user asks",
+    "answer": "str: the right answer",
+    "entry": "str: JSON that reasoning-gym's scorer of the family reads",
+    "response": "str: a good response",
+    "check": "str: JSON rule that a good response obeys",
+    "chosen": "str: the better response",
+    "rejected": "str: the worse response",
 }
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
-    pinned = "pin" in stage.inputs
-    if not (pinned and versions.fetch(stage.work)):
-        generate(stage.config, Random(stage.seed), stage.work, stage.progress)
-    if pinned:
-        versions.check(stage.work, stage.inputs["pin"])
-    return {"rows": {name: entry["rows"] for name, entry in read_json(stage.work / "schema.json").items()}}
-
-
-def generate(config: dict[str, Any], random: Random, folder: Path, progress: Any) -> None:
-    """Write every file of the data into `folder`."""
-    problems = {split: [] for split in tasks.SPLITS}
-    for task, family in config["families"].items():
-        for split, rows in draw(task, family, random.getrandbits(32)).items():
-            problems[split] += rows
-    prompts = {split: [row for row in general.prompts() if general.split_of(row) == split] for split in general.SPLITS}
-    progress(1, 3, problems=sum(map(len, problems.values())))
-
-    files: dict[str, list[Any]] = {f"{s}.jsonl": mixed(problems[s], random) for s in ("rl", "rejection", "dev", "test")}
-    files["cold_start.jsonl"] = [cold_start(problem, random) for problem in mixed(problems["cold_start"], random)]
-    files |= {f"general_{split}.jsonl": mixed(rows, random) for split, rows in prompts.items()}
-    files["preferences.jsonl"] = mixed(general.preferences(prompts["sft"], random), random)
-    chat = render(config["template"])
-    texts = list(corpus.documents(config["corpus"], problems["corpus"], prompts["sft"], chat, random))
-    files["corpus.jsonl"] = [{"text": text} for text in texts]
-    check_disjoint(files)
-    progress(2, 3, documents=len(texts))
-
+    """Write every data file to work; metrics: rows of each file and tokens of the corpus."""
+    config, seed, work = stage.config, stage.seed, stage.work
+    steps = 4
+    stage.progress(0, steps)
+    problems = draw_problems(config, seed)
+    prompts = draw_prompts(config, seed)
+    stage.progress(1, steps)
+    chat = chat_prompt(config["template"])
+    documents = write_corpus(config, seed, problems["corpus"], prompts["corpus"], chat)
+    stage.progress(2, steps)
+    files = {"corpus": [{"text": text} for text in documents]}
+    files |= problem_files(config, seed, problems) | general_files(config, seed, prompts)
     for name, rows in files.items():
-        write_jsonl(folder / name, rows)
-    write_json(folder / "schema.json", {name: describe(rows) for name, rows in sorted(files.items())})
-    trained = tokenizer.train(iter(texts[: config["tokenizer"]["documents"]]), **tokenizer_options(config))
-    trained.save_pretrained(folder / "tokenizer")
+        write_jsonl(work / f"{name}.jsonl", rows)
+    write_schema(work / "schema.json", files)
+    stage.progress(3, steps)
+    tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"])
+    check_chat(tokenizer, chat)
+    tokenizer.save_pretrained(work / "tokenizer")
+    stage.progress(4, steps)
+    return summary(files, tokenizer, documents)
 
 
-def tokenizer_options(config: dict[str, Any]) -> dict[str, Any]:
-    return {"vocabulary": config["tokenizer"]["vocabulary"], "chat_template": config["template"]}
+def draw_problems(config: dict[str, Any], seed: int) -> Problems:
+    """Problems by split and family; raises UserError when a split of a family is empty or two splits share one."""
+    shares, limits = config["split_shares"], config["rows_per_task"]
+    problems: Problems = {split: {task: [] for task in config["tasks"]} for split in shares}
+    for task, options in config["tasks"].items():
+        for worked in worked_problems(task, options, seed):
+            rows = problems[split_of(worked.problem.id, shares)][task]
+            if len(rows) < limits.get(split_of(worked.problem.id, shares), options["draws"]):
+                rows.append(worked)
+    for split, families in problems.items():
+        for task, rows in families.items():
+            if not rows:
+                raise UserError(f"data.tasks.{task}: no problem for {split}; raise draws, or widen numbers")
+    check_disjoint({split: (w.problem.id for rows in of.values() for w in rows) for split, of in problems.items()})
+    check_disjoint({split: (w.problem.question for rows in of.values() for w in rows) for split, of in problems.items()})
+    return problems
 
 
-def draw(task: str, family: dict[str, Any], seed: int) -> dict[str, list[Problem]]:
-    """The problems of one family by split, each split cut to its size; raises UserError where there are too few."""
-    found: dict[str, list[Problem]] = {split: [] for split in tasks.SPLITS}
-    for problem in tasks.generate(task, family["options"], family["draws"], seed):
-        found[tasks.split_of(problem.id)].append(problem)
-    for split, size in family["sizes"].items():
-        if len(found[split]) < size:
-            raise UserError(
-                f"data.families.{task}.sizes.{split}: {size} wanted, {len(found[split])} distinct problems found in "
-                f"{family['draws']} draws; raise draws, widen options or ask for fewer"
-            )
-    return {split: rows[: family["sizes"].get(split, len(rows))] for split, rows in found.items()}
+def draw_prompts(config: dict[str, Any], seed: int) -> dict[str, list[General]]:
+    """General prompts by split, at most so many of each kind."""
+    prompts: dict[str, list[General]] = {split: [] for split in config["general_shares"]}
+    counts: dict[tuple[str, str], int] = {}
+    for prompt in general.all_prompts(seed):
+        split = split_of(prompt.id, config["general_shares"])
+        counts[split, prompt.kind] = counts.get((split, prompt.kind), 0) + 1
+        if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, len(prompt.question) + 10**6):
+            prompts[split].append(prompt)
+    check_disjoint({split: (prompt.question for prompt in rows) for split, rows in prompts.items()})
+    return prompts
 
 
-def mixed(rows: Iterable[Any], random: Random) -> list[Any]:
-    rows = list(rows)
-    random.shuffle(rows)
-    return rows
+def chat_prompt(template: str) -> Any:
+    """A function from a question to the prompt that a chat template makes of it."""
+    import jinja2
+
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    mark = "\0"
+    messages = [{"role": "user", "content": mark}]
+    rendered = environment.from_string(template).render(messages=messages, add_generation_prompt=True, eos_token=EOS)
+    before, found, after = rendered.partition(mark)
+    if not found:
+        raise UserError("data.template: the chat template doesn't show the user's message")
+    return lambda question: f"{before}{question}{after}"
 
 
-def cold_start(problem: Problem, random: Random) -> ColdStart:
-    response = traces.cold_start(tasks.steps_of(problem), random)
+def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Any) -> None:
+    """Raise UserError when the tokenizer's chat differs from the corpus's, or a tag doesn't round-trip."""
+    check(tokenizer)
+    messages = [{"role": "user", "content": "8 + 16 ="}]
+    if tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) != chat("8 + 16 ="):
+        raise UserError("data.template: transformers renders the chat template otherwise than this stage")
+
+
+def write_corpus(
+    config: dict[str, Any], seed: int, problems: dict[str, list[Worked]], prompts: list[General], chat: Any
+) -> list[str]:
+    greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
+    return Corpus(problems, prompts, config["corpus"], greatest, chat, random.Random(f"{seed}/corpus")).documents()
+
+
+def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:
+    """Rows of the files of reasoning problems; families in a shuffled order, so that the first n are of all."""
+    rng = random.Random(f"{seed}/order")
+    files: dict[str, list[Any]] = {}
+    for split in PROBLEM_SPLITS:
+        files[split] = shuffled((worked.problem for rows in problems[split].values() for worked in rows), rng)
+    worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
+    reflect = config["cold_start"]["reflection_share"]
+    files["cold_start"] = [cold_start(worked, rng, reflect) for worked in worked_rows]
+    return files
+
+
+def cold_start(worked: Worked, rng: random.Random, reflect: float) -> ColdStart:
+    problem = worked.problem
+    response = cold_start_response(worked, rng, reflect)
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 
-def render(template: str) -> corpus.Chat:
-    """The chat template as a function, the way the tokenizer will apply it."""
-    import jinja2
-
-    compiled = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(template)
-    return lambda question: compiled.render(
-        messages=[{"role": "user", "content": question}], add_generation_prompt=True
-    )
+def general_files(config: dict[str, Any], seed: int, prompts: dict[str, list[General]]) -> dict[str, list[Any]]:
+    rng = random.Random(f"{seed}/preferences")
+    pairs = preferences.pairs(prompts["preferences"], rng, config["preferences"]["pairs_per_prompt"])
+    return {f"general_{split}": prompts[split] for split in GENERAL_SPLITS} | {"preferences": shuffled(pairs, rng)}
 
 
-def check_disjoint(files: dict[str, list[Any]]) -> None:
-    """No problem and no general prompt may be in two files (pairs and documents are made from the training ones)."""
-    owner: dict[str, str] = {}
+def shuffled(rows: Iterable[Any], rng: random.Random) -> list[Any]:
+    ordered = list(rows)
+    rng.shuffle(ordered)
+    return ordered
+
+
+def write_schema(path: Path, files: dict[str, list[Any]]) -> None:
+    """What each file's fields mean, and its number of rows."""
+    schema = {}
     for name, rows in files.items():
-        if name in ("corpus.jsonl", "preferences.jsonl"):
-            continue
-        for row in rows:
-            if owner.setdefault(row.id, name) != name:
-                raise UserError(f"data: problem {row.id} is in {owner[row.id]} and in {name}; the splits overlap")
+        if not rows:
+            raise UserError(f"data: {name}.jsonl would be empty; raise its share or its rows in conf/data")
+        names = rows[0] if isinstance(rows[0], dict) else vars(rows[0])
+        schema[f"{name}.jsonl"] = {"rows": len(rows), "fields": {field: FIELDS[field] for field in names}}
+    path.write_text(json.dumps(schema, indent=2) + "\n")
 
 
-def describe(rows: list[Any]) -> dict[str, Any]:
-    fields = ["text"] if isinstance(rows[0], dict) else [field.name for field in dataclasses.fields(rows[0])]
-    return {"rows": len(rows), "fields": {name: {"type": "string", "meaning": MEANING[name]} for name in fields}}
+def summary(
+    files: dict[str, list[Any]], tokenizer: "PreTrainedTokenizerBase", documents: list[str]
+) -> dict[str, Any]:
+    """Rows of each file, and how long texts are: tokens by character, tokens of an average document."""
+    sample = documents[:1000]
+    tokens = sum(map(len, tokenizer(sample, add_special_tokens=False)["input_ids"]))
+    return {
+        "rows": {name: len(rows) for name, rows in files.items()},
+        "vocabulary": len(tokenizer),
+        "characters_per_token": sum(map(len, sample)) / tokens,
+        "tokens_per_document": tokens / len(sample),
+    }

@@ -18,16 +18,25 @@ from typing import Any
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is; its contract is tested here and TRL is pinned
 
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from trl import GRPOConfig, GRPOTrainer
 
 from r1flow import rewards
 from r1flow.callbacks import History, last_snapshot
-from r1flow.checks import check
 from r1flow.errors import UserError
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.schema import read_jsonl
+from r1flow.scoring import CompactGRPOTrainer
 from r1flow.stage import Stage
 
 # TRL's names for what our curves show.
@@ -53,12 +62,13 @@ SHOWN = 4  # completions in a table of samples
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: steps, tokens, an estimate of FLOPs, and the curves."""
-    check(stage.config)
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"], padding_side="left")
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
-    model = AutoModelForCausalLM.from_pretrained(stage.inputs["model"], dtype="float32")
+    model = AutoModelForCausalLM.from_pretrained(
+        stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
+    )
     history, samples = History(stage, FIELDS), Samples(stage)
-    trainer = GRPOTrainer(
+    trainer = (CompactGRPOTrainer if compact(stage.config) else GRPOTrainer)(
         model=model,
         reward_funcs=samples.watch(rewards.combine(stage.config["rewards"], stage.inputs.get("reward_model"))),
         args=GRPOConfig(
@@ -76,6 +86,11 @@ def compute(stage: Stage) -> dict[str, Any]:
     return {"steps": trainer.state.global_step, **compute_spent(model, trainer), "history": history.rows}
 
 
+def compact(config: dict[str, Any]) -> bool:
+    """Whether our own scoring is used: with our engine (small Llama models), on a CPU."""
+    return config["engine"] == "r1flow" and bool(config["trainer"]["use_cpu"])
+
+
 def training_rows(data: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
     """Reasoning prompts and, at the share the config gives, general ones; TRL shuffles them."""
     rows = load_rows(folder / data["file"], data["limit"])
@@ -83,9 +98,7 @@ def training_rows(data: dict[str, Any], folder: Path, tokenizer: PreTrainedToken
         general = load_rows(folder / data["general_file"], None)
         count = round(len(rows) * data["general_share"] / (1 - data["general_share"]))
         rows += [{**general[i % len(general)], "task": rewards.GENERAL} for i in range(count)]
-    return [
-        {"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows
-    ]
+    return [{"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows]
 
 
 def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
@@ -145,9 +158,7 @@ class Samples(TrainerCallback):
 
         return combined
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.global_step == 1 or state.global_step % self.stage.config["samples_every"] == 0:
             self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
 

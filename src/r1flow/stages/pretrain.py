@@ -26,7 +26,6 @@ from transformers import (
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
-from r1flow.template import TAGS
 
 if TYPE_CHECKING:
     from r1flow.stage import Stage
@@ -107,21 +106,12 @@ def adopt(stage: "Stage") -> dict[str, Any]:
     source, revision = stage.config["init_from"], stage.config["revision"]
     options = {"revision": revision, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    check_tags(tokenizer, source)
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     model = AutoModelForCausalLM.from_pretrained(source, use_safetensors=True, **options)
     save(model, tokenizer, stage.work / "model")
     return {"parameters": sum(p.numel() for p in model.parameters()), "tokens": 0, "history": []}
-
-
-def check_tags(tokenizer: PreTrainedTokenizerBase, source: str) -> None:
-    """The rewards read the tags in decoded text; they may be several tokens, but must come back as they were."""
-    text = "".join(f"{tag}x" for tag in TAGS)
-    back = tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"], skip_special_tokens=True)
-    if back != text:
-        raise UserError(f"init_from: the tokenizer of {source} turns {text!r} into {back!r}; add the tags as normal tokens")
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -1,0 +1,125 @@
+"""Removes scratch and old runs: lists what and how much, asks, and only then removes.
+
+    scratch                    210.4 MB   snapshots of interrupted stages, records on their way to MLflow
+    results/r1_zero            41.0 MB    last changed 3 days ago
+    logs/r1_zero               0.1 MB
+
+Never touches data/, anything outside the project's root, or what a symbolic link points to. MLflow keeps its records.
+"""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from r1flow.errors import UserError
+
+
+def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool) -> int:
+    """Remove the named runs or scratch, or by default scratch and all runs but the newest; 1: nothing was removed.
+
+    Raises UserError for an unknown run, when a run is live, and when nobody can be asked.
+    """
+    targets = chosen(root, runs, scratch)
+    if not targets:
+        print("nothing to remove")
+        return 0
+    listing(root, targets)
+    if dry_run:
+        return 0
+    refuse_live(root)
+    if not yes and not agreed():
+        return 1
+    for target in targets:
+        shutil.rmtree(target)  # does not follow links
+    print("removed")
+    return 0
+
+
+def chosen(root: Path, runs: list[str], scratch: bool) -> list[Path]:
+    """The folders to remove, scratch first; each a real folder inside the root."""
+    everything = not runs and not scratch
+    names = runs or (old_runs(root) if everything else [])
+    for name in runs:
+        if name not in all_runs(root):
+            raise UserError(
+                f"--run: there is no run {name!r} in results/; known: {', '.join(all_runs(root)) or 'none'}"
+            )
+    folders = [root / "scratch"] if scratch or everything else []
+    folders += [root / parent / name for name in names for parent in ("results", "logs")]
+    return [folder for folder in folders if is_own_folder(root, folder)]
+
+
+def is_own_folder(root: Path, folder: Path) -> bool:
+    """A folder really there: no link, and none on the way to it."""
+    return folder.is_dir() and folder.resolve() == root.resolve() / folder.relative_to(root)
+
+
+def all_runs(root: Path) -> list[str]:
+    """Names of the runs in results/, the last changed first."""
+    results = root / "results"
+    folders = [path for path in results.glob("*") if is_own_folder(root, path)] if results.is_dir() else []
+    return [path.name for path in sorted(folders, key=last_change, reverse=True)]
+
+
+def old_runs(root: Path) -> list[str]:
+    return sorted(all_runs(root)[1:])
+
+
+def last_change(run: Path) -> float:
+    """When the run's last stage ended (seconds since the epoch): the newest of its manifests, or its own time."""
+    return max((path.stat().st_mtime for path in run.rglob("manifest.json")), default=run.stat().st_mtime)
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files below, links not followed."""
+    return sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
+
+
+def listing(root: Path, targets: list[Path]) -> None:
+    sizes = [size(target) for target in targets]
+    for target, count in zip(targets, sizes, strict=True):
+        print(f"{target.relative_to(root)!s:<40} {megabytes(count):>12}   {remark(target)}".rstrip())
+    print(f"{'in all':<40} {megabytes(sum(sizes)):>12}")
+
+
+def remark(target: Path) -> str:
+    if target.name == "scratch":
+        return "snapshots of interrupted stages" + undelivered(target)
+    return f"last changed {ago(time.time() - last_change(target))}" if target.parent.name == "results" else ""
+
+
+def undelivered(scratch: Path) -> str:
+    """Removing scratch loses tracking records that MLflow hasn't got; say so."""
+    count = len(list(scratch.glob("tracking/*/execution.jsonl")))
+    return f", records of {count} execution(s) that MLflow does not have yet" if count else ""
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def ago(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def refuse_live(root: Path) -> None:
+    """Raise UserError when a run is live in this folder; hold its lock until this process ends."""
+    from r1flow.run import hold
+
+    if (root / "scratch").is_dir():
+        refuse_live.lock = hold(root / "scratch/live.lock")
+
+
+def agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise UserError("nobody to ask here; add --yes to remove what is listed")
+    try:
+        return input("remove? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -1,0 +1,160 @@
+"""The command line: what one does with a run's models and folders. The run itself is Snakemake's (`make run`).
+
+Each command is a module with one function, imported when it is asked for, so that `r1flow --help` is quick.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from r1flow.errors import UserError
+
+EPILOG = """\
+a first session:
+  make run                                              the whole recipe, about 10 minutes on 2 cores
+  r1flow chat results/r1_tiny/align_rl/model            talk to its last model
+  r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
+  r1flow clean --dry-run                                what old runs take, nothing removed
+
+Everything else is Snakemake's: `snakemake --cores all --config experiment=r1_zero overrides="seed=2"`, with `-n` for
+the plan only. `make help` lists the short forms; `make ui` opens the runs in MLflow.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
+    arguments = parser().parse_args(argv)
+    try:
+        return arguments.command(arguments) or 0
+    except UserError as error:
+        print(f"r1flow: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    formatter = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(
+        prog="r1flow",
+        description="Use what a run of DeepSeek-R1's recipe made: talk to its models, export them, tidy up.",
+        epilog=EPILOG,
+        formatter_class=formatter,
+    )
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    add_chat(commands)
+    add_export(commands)
+    add_clean(commands)
+    add_pin(commands)
+    return top
+
+
+def add_chat(commands: argparse._SubParsersAction) -> None:
+    chat = commands.add_parser(
+        "chat",
+        help="talk to a model, its reasoning shown apart",
+        description="Talk to a model. Each line you type is a conversation of its own: these models know no history. "
+        "End with Ctrl-D. Without a terminal, one question per line of standard input.",
+    )
+    chat.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    chat.add_argument("--prompt", help="ask this one question, print the reply and exit")
+    chat.add_argument("--temperature", type=float, default=0.6, help="0 for the likeliest reply (default: 0.6)")
+    chat.add_argument("--top-p", type=float, default=0.95, help="share of likely tokens to draw from (default: 0.95)")
+    chat.add_argument("--max-new-tokens", type=int, default=96, help="longest reply (default: 96)")
+    chat.add_argument("--engine", default="r1flow", help="r1flow (small models, fast) or transformers (any model)")
+    chat.add_argument("--seed", type=int, default=1, help="another number, other replies (default: 1)")
+    chat.set_defaults(command=run_chat)
+
+
+def add_export(commands: argparse._SubParsersAction) -> None:
+    export = commands.add_parser(
+        "export",
+        help="copy one model, with a card that says how it was made",
+        description="Copy a stage's model (weights, configuration, tokenizer) to a new folder, with a README.md made "
+        "from its provenance, configuration and results. transformers loads the folder as it is.",
+    )
+    export.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    export.add_argument("destination", type=Path, metavar="DEST", help="a folder that does not exist yet")
+    export.add_argument("--force", action="store_true", help="replace DEST if it is a model's folder")
+    export.set_defaults(command=run_export)
+
+
+def add_clean(commands: argparse._SubParsersAction) -> None:
+    clean = commands.add_parser(
+        "clean",
+        help="remove scratch and old runs, after listing what and how much",
+        description="List what can go with its size, ask, and remove it. Without options: scratch/ and every run in "
+        "results/ but the newest one. data/ and MLflow's records stay.",
+    )
+    clean.add_argument("--run", action="append", default=[], metavar="NAME", help="this run only; repeatable")
+    clean.add_argument("--scratch", action="store_true", help="scratch/ only: snapshots of interrupted stages")
+    clean.add_argument("--yes", action="store_true", help="don't ask")
+    clean.add_argument("--dry-run", action="store_true", help="only list")
+    clean.set_defaults(command=run_clean)
+
+
+def add_pin(commands: argparse._SubParsersAction) -> None:
+    pin = commands.add_parser(
+        "pin",
+        help="make a run's data the pinned data (data.dvc)",
+        description="Copy the data that a run made to data/, give it to DVC and write its hashes into data.dvc, which "
+        "the default experiment's data must match from then on.",
+    )
+    pin.add_argument("data", type=Path, metavar="DATA_DIR", help="for example results/my_run/data")
+    pin.set_defaults(command=run_pin)
+
+
+def run_chat(arguments: argparse.Namespace) -> int:
+    from r1flow.chat import chat
+
+    return chat(
+        model_folder(arguments.model),
+        prompt=arguments.prompt,
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        max_new_tokens=arguments.max_new_tokens,
+        engine=arguments.engine,
+        seed=arguments.seed,
+    )
+
+
+def run_export(arguments: argparse.Namespace) -> None:
+    from r1flow.export import export
+
+    export(model_folder(arguments.model), arguments.destination, arguments.force)
+    print(f"{arguments.destination}: model and card are there")
+
+
+def run_clean(arguments: argparse.Namespace) -> int:
+    from r1flow.clean import clean
+
+    return clean(project_root(), arguments.run, arguments.scratch, arguments.yes, arguments.dry_run)
+
+
+def run_pin(arguments: argparse.Namespace) -> None:
+    from r1flow.versions import pin
+
+    pin(arguments.data)
+
+
+def model_folder(given: Path) -> Path:
+    """The model's folder, also when its stage's folder was given; raises UserError when there is no model."""
+    for folder in (given, given / "model"):
+        if (folder / "config.json").is_file():
+            return folder
+    what = "has no config.json" if given.is_dir() else "is no folder"
+    raise UserError(f"{given} {what}; name a model's folder, for example results/r1_tiny/align_rl/model")
+
+
+def project_root() -> Path:
+    """The nearest folder upwards with a Snakefile; raises UserError outside a project."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "Snakefile").is_file():
+            return folder
+    raise UserError(f"{here} is not in a project (no Snakefile here or above); change into one")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""The keys of each program's configuration, with their types: what conf/ may say, and nothing else.
+
+Keys under `trainer:`, `model:` and `optimizer:` belong to transformers, TRL and torch; the trainers' are checked against the
+wheels' own source (config.trainer_fields). Values that no program could run are checks.py's.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Program:
+    """What every stage has."""
+
+    seed: int
+    threads: int
+
+
+@dataclass
+class FamilySettings:
+    options: dict[str, Any]
+    draws: int
+    sizes: dict[str, int]
+
+
+@dataclass
+class CorpusSettings:
+    documents: int
+    facts_per_document: int
+    mix: dict[str, float]
+
+
+@dataclass
+class TokenizerSettings:
+    vocabulary: int
+    documents: int
+
+
+@dataclass
+class Data(Program):
+    template: str
+    families: dict[str, FamilySettings]
+    corpus: CorpusSettings
+    tokenizer: TokenizerSettings
+
+
+@dataclass
+class Pretrain(Program):
+    init_from: str | None
+    revision: str | None
+    template: str
+    block_size: int
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+    trainer: dict[str, Any]
+
+
+@dataclass
+class Rows:
+    file: str
+    limit: int | None
+
+
+@dataclass
+class Sft(Program):
+    init_from: str
+    template: str | None
+    data: Rows
+    trainer: dict[str, Any]
+
+
+@dataclass
+class RewardModel(Program):
+    init_from: str
+    data: Rows
+    trainer: dict[str, Any]
+
+
+@dataclass
+class Prompts(Rows):
+    general_file: str
+    general_share: float
+
+
+@dataclass
+class RewardPart:
+    weight: float
+    name: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Grpo(Program):
+    init_from: str
+    template: str | None
+    engine: str
+    attention: str
+    data: Prompts
+    rewards: dict[str, RewardPart]
+    samples_every: int
+    trainer: dict[str, Any]
+
+
+@dataclass
+class Filter:
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Rejection(Program):
+    init_from: str
+    prompts: int | None
+    samples_per_prompt: int
+    keep_per_prompt: int
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    engine: str
+    batch_size: int
+    filters: list[Filter]
+    general_share: float
+
+
+@dataclass
+class Evaluate(Program):
+    split: str
+    n_problems: int | None
+    k: int
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    engine: str
+    batch_size: int
+    language: str
+    languages: list[str]
+    reflection_words: list[str]
+
+
+@dataclass
+class Report(Program):
+    pass
