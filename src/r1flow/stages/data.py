@@ -10,6 +10,7 @@ and is checked all the same, on ids and on questions. Left out: data from outsid
 """
 
 import json
+import math
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -77,9 +78,9 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
     problems: Problems = {split: {task: [] for task in config["tasks"]} for split in shares}
     for task, options in config["tasks"].items():
         for worked in worked_problems(task, options, seed):
-            rows = problems[split_of(worked.problem.id, shares)][task]
-            if len(rows) < limits.get(split_of(worked.problem.id, shares), options["draws"]):
-                rows.append(worked)
+            split = split_of(worked.problem.id, shares)
+            if len(problems[split][task]) < limits.get(split, math.inf):
+                problems[split][task].append(worked)
     for split, families in problems.items():
         for task, rows in families.items():
             if not rows:
@@ -96,7 +97,7 @@ def draw_prompts(config: dict[str, Any], seed: int) -> dict[str, list[General]]:
     for prompt in general.all_prompts(seed):
         split = split_of(prompt.id, config["general_shares"])
         counts[split, prompt.kind] = counts.get((split, prompt.kind), 0) + 1
-        if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, len(prompt.question) + 10**6):
+        if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, math.inf):
             prompts[split].append(prompt)
     check_disjoint({split: (prompt.question for prompt in rows) for split, rows in prompts.items()})
     return prompts

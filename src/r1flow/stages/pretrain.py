@@ -1,22 +1,27 @@
-"""The base models: a small Llama pretrained from scratch on corpus.jsonl, or an existing model taken as it is.
+"""Pretrain a small Llama from scratch on the corpus, or take an existing model in its place.
 
-Documents end with EOS and are packed end to end into blocks of `block_size` tokens. Hidden matrices are trained by Muon
-(2-D weights only), embeddings and norms by AdamW: at equal steps the loss is lower than with AdamW alone (docs/log.md).
-With `init_from`, a directory or a hub id with a pinned revision is loaded, checked and saved in its place.
+Input: `data`, the folder with corpus.jsonl and tokenizer/. Whole documents are packed into blocks, best fit first, so
+that no document begins in the middle:
 
-The report's base is DeepSeek-V3-Base; ours has a corpus that contains some reasoning, so RL selects and sharpens.
+    zuerst 8 + 16 = 24, …<|endoftext|>User: Solve for f: 20*f = 60\\nAssistant: 3<|endoftext|><|pad|>…
+
+The matrices of the layers are trained by Muon, which reached AdamW's loss of a given step in two thirds of the steps,
+the rest by AdamW. Output: work/model with weights, tokenizer and chat template. Left out: everything a large base
+model needs and 1M parameters don't: mixed sources, weight decay, validation.
 """
 
+import bisect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch.utils.data import Dataset
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     LlamaConfig,
     LlamaForCausalLM,
-    PreTrainedModel,
     PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
@@ -26,94 +31,125 @@ from transformers import (
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
+from r1flow.stage import Stage
 
-if TYPE_CHECKING:
-    from r1flow.stage import Stage
+FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
+IGNORED = -100  # the label that the loss leaves out
 
 
-def compute(stage: "Stage") -> dict[str, Any]:
-    if stage.config["init_from"]:
-        return adopt(stage)
-    config = stage.config
+def compute(stage: Stage) -> dict[str, Any]:
+    """Make work/model; metrics: parameters, tokens, blocks, steps, and the loss curve."""
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["data"] / "tokenizer")
-    tokenizer.chat_template = config["template"]
-    blocks = pack(stage.inputs["data"] / "corpus.jsonl", tokenizer, config["block_size"])
-    set_seed(stage.seed)
-    model = new_model(config["model"], tokenizer)
-    arguments = TrainingArguments(
-        **config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
-    )
-    history = History(stage, {"loss": "loss", "learning_rate": "learning_rate"})
+    tokenizer.chat_template = stage.config["template"]
+    blocks = Blocks(load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer), stage.config["block"], tokenizer)
+    set_seed(stage.seed)  # the weights start at random
+    model = build(stage.config["model"], tokenizer)
+    history = History(stage, FIELDS)
     trainer = Trainer(
         model=model,
-        args=arguments,
+        args=TrainingArguments(
+            **stage.config["trainer"],
+            learning_rate=stage.config["muon"]["lr"],
+            seed=stage.seed,
+            data_seed=stage.seed,
+            output_dir=str(stage.snapshots),
+        ),
         train_dataset=blocks,
+        optimizers=(MuonAndAdamW(model, stage.config["muon"], stage.config["adamw"]), None),
         callbacks=[history],
-        optimizers=(MuonAdamW(model, **config["optimizer"]), None),
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    save(model, tokenizer, stage.work / "model")
-    steps = trainer.state.global_step
+    model.save_pretrained(stage.work / "model")
+    tokenizer.save_pretrained(stage.work / "model")
     return {
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "tokens": steps * arguments.train_batch_size * arguments.gradient_accumulation_steps * config["block_size"],
+        "parameters": model.num_parameters(),
+        "documents": blocks.documents,
+        "tokens": blocks.tokens,
+        "blocks": len(blocks),
+        "steps": trainer.state.global_step,
         "history": history.rows,
     }
 
 
-def pack(path: Path, tokenizer: PreTrainedTokenizerBase, block_size: int) -> list[dict[str, torch.Tensor]]:
-    """The documents as blocks of `block_size` token ids, each document ended by EOS; the last, short block is left out."""
+def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Token ids of each document, with the end of text; raises UserError for an empty corpus."""
     texts = [row["text"] for row in read_jsonl(path)]
-    ids = [i for row in tokenizer(texts)["input_ids"] for i in (*row, tokenizer.eos_token_id)]
-    blocks = torch.tensor(ids[: len(ids) // block_size * block_size]).view(-1, block_size)
-    if not len(blocks):
-        raise UserError(f"{path}: {len(ids)} tokens don't fill one block of {block_size}; raise corpus.documents")
-    return [{"input_ids": block, "labels": block} for block in blocks]
+    if not texts:
+        raise UserError(f"{path}: no documents; look at data.corpus.documents")
+    return [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
-def new_model(shape: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **ids, **shape))
+def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            **options,
+            vocab_size=len(tokenizer),
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
 
 
-class MuonAdamW(torch.optim.Optimizer):
-    """Muon on the layers' matrices and AdamW on all else, as one optimizer that a trainer can step, save and resume.
+class Blocks(Dataset):
+    """Documents packed into blocks of `size` tokens; row i is a dict of input_ids and labels, both of shape (size,)."""
 
-    The parts' parameter groups are this optimizer's own: a learning rate that a scheduler sets here is set there.
-    """
+    def __init__(self, documents: list[list[int]], size: int, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.documents = len(documents)
+        self.tokens = sum(min(len(ids), size) for ids in documents)
+        packed = [[i for index in members for i in documents[index][:size]] for members in pack(documents, size)]
+        self.ids_BT = torch.full((len(packed), size), tokenizer.pad_token_id)
+        for row_T, ids in zip(self.ids_BT, packed, strict=True):
+            row_T[: len(ids)] = torch.tensor(ids)
+        self.labels_BT = self.ids_BT.masked_fill(self.ids_BT == tokenizer.pad_token_id, IGNORED)
 
-    def __init__(self, model: PreTrainedModel, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
-        matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name]
-        others = [p for name, p in model.named_parameters() if not (p.ndim == 2 and ".layers." in name)]
-        self.parts = [torch.optim.Muon(matrices, **muon), torch.optim.AdamW(others, fused=True, **adamw)]
-        super().__init__([group for part in self.parts for group in part.param_groups], {})
+    def __len__(self) -> int:
+        return len(self.ids_BT)
 
-    def step(self, closure: None = None) -> None:
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"input_ids": self.ids_BT[index], "labels": self.labels_BT[index]}
+
+
+def pack(documents: list[list[int]], size: int) -> list[list[int]]:
+    """Indices of the documents of each block: longest first, each into the fullest block with room for it."""
+    order = sorted(range(len(documents)), key=lambda index: -len(documents[index]))
+    blocks: list[list[int]] = []
+    open_blocks: list[tuple[int, int]] = []  # (room, block), sorted
+    for index in order:
+        length = min(len(documents[index]), size)
+        at = bisect.bisect_left(open_blocks, (length, -1))
+        room, block = open_blocks.pop(at) if at < len(open_blocks) else (size, len(blocks))
+        if block == len(blocks):
+            blocks.append([])
+        blocks[block].append(index)
+        bisect.insort(open_blocks, (room - length, block))
+    return blocks
+
+
+class MuonAndAdamW(torch.optim.Optimizer):
+    """Two optimizers as one, for Trainer: Muon on the matrices of the layers, AdamW on embeddings, head and norms."""
+
+    def __init__(self, model: torch.nn.Module, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
+        named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        hidden = [p for name, p in named if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
+        taken = {id(p) for p in hidden}
+        rest = [p for _, p in named if id(p) not in taken]
+        super().__init__([p for _, p in named], {})
+        self.parts = [torch.optim.Muon(hidden, **muon), torch.optim.AdamW(rest, **adamw, fused=True)]
+        self.join()
+
+    def join(self) -> None:
+        """Show the parts' groups as our own: the scheduler sets the learning rates there."""
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:
         for part in self.parts:
             part.step()
 
     def state_dict(self) -> dict[str, Any]:
         return {"parts": [part.state_dict() for part in self.parts]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for part, saved in zip(self.parts, state["parts"], strict=True):
-            part.load_state_dict(saved)
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
-
-
-def adopt(stage: "Stage") -> dict[str, Any]:
-    """An existing model as the base: loaded from safetensors, given the stage's template, saved."""
-    source, revision = stage.config["init_from"], stage.config["revision"]
-    options = {"revision": revision, "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    model = AutoModelForCausalLM.from_pretrained(source, use_safetensors=True, **options)
-    save(model, tokenizer, stage.work / "model")
-    return {"parameters": sum(p.numel() for p in model.parameters()), "tokens": 0, "history": []}
-
-
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self.join()

@@ -49,7 +49,9 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
     """Train on the pairs, save to work/model, and return the curve."""
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
     set_seed(stage.seed)  # the head starts at random
-    model = AutoModelForSequenceClassification.from_pretrained(stage.inputs["model"], num_labels=1, dtype="float32")
+    model = AutoModelForSequenceClassification.from_pretrained(
+        stage.inputs["model"], num_labels=1, dtype="float32", attn_implementation=stage.config["attention"]
+    )
     model.config.pad_token_id = tokenizer.pad_token_id
     history = History(stage, FIELDS)
     trainer = RewardTrainer(

@@ -31,7 +31,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     rows = load_rows(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
-    model = AutoModelForCausalLM.from_pretrained(stage.inputs["model"], dtype="float32")
+    model = AutoModelForCausalLM.from_pretrained(
+        stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
+    )
     examples = [example(tokenizer, row) for row in rows]
     history = History(stage, FIELDS)
     trainer = SFTTrainer(
