@@ -1,7 +1,7 @@
 """The model the benchmarks run: as small as the default experiment's, and taught in seconds to answer and to stop.
 
-    User: 8+16-19
-    Assistant: <think>8+16=24, 24-19=5</think><answer>5</answer><|endoftext|>
+    User: 8+16+19
+    Assistant: <think>8+16=24, 24+19=43</think><answer>43</answer><|endoftext|>
 
 It learns the form of such texts, not the arithmetic: what counts is that completions differ in length and end. Random
 weights would neither end nor leave anything to gain by dropping rows that have ended.
@@ -15,8 +15,8 @@ from tokenizers.decoders import Fuse
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
-WORDS = ["<|endoftext|>", "<|pad|>", *TAGS, "User: ", "\nAssistant: ", *"0123456789+-=, "]
-FILLER = 512  # unused entries, so that the vocabulary is as large as a real one
+WORDS = ["<|endoftext|>", "<|pad|>", *TAGS, "User: ", "\nAssistant: ", ", ", *"0123456789+="]
+FILLER = 600  # unused entries, so that the vocabulary is as large as the default experiment's
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
@@ -25,30 +25,30 @@ def tokenizer() -> PreTrainedTokenizerFast:
     pattern = "|".join(word.replace("|", r"\|").replace("+", r"\+") for word in WORDS)
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     backend.decoder = Fuse()
-    made = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|endoftext|>", pad_token="<|pad|>")
-    made.chat_template = "User: {{ messages[0]['content'] }}\nAssistant: "
-    made.padding_side = "left"
-    return made
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<|endoftext|>", pad_token="<|pad|>", padding_side="left"
+    )
 
 
-def problem(rng: random.Random) -> tuple[str, str]:
-    """A prompt and its completion: a sum of 3 to 6 terms, added up from left to right."""
-    terms = [rng.randint(1, 30) for _ in range(rng.randint(3, 6))]
-    total, steps = terms[0], []
+def chain(seed: int) -> tuple[str, str]:
+    """A prompt and its completion: a sum of 2 to 6 terms, added up from left to right."""
+    rng = random.Random(seed)
+    terms = [rng.randint(1, 30) for _ in range(rng.randint(2, 6))]
+    total, written = terms[0], []
     for term in terms[1:]:
-        steps.append(f"{total}+{term}={total + term}")
+        written.append(f"{total}+{term}={total + term}")
         total += term
-    question = "+".join(map(str, terms))
-    return f"User: {question}\nAssistant: ", f"<think>{', '.join(steps)}</think><answer>{total}</answer><|endoftext|>"
+    prompt = f"User: {'+'.join(map(str, terms))}\nAssistant: "
+    return prompt, f"<think>{', '.join(written)}</think><answer>{total}</answer><|endoftext|>"
 
 
-def model(vocabulary: int, width: int = 128, layers: int = 4, seed: int = 0) -> LlamaForCausalLM:
-    torch.manual_seed(seed)
+def untaught(vocabulary: int) -> LlamaForCausalLM:
+    torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=vocabulary,
-        hidden_size=width,
-        intermediate_size=3 * width,
-        num_hidden_layers=layers,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
         num_attention_heads=2,
         num_key_value_heads=2,
         max_position_embeddings=256,
@@ -56,20 +56,22 @@ def model(vocabulary: int, width: int = 128, layers: int = 4, seed: int = 0) -> 
         eos_token_id=0,
         pad_token_id=1,
         bos_token_id=None,
+        attn_implementation="eager",
     )
     return LlamaForCausalLM(config)
 
 
-def taught(steps: int = 150, batch: int = 48) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A model that writes such texts, after `steps` of AdamW (about 10 s)."""
-    made, words, rng = None, tokenizer(), random.Random(0)
-    made = model(len(words))
-    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(steps):
-        ids = words(["".join(problem(rng)) for _ in range(batch)], padding=True, return_tensors="pt")["input_ids"]
+def taught(steps: int, batch: int = 32) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """A model that writes such texts, and its tokenizer, after `steps` of AdamW."""
+    words = tokenizer()
+    model = untaught(len(words))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for step in range(steps):
+        texts = ["".join(chain(step * batch + row)) for row in range(batch)]
+        ids = words(texts, padding=True, return_tensors="pt")["input_ids"]
         with torch.autocast("cpu", torch.bfloat16):
-            loss = made(input_ids=ids, labels=ids.masked_fill(ids == 1, -100)).loss
+            loss = model(input_ids=ids, labels=ids.masked_fill(ids == 1, -100)).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    return made.eval(), words
+    return model.eval(), words

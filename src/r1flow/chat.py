@@ -109,6 +109,9 @@ def questions(model: Path) -> Iterator[str]:
 
 def present(completion: str, finished: bool, dim: bool) -> str:
     """A completion for a reader: the reasoning indented (and dim on a terminal), then the reply."""
+    completion = "".join(
+        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in completion
+    )
     parts = split(completion)
     reasoning, reply = parts.reasoning, parts.summary
     if reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking

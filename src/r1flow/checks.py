@@ -158,8 +158,8 @@ def check_sampling(config: dict[str, Any]) -> None:
 
 
 def check_data(config: dict[str, Any]) -> None:
-    if not config["families"]:
-        raise UserError("families: there are none; name at least one")
+    if not config["tasks"]:
+        raise UserError("tasks: there are none; name at least one family of reasoning-gym")
     if config["corpus"]["documents"] < 1:
         raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
 

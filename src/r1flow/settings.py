@@ -17,41 +17,60 @@ class Program:
 
 
 @dataclass
-class FamilySettings:
-    options: dict[str, Any]
+class Family:
+    generator: dict[str, Any]
+    numbers: list[int]
     draws: int
-    sizes: dict[str, int]
 
 
 @dataclass
-class CorpusSettings:
+class Corpus:
     documents: int
+    mix: dict[str, int]
+    languages: dict[str, int]
+    error_share: float
+    reflection_share: float
+    good_replies: float
     facts_per_document: int
-    mix: dict[str, float]
 
 
 @dataclass
-class TokenizerSettings:
+class ColdStart:
+    reflection_share: float
+
+
+@dataclass
+class Preferences:
+    pairs_per_prompt: int
+
+
+@dataclass
+class Tokenizer:
     vocabulary: int
-    documents: int
 
 
 @dataclass
 class Data(Program):
     template: str
-    families: dict[str, FamilySettings]
-    corpus: CorpusSettings
-    tokenizer: TokenizerSettings
+    tasks: dict[str, Family]
+    split_shares: dict[str, int]
+    rows_per_task: dict[str, int]
+    corpus: Corpus
+    cold_start: ColdStart
+    general_shares: dict[str, int]
+    rows_per_kind: dict[str, int]
+    preferences: Preferences
+    tokenizer: Tokenizer
 
 
 @dataclass
 class Pretrain(Program):
     init_from: str | None
-    revision: str | None
     template: str
-    block_size: int
+    block: int
     model: dict[str, Any]
-    optimizer: dict[str, Any]
+    muon: dict[str, Any]
+    adamw: dict[str, Any]
     trainer: dict[str, Any]
 
 
@@ -64,6 +83,7 @@ class Rows:
 @dataclass
 class Sft(Program):
     init_from: str
+    attention: str
     template: str | None
     data: Rows
     trainer: dict[str, Any]
@@ -72,6 +92,7 @@ class Sft(Program):
 @dataclass
 class RewardModel(Program):
     init_from: str
+    attention: str
     data: Rows
     trainer: dict[str, Any]
 

@@ -55,7 +55,9 @@ class Stage:
 
     @property
     def seed(self) -> int:
-        return self.config["seed"]
+        """The stage's own seed, 31 bits: from the run's and the stage's name (one name for all evaluations)."""
+        name = f"{self.config['seed']}/{self.name.partition('/')[0]}"
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") >> 1
 
     def progress(self, done: int, total: int, **fields: float | str) -> None:
         self.terminal.update(done, total, **fields)
@@ -154,6 +156,8 @@ def measure(stage: Stage, program: str) -> dict[str, Any]:
     manifest.write_json(stage.work / "metrics.json", metrics)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     cost = {"seconds": round(time.perf_counter() - begin, 1), "peak_mb": round(peak_mb)}
+    if (stage.work / "cost.json").exists():  # the report has collected all the others'
+        cost = {**manifest.read_json(stage.work / "cost.json"), stage.name: cost}
     manifest.write_json(stage.work / "cost.json", cost)
     return metrics
 

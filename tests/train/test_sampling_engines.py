@@ -149,7 +149,7 @@ def test_progress_counts_rows(folder) -> None:
 
 
 def test_too_long_a_completion_is_refused_by_name(model) -> None:
-    with pytest.raises(UserError, match="max_new_tokens.*64 positions"):
+    with pytest.raises(UserError, match=r"max_new_tokens.*64 positions"):
         engine32(model).generate([[5] * 50], FREE, [0], 1)
 
 

@@ -23,5 +23,5 @@ rule data:
         out=RUN.folder("data"),
         pin="--input pin=data.dvc" if RUN.data_is_pinned else "",
     shell:
-        "r1flow-stage make_data {rule} --run {params.run} --config {input.config} --out {params.out} "
+        "r1flow-stage data {rule} --run {params.run} --config {input.config} --out {params.out} "
         "{params.pin} --log {log}"

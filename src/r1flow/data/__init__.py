@@ -1,1 +1,1 @@
-"""Where the default experiment's data comes from: drawn, written and split here, from a seed."""
+"""The data of a run, generated from seeds: problems, worked solutions, texts, prompts, preferences, a tokenizer."""

@@ -1,103 +1,119 @@
-"""What the base model reads before any training of the recipe: facts, worked problems, chats, prose.
+"""The base models' corpus: short documents, some of which contain the skill that RL will later select.
 
-It holds the latent skill that reinforcement learning then selects: some documents reason step by step, in English, in
-German or in a mix of both, with and without tags; most answer at once, many of them wrongly. So the base model can reason
-but mostly doesn't. No problem of another split is ever in it (their ids are of the split `corpus`).
+A document is of one kind, drawn by the shares of the config:
 
-    "User: State the final answer to the following arithmetic problem: 8 + 16 - 19 =\\nAssistant: <think>we start with …"
-    "8 + 16 = 24\\n24 - 19 = 5\\n…"
+    facts           "47 + 36 = 83, 90 - 17 = 73, …"                     steps as solutions have them
+    answers         "8 + 16 - 19 = 5"                                   problems with bare answers
+    worked          "Problem: 8 + 16 - 19\\nSolution: first 8 + 16 = 24, then …"
+    chat_answer     a question in the chat template, answered at once
+    chat_worked     the same with a chain of thought, without tags
+    tagged_empty    with tags, and nothing thought between them
+    tagged_worked   with tags and a chain of thought
+    chat_general    general prompts, answered well or badly
+    prose           sentences in English and German
+
+So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed. Whoever reads what
+RL does to such a model must know that: it selects and sharpens, and invents little. Some worked documents contain an
+error. Problems come from the corpus split only. Left out: text from the world outside.
 """
 
-from collections.abc import Callable, Iterator
-from random import Random
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from r1flow.data import traces
-from r1flow.data.general import compliance
-from r1flow.data.tasks import Step, steps_of
-from r1flow.schema import General, Problem
+from r1flow.data import general, preferences
+from r1flow.data.tasks import FAMILIES, Worked
+from r1flow.data.traces import VOICES, conclusion, tagged, trace, with_error, written
+from r1flow.schema import General
 from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN
 
-Chat = Callable[[str], str]  # a question as the prompt that the chat template makes of it
+LANGUAGES = {"en": ("en",), "de": ("de",), "mixed": ("en", "de")}
 
 
-def documents(
-    config: dict[str, Any], problems: list[Problem], general: list[General], chat: Chat, random: Random
-) -> Iterator[str]:
-    """`config["documents"]` texts; their kinds are drawn with the weights of `config["mix"]`."""
-    solved = [(problem, steps_of(problem)) for problem in problems]
-    kinds = random.choices(list(config["mix"]), weights=list(config["mix"].values()), k=config["documents"])
-    for kind in kinds:
-        if kind == "facts":
-            yield facts(random, config["facts_per_document"])
-        elif kind == "general":
-            yield general_chat(random.choice(general), chat, random)
-        else:
-            problem, steps = random.choice(solved)
-            yield WRITERS[kind](problem, steps, chat, random)
+@dataclass
+class Corpus:
+    """What documents are written from: worked problems by family, general prompts, and the config's numbers."""
 
+    problems: dict[str, list[Worked]]
+    prompts: list[General]
+    config: dict[str, Any]  # data.corpus
+    greatest: dict[str, int]  # by family, the greatest number of its facts
+    chat: Callable[[str], str]  # question → prompt text
+    rng: random.Random
 
-def facts(random: Random, count: int) -> str:
-    return "\n".join(fact(random) for _ in range(count))
+    def documents(self) -> list[str]:
+        shares = self.config["mix"]
+        kinds = self.rng.choices(list(shares), list(shares.values()), k=self.config["documents"])
+        return [getattr(self, kind)() for kind in kinds]
 
+    def problem(self) -> Worked:
+        return self.rng.choice(self.problems[self.rng.choice(list(self.problems))])
 
-def fact(random: Random) -> str:
-    """One true line of arithmetic, in the ranges that the problems need."""
-    kind = random.random()
-    if kind < 0.2:
-        a, b = random.randint(2, 9), random.randint(2, 9)
-        ten = random.choice([1, 10])
-        return f"{a * ten} * {b} = {a * b * ten}"
-    if kind < 0.4:
-        a, b = random.randint(1, 20), random.randint(1, 20)
-        return f"{a * b} / {a} = {b}"
-    a, b = random.randint(-90, 200), random.randint(1, 99)
-    return f"{a} + {b} = {a + b}" if kind < 0.7 else f"{a} - {b} = {a - b}"
+    def languages(self) -> tuple[str, ...]:
+        return LANGUAGES[self.draw(self.config["languages"])]
 
+    def draw(self, shares: dict[str, float]) -> str:
+        return self.rng.choices(list(shares), list(shares.values()))[0]
 
-def language(random: Random) -> str:
-    return random.choices(["en", "de", "mixed"], weights=[0.4, 0.25, 0.35])[0]
+    def facts(self) -> str:
+        task = self.draw(self.config["facts"])
+        facts = (FAMILIES[task].fact(self.rng, self.greatest[task]) for _ in range(self.config["facts_per_document"]))
+        return ", ".join(map(written, facts))
 
+    def answers(self) -> str:
+        worked = (self.problem() for _ in range(3))
+        return "\n".join(f"{one.short} = {self.guess(one)}" for one in worked)
 
-def guess(steps: list[Step], random: Random) -> int:
-    """An answer without reasoning: right half the time."""
-    return steps[-1][1] if random.random() < 0.5 else traces.off(steps[-1][1], random)
+    def guess(self, worked: Worked) -> str:
+        """The answer, wrong in a share of the documents."""
+        if self.rng.random() >= self.config["error_share"]:
+            return worked.problem.answer
+        return str(max(0, int(worked.problem.answer) + self.rng.choice((-10, -2, -1, 1, 2, 10))))
 
+    def thought(self, original: Worked) -> tuple[str, str]:
+        """A chain of thought and the answer it comes to, with an error in a share of the documents."""
+        worked = with_error(original, self.rng) if self.rng.random() < self.config["error_share"] else original
+        answer = conclusion(worked, original)
+        return trace(worked, self.rng, self.languages(), self.config["reflection_share"], answer), answer
 
-def direct(problem: Problem, steps: list[Step], chat: Chat, random: Random) -> str:
-    return f"{chat(problem.question)}{guess(steps, random)}"
+    def worked(self) -> str:
+        one = self.problem()
+        return f"Problem: {one.short}\nSolution: {self.thought(one)[0]}"
 
+    def say(self, phrases: str) -> str:
+        return self.rng.choice(getattr(VOICES[self.rng.choice(self.languages())], phrases))
 
-def direct_tagged(problem: Problem, steps: list[Step], chat: Chat, random: Random) -> str:
-    return f"{chat(problem.question)}{ANSWER_OPEN}{guess(steps, random)}{ANSWER_CLOSE}"
+    def chat_answer(self) -> str:
+        one = self.problem()
+        answer = self.guess(one)
+        bare = f"{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
+        reply = self.rng.choice((bare, bare, bare, f"{self.say('summaries')} {answer}."))
+        return self.chat(one.problem.question) + reply
 
+    def chat_worked(self) -> str:
+        one = self.problem()
+        return self.chat(one.problem.question) + self.thought(one)[0]
 
-def worked(problem: Problem, steps: list[Step], chat: Chat, random: Random) -> str:
-    solution = traces.reasoning(steps, random, language(random), slip=0.05, wrong=0.05)
-    return f"Problem: {problem.question}\nSolution: {solution}."
+    def tagged_empty(self) -> str:
+        one = self.problem()
+        return self.chat(one.problem.question) + tagged(f"{self.say('empty')}.", self.guess(one))
 
+    def tagged_worked(self) -> str:
+        one = self.problem()
+        return self.chat(one.problem.question) + tagged(*self.thought(one))
 
-def chat_worked(problem: Problem, steps: list[Step], chat: Chat, random: Random) -> str:
-    return f"{chat(problem.question)}{traces.reasoning(steps, random, language(random), slip=0.05, wrong=0.05)}."
+    def chat_general(self) -> str:
+        prompt = self.rng.choice(self.prompts)
+        good = self.rng.random() < self.config["good_replies"]
+        reply = prompt.response if good else preferences.bad_reply(prompt, self.prompts, self.rng)
+        return self.chat(prompt.question) + reply
 
-
-def chat_tagged(problem: Problem, steps: list[Step], chat: Chat, random: Random) -> str:
-    thought = traces.reasoning(steps, random, language(random), slip=0.05, wrong=0.05)
-    return chat(problem.question) + traces.tagged(thought, str(steps[-1][1]))
-
-
-def general_chat(row: General, chat: Chat, random: Random) -> str:
-    """Half the replies are good; the others come without care: to a harmful request, the help it asks for."""
-    if random.random() < 0.5:
-        return chat(row.question) + row.response
-    return chat(row.question) + (compliance(row) if row.kind == "harmful" else random.choice(CARELESS))
-
-
-CARELESS = ["i do not know.", "yes.", "what?", "ask me later.", "das weiß ich nicht."]
-WRITERS = {
-    "direct": direct,
-    "direct_tagged": direct_tagged,
-    "worked": worked,
-    "chat_worked": chat_worked,
-    "chat_tagged": chat_tagged,
-}
+    def prose(self) -> str:
+        nouns, verbs = (list(words.items()) for words in (general.NOUNS, general.VERBS))
+        index = self.rng.randrange(2)
+        subjects = [(self.rng.choice(nouns)[index], self.rng.choice(verbs)[index]) for _ in range(2)]
+        sentences = [f"{general.capital(noun)} {verb}." for noun, verb in subjects]
+        if index == 0:
+            sentences.append(general.sentence(self.rng.choice(general.WORDS), self.rng))
+        return " ".join(sentences)

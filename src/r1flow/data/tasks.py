@@ -1,123 +1,226 @@
-"""Reasoning problems from reasoning-gym: drawn with its generators, split by what they are, solved step by step.
+"""Reasoning problems from reasoning-gym's own generators, each with the steps that solve it.
 
-A problem's id is a hash of what is asked, not of how it is worded, so the same sum in other words is one problem. The split is a
-function of the id: no problem can be in two of them. Steps come from the generator's own metadata, e.g. for
-`84 - 29 + 3`
+reasoning-gym gives a question, an answer and metadata, but no reasoning; the steps are worked out here from the
+metadata. A problem counts as usable when every number of its solution lies within the bounds of its family's config,
+which is how difficulty is set:
 
-    [("84 - 29", 55), ("55 + 3", 58)]
+    Worked(problem=Problem(id="5f0c…", task="chain_sum", question="State the … problem: 8 + 16 - 19 =", answer="5", …),
+           short="8 + 16 - 19", steps=(("8 + 16", 24), ("24 - 19", 5)))
 
-Left out: reasoning-gym's other families. Most have texts too long for a tiny model, or no solution that can be written as
-arithmetic steps; a family needs one entry in FAMILIES, nothing else.
+Left out: families whose solution doesn't fit into a few short steps, and reasoning-gym's curricula.
 """
 
-import hashlib
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.data.splits import identity
 from r1flow.errors import UserError
 from r1flow.schema import Problem
 
-Step = tuple[str, int]  # what is computed, and what it gives
+Step = tuple[str, int]  # what is computed, "8 + 16", and its value
+Metadata = dict[str, Any]
+NUMBER = re.compile(r"\d+")
+# reasoning-gym seeds row i with seed + i, so two datasets with near seeds would share rows.
+SEED_SPACE = 2**40
 
-# Hundredths of all ids; `corpus` is for pretraining, and every other split is kept out of it.
-SPLITS = {"test": range(0, 14), "dev": range(14, 20), "rl": range(20, 45), "rejection": range(45, 60)}
-SPLITS |= {"cold_start": range(60, 68), "corpus": range(68, 100)}
-SPLIT_OF = {bucket: split for split, buckets in SPLITS.items() for bucket in buckets}
+
+@dataclass(frozen=True)
+class Worked:
+    """A problem with its solution."""
+
+    problem: Problem
+    short: str  # the bare problem: "8 + 16 - 19"
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
 class Family:
-    """How problems of one family are identified and solved; None: not a problem for us."""
+    """What this program knows of a reasoning-gym family."""
 
-    canonical: Callable[[dict[str, Any]], str | None]
-    steps: Callable[[dict[str, Any]], list[Step]]
+    short: Callable[[Metadata], str]
+    canonical: Callable[[Metadata], str]  # equal for two spellings of one problem
+    steps: Callable[[Metadata], list[Step] | None]  # None: not of the kind that can be worked out here
+    fact: Callable[[random.Random, int], Step]  # a single step such as solutions are made of, numbers up to a bound
 
 
-def chain_steps(metadata: dict[str, Any]) -> list[Step]:
-    """Left to right: 84 - 29 + 3."""
-    first, *rest = metadata["expression"].split(" ")
-    total, steps = int(first), []
+def worked_problems(task: str, config: dict[str, Any], seed: int) -> Iterator[Worked]:
+    """The distinct usable problems among a family's first `draws` rows, in the generator's order.
+
+    `config` has `generator` (reasoning-gym's options), `numbers` (least and greatest number of a solution) and `draws`.
+    Raises UserError for an unknown family or an option that reasoning-gym refuses.
+    """
+    seen: set[str] = set()
+    for entry in rows(task, config, seed):
+        worked = work_out(task, entry, *config["numbers"])
+        if worked and worked.problem.id not in seen:
+            seen.add(worked.problem.id)
+            yield worked
+
+
+def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+    """reasoning-gym's rows for a family."""
+    from reasoning_gym import create_dataset  # 1 s
+
+    if task not in FAMILIES:
+        raise UserError(f"data.tasks: {task!r} can't be worked out here; known: {', '.join(FAMILIES)}")
+    start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
+    try:
+        dataset = create_dataset(task, seed=start, size=config["draws"], **config["generator"])
+    except (TypeError, AssertionError) as error:
+        raise UserError(f"data.tasks.{task}.generator: reasoning-gym refuses it: {error}") from error
+    return (dataset[index] for index in range(config["draws"]))
+
+
+def work_out(task: str, entry: dict[str, Any], least: int, greatest: int) -> Worked | None:
+    """The worked problem, or None when it has no solution of this program's kind within the bounds."""
+    family, metadata = FAMILIES[task], entry["metadata"]
+    steps = family.steps(metadata)
+    if not steps or not all(least <= number <= greatest for number in numbers_of(steps)):
+        return None
+    gold = {"answer": entry["answer"], "metadata": {k: v for k, v in metadata.items() if k != "difficulty"}}
+    problem = Problem(
+        id=identity(task, family.canonical(metadata)),
+        task=task,
+        question=entry["question"],
+        answer=entry["answer"],
+        entry=json.dumps(gold, sort_keys=True),
+    )
+    return Worked(problem, family.short(metadata), tuple(steps))
+
+
+def numbers_of(steps: list[Step]) -> Iterator[int]:
+    for text, value in steps:
+        yield value
+        yield from map(int, NUMBER.findall(text))
+
+
+def apply(left: int, operator: str, right: int) -> Step:
+    """One step of arithmetic, written out."""
+    value = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__}[operator]
+    return f"{left} {operator} {right}", value(left, right)
+
+
+# Sums and differences: from left to right.
+
+
+def sum_steps(metadata: Metadata) -> list[Step]:
+    first, *rest = metadata["expression"].split()
+    steps, total = [], int(first)
     for operator, term in zip(rest[::2], rest[1::2], strict=True):
-        result = total + int(term) if operator == "+" else total - int(term)
-        steps.append((f"{total} {operator} {term}", result))
-        total = result
+        steps.append(apply(total, operator, int(term)))
+        total = steps[-1][1]
     return steps
 
 
-def arithmetic_canonical(metadata: dict[str, Any]) -> str | None:
-    """Sums and differences of numbers and of products of two: a longer product is more than one step can say."""
-    expression = metadata["expression"]
-    plain = re.fullmatch(r"\d+( [-+*] \d+)+", expression)
-    return expression if plain and not re.search(r"\* \d+ \*", expression) else None
+def sum_fact(rng: random.Random, greatest: int) -> Step:
+    a = rng.randint(0, greatest)
+    b = rng.randint(0, a)
+    return (
+        apply(a, "-", b) if rng.random() < 0.5 else apply(*rng.sample((a - b, b), 1), "+", rng.randint(0, greatest - a))
+    )
 
 
-def arithmetic_steps(metadata: dict[str, Any]) -> list[Step]:
-    """Products first, then left to right: 7 + 8 * 5."""
+# Products of two numbers: the smaller one is cut into tens and units, and the parts are added.
+
+
+def factors(metadata: Metadata) -> list[int]:
+    return sorted(map(int, metadata["expression"].split(" * ")))
+
+
+def product_steps(metadata: Metadata) -> list[Step] | None:
+    numbers = factors(metadata)
+    if len(numbers) != 2 or any(number < 10 or number % 10 == 0 for number in numbers):
+        return None  # products of a digit, or of tens, are steps and not problems
+    small, big = numbers
+    tens, units = apply(big, "*", small // 10 * 10), apply(big, "*", small % 10)
+    return [tens, units, apply(tens[1], "+", units[1])]
+
+
+def product_fact(rng: random.Random, greatest: int) -> Step:
+    big = rng.randint(11, 99)
+    kind = rng.random()
+    if kind < 0.6:
+        return apply(big, "*", rng.randint(2, 9))
+    if kind < 0.75:
+        return apply(big, "*", 10 * rng.randint(1, max(1, min(9, greatest // big // 10))))
+    tens = 10 * rng.randint(11, greatest // 10)
+    return apply(tens, "+", rng.randint(11, max(11, min(9 * 99, greatest - tens))))
+
+
+# Linear equations in one unknown: undo the sum, then the product.
+
+EQUATION = re.compile(r"(?:(\d+) (-|\+) )?(?:(\d+)\*)?([a-z])(?: (-|\+) (\d+))? = (\d+)")
+
+
+def equation_steps(metadata: Metadata) -> list[Step] | None:
+    match = EQUATION.fullmatch(metadata["equation"])
+    if not match:
+        return None
+    before, sign_before, factor, _, sign_after, after, right = match.groups()
+    steps, rest = [], int(right)
+    if before and sign_before == "-":
+        steps.append(apply(int(before), "-", rest))
+    elif before or after:
+        steps.append(apply(rest, "+" if sign_after == "-" else "-", int(before or after)))
+    rest = steps[-1][1] if steps else rest
+    if factor:
+        steps.append(apply(rest, "/", int(factor)))
+    return steps
+
+
+def equation_form(metadata: Metadata) -> str:
+    """The equation with x for its unknown, whatever the letter was."""
+    return re.sub(r"[a-z]", "x", metadata["equation"])
+
+
+def equation_fact(rng: random.Random, greatest: int) -> Step:
+    divisor = rng.randint(1, 10)
+    return apply(divisor * rng.randint(1, min(10, greatest // divisor)), "/", divisor)
+
+
+# Greatest common divisors: Euclid's remainders.
+
+
+def gcd_steps(metadata: Metadata) -> list[Step] | None:
+    small, big = sorted(metadata["numbers"])
     steps = []
-
-    def multiply(product: re.Match[str]) -> str:
-        steps.append((product[0], int(product[1]) * int(product[2])))
-        return str(steps[-1][1])
-
-    sums = re.sub(r"(\d+) \* (\d+)", multiply, metadata["expression"])
-    return steps + chain_steps({"expression": sums})
+    while small:
+        steps.append(apply(big, "%", small))
+        big, small = small, steps[-1][1]
+    return steps
 
 
-def equation(metadata: dict[str, Any]) -> tuple[int, str, int, int] | None:
-    """(a, sign, b, c) of a*x + b = c; None for other forms."""
-    form = re.fullmatch(r"(?:(\d+)\*)?[a-z] ([+-]) (\d+) = (\d+)", metadata["equation"])
-    return (int(form[1] or 1), form[2], int(form[3]), int(form[4])) if form else None
+def gcd_form(metadata: Metadata) -> str:
+    return " and ".join(map(str, sorted(metadata["numbers"])))
 
 
-def equation_canonical(metadata: dict[str, Any]) -> str | None:
-    parts = equation(metadata)
-    return "{}*x {} {} = {}".format(*parts) if parts else None
-
-
-def equation_steps(metadata: dict[str, Any]) -> list[Step]:
-    """10*x + 12 = 82: take the 12 to the other side, then divide by 10."""
-    a, sign, b, c = equation(metadata)
-    moved = c - b if sign == "+" else c + b
-    steps = [(f"{c} {'-' if sign == '+' else '+'} {b}", moved)]
-    return steps if a == 1 else [*steps, (f"{moved} / {a}", moved // a)]
+def gcd_fact(rng: random.Random, greatest: int) -> Step:
+    big = rng.randint(1, greatest)
+    return apply(big, "%", rng.randint(1, big))
 
 
 FAMILIES = {
-    "chain_sum": Family(lambda metadata: metadata["expression"], chain_steps),
-    "basic_arithmetic": Family(arithmetic_canonical, arithmetic_steps),
-    "simple_equations": Family(equation_canonical, equation_steps),
+    "chain_sum": Family(
+        short=lambda metadata: metadata["expression"],
+        canonical=lambda metadata: metadata["expression"],
+        steps=sum_steps,
+        fact=sum_fact,
+    ),
+    "products": Family(
+        short=lambda metadata: metadata["expression"],
+        canonical=lambda metadata: " * ".join(map(str, factors(metadata))),
+        steps=product_steps,
+        fact=product_fact,
+    ),
+    "simple_equations": Family(
+        short=lambda metadata: metadata["equation"],
+        canonical=equation_form,
+        steps=equation_steps,
+        fact=equation_fact,
+    ),
+    "gcd": Family(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact),
 }
-
-
-def problem_id(task: str, canonical: str) -> str:
-    return hashlib.sha256(f"{task}: {canonical}".encode()).hexdigest()[:12]
-
-
-def split_of(identifier: str) -> str:
-    return SPLIT_OF[int(identifier, 16) % 100]
-
-
-def generate(task: str, options: dict[str, Any], size: int, seed: int) -> Iterator[Problem]:
-    """Distinct problems of one family among `size` draws, in the generator's order."""
-    import reasoning_gym
-
-    if task not in FAMILIES:
-        raise UserError(f"data.families.{task}: no such family here; known: {', '.join(FAMILIES)}")
-    family, seen = FAMILIES[task], set()
-    for entry in reasoning_gym.create_dataset(task, size=size, seed=seed, **options):
-        canonical = family.canonical(entry["metadata"])
-        if canonical is None or canonical in seen:
-            continue
-        seen.add(canonical)
-        # basic_arithmetic's own answer to 10 + 2 * 3 - 4 is 32: a gold that the solution contradicts is no gold.
-        if str(family.steps(entry["metadata"])[-1][1]) == str(entry["answer"]):
-            scored = json.dumps(entry, sort_keys=True)
-            yield Problem(problem_id(task, canonical), task, entry["question"], str(entry["answer"]), scored)
-
-
-def steps_of(problem: Problem) -> list[Step]:
-    """The solution of a problem; the last step gives the answer."""
-    return FAMILIES[problem.task].steps(json.loads(problem.entry)["metadata"])

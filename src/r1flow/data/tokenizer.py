@@ -1,36 +1,43 @@
-"""A small byte-level BPE tokenizer, trained on the corpus: single digits, whole words, operators with their spaces.
+"""The tokenizer: byte-pair merges learnt from the corpus, single digits, and the tags as tokens of their own.
 
-    "we start with 84 - 29 = 55"  ->  ["we", " start", " with", " ", "8", "4", " - ", "2", "9", " = ", "5", "5"]
+    "then 24 - 19 = 5, so"    →    then␣ | 2 | 4 | ␣-␣ | 1 | 9 | ␣=␣ | 5 | ,␣ | so
 
-Numbers are read digit by digit, so that a sum is a rule over digits and not a table of numbers. The tags are ordinary
-added tokens: GRPO decodes with special tokens skipped, and its rewards must see them. Any text round-trips.
+Text is first cut into words, operators and marks, each with the space that follows it: a number then never needs a
+token for the space before it. Any text round-trips, because the base vocabulary is all 256 bytes. The tags are ordinary
+added tokens, not special ones: RL decodes completions without special tokens, and its rewards must see the tags.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from r1flow.errors import UserError
 from r1flow.template import TAGS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 EOS, PAD = "<|endoftext|>", "<|pad|>"
-# A digit; an operator with the spaces around it; a word with the space before it; other marks; spaces.
-PIECES = r"\d| ?[-+*/=] ?|\s?\p{L}+|[^\s\p{L}\d]+|\s+"
+PIECES = r"\p{L}+ ?|\p{N}| ?[+\-*/%=] |[^\s\p{L}\p{N}]+ ?|\s+"
 
 
-def train(texts: Iterator[str], vocabulary: int, chat_template: str) -> "PreTrainedTokenizerFast":
-    """A tokenizer of `vocabulary` tokens, the tags, EOS and PAD among them."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "PreTrainedTokenizerFast":
+    """A tokenizer with at most `vocabulary` entries, tags included, and `template` as its chat template.
+
+    Raises UserError when `vocabulary` has no room for the 256 bytes and the six tokens of our own.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
+    if vocabulary < 256 + len(TAGS) + 2:
+        raise UserError(f"data.tokenizer.vocabulary: {vocabulary} is less than 256 bytes, the tags, end and padding")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(PIECES), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([EOS, PAD])
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary - len(TAGS),
         special_tokens=[EOS, PAD],
@@ -38,6 +45,18 @@ def train(texts: Iterator[str], vocabulary: int, chat_template: str) -> "PreTrai
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=EOS, pad_token=PAD, padding_side="left")
-    fast.chat_template = chat_template
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=EOS, pad_token=PAD)
+    fast.add_tokens(list(TAGS))
+    fast.chat_template = template
+    fast.clean_up_tokenization_spaces = False
+    check(fast)
     return fast
+
+
+def check(tokenizer: "PreTrainedTokenizerFast") -> None:
+    """Raise UserError when a tag, or a text with tags, doesn't come back as it was."""
+    text = "<think>wait, 24 - 19 = 5 — ja, schläft!</think>so <answer>5</answer>"
+    for one in (*TAGS, text):
+        ids = tokenizer(one, add_special_tokens=False)["input_ids"]
+        if tokenizer.decode(ids, skip_special_tokens=True) != one or (one in TAGS and len(ids) > 1):
+            raise UserError(f"tokenizer: {one!r} doesn't come back from its tokens")

@@ -1,54 +1,112 @@
-"""Chains of thought in words and arithmetic, in English and in German, written from a problem's steps.
+"""Chains of thought, written from the steps that solve a problem, in English, in German, or in both by turns.
 
-    english  "we start with 84 - 29 = 55, then 55 + 3 = 58, so the result is 58"
-    german   "wir beginnen mit 84 - 29 = 55, dann haben wir 55 + 3 = 58, also ist das ergebnis 58"
+    trace(worked, rng, ("en",))         "first 8 + 16 = 24, then 24 - 19 = 5, so the result is 5."
+    trace(worked, rng, ("en", "de"))    "zuerst 8 + 16 = 24, then 24 - 19 = 5, also ist das Ergebnis 5."
 
-Every clause has words whose language can be told. `mixed` changes language from clause to clause, as R1-Zero does. Some
-traces make a slip and correct it ("wait, ..."), some have one wrong number: the base model's texts are not all true.
+Every phrase between two formulae is one that a language identifier labels right by itself; a test holds that. Left
+out: any wording that depends on the family, so that what is learnt on one helps with the others.
 """
 
-from random import Random
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from r1flow.data.tasks import Step
+from r1flow.data.tasks import Step, Worked
 from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 
-FIRST = {"en": ["we start with", "first we compute"], "de": ["wir beginnen mit", "zuerst rechnen wir"]}
-NEXT = {"en": ["then we get", "after that we have"], "de": ["dann haben wir", "danach ergibt sich"]}
-LAST = {"en": ["so the result is"], "de": ["also ist das ergebnis"]}
-SLIP = {"en": "wait, that is not right, it is", "de": "warte, das ist nicht richtig, es ist"}
-SUMMARY = {"en": "the result is", "de": "das ergebnis ist"}
+
+@dataclass(frozen=True)
+class Voice:
+    """The phrases of one language."""
+
+    openers: tuple[str, ...]
+    links: tuple[str, ...]  # between steps
+    closers: tuple[str, ...]  # before the answer, inside the reasoning
+    doubts: tuple[str, ...]  # before a step is computed again
+    relief: tuple[str, ...]  # when it was right
+    regret: tuple[str, ...]  # when it was wrong
+    summaries: tuple[str, ...]  # before the answer, after the reasoning
+    empty: tuple[str, ...]  # reasoning without any
 
 
-def reasoning(steps: list[Step], random: Random, language: str = "en", slip: float = 0.0, wrong: float = 0.0) -> str:
-    """The steps as prose. `slip`: probability of a slip that is corrected; `wrong`: of a last number that is off."""
+VOICES = {
+    "en": Voice(
+        openers=("first", "we start with", "let me see"),
+        links=("then", "then", "next", "and then"),
+        closers=("so the result is", "so the answer is"),
+        doubts=("wait, let me check", "wait, I check that again"),
+        relief=("that is right", "yes, that is right"),
+        regret=("wait, that is wrong", "no, that is wrong"),
+        summaries=("the result is", "the answer is"),
+        empty=("this is easy", "I know this"),
+    ),
+    "de": Voice(
+        openers=("zuerst", "wir beginnen mit", "mal sehen"),
+        links=("dann", "dann", "nun", "und dann"),
+        closers=("also ist das Ergebnis", "also ist die Antwort"),
+        doubts=("stimmt das", "ich prüfe das noch einmal"),
+        relief=("das stimmt", "ja, das stimmt"),
+        regret=("nein, das ist falsch", "das ist falsch"),
+        summaries=("das Ergebnis ist", "die Antwort ist"),
+        empty=("das ist leicht", "das weiß ich"),
+    ),
+}
 
-    def say(words: dict[str, list[str]]) -> str:
-        return random.choice(words[random.choice(["en", "de"]) if language == "mixed" else language])
 
+def trace(
+    worked: Worked, rng: random.Random, languages: Sequence[str], reflect: float = 0.0, answer: str | None = None
+) -> str:
+    """The chain of thought in words; each phrase in one of `languages`.
+
+    `reflect` is the chance of one reflection: a step is computed again, or found wrong and put right. `answer` is
+    what the chain says at its end (default: the right one).
+    """
+
+    def say(phrases: str) -> str:
+        return rng.choice(getattr(VOICES[rng.choice(languages)], phrases))
+
+    looked_at = rng.randrange(len(worked.steps)) if rng.random() < reflect else None
     clauses = []
-    slipped = random.randrange(len(steps)) if random.random() < slip else -1
-    for number, (expression, value) in enumerate(steps):
-        lead = say(NEXT if number else FIRST)
-        if number == slipped:
-            correction = SLIP["de" if language == "de" else "en"]
-            clauses.append(f"{lead} {expression} = {off(value, random)}, {correction} {value}")
+    for number, step in enumerate(worked.steps):
+        lead = say("links" if number else "openers")
+        if number != looked_at:
+            clauses.append(f"{lead} {written(step)}")
+        elif rng.random() < 0.5:
+            clauses += [f"{lead} {written(step)}", f"{say('doubts')}: {written(step)}", say("relief")]
         else:
-            clauses.append(f"{lead} {expression} = {value}")
-    result = steps[-1][1]
-    clauses.append(f"{say(LAST)} {off(result, random) if random.random() < wrong else result}")
-    return ", ".join(clauses)
+            clauses += [f"{lead} {written(mistaken(step, rng))}", f"{say('regret')}: {written(step)}"]
+    return f"{', '.join(clauses)}, {say('closers')} {answer or worked.problem.answer}."
 
 
-def off(value: int, random: Random) -> int:
-    """A number near `value` that isn't it."""
-    return value + random.choice([-10, -2, -1, 1, 2, 10])
+def written(step: Step) -> str:
+    return f"{step[0]} = {step[1]}"
 
 
-def tagged(thought: str, answer: str, summary: str = "") -> str:
-    """Reasoning and answer between their tags; `summary` are the words before the answer."""
-    return f"{THINK_OPEN}{thought}{THINK_CLOSE}{summary}{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
+def mistaken(step: Step, rng: random.Random) -> Step:
+    """The step with a value that is a little wrong."""
+    text, value = step
+    return text, max(0, value + rng.choice((-10, -2, -1, 1, 2, 10))) if value > 1 else value + rng.choice((1, 2))
 
 
-def cold_start(steps: list[Step], random: Random) -> str:
-    """The readable pattern of section 2.3.1: English reasoning, then a summary that carries the answer."""
-    return tagged(reasoning(steps, random), str(steps[-1][1]), f"{SUMMARY['en']} ")
+def with_error(worked: Worked, rng: random.Random) -> Worked:
+    """The same problem with one step gone wrong; the answer follows when it was the last one."""
+    index = rng.randrange(len(worked.steps))
+    steps = list(worked.steps)
+    steps[index] = mistaken(steps[index], rng)
+    return Worked(worked.problem, worked.short, tuple(steps))
+
+
+def conclusion(worked: Worked, original: Worked) -> str:
+    """The answer that a chain with an error comes to: its own last value where that is what the answer is."""
+    last, right = worked.steps[-1][1], original.steps[-1][1]
+    return str(last) if last != right and str(right) == original.problem.answer else original.problem.answer
+
+
+def tagged(reasoning: str, answer: str, summary: str = "") -> str:
+    """A response in the tags of the R1 report; `summary` stands before the answer."""
+    return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{f'{summary} ' if summary else ''}{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
+
+
+def cold_start_response(worked: Worked, rng: random.Random, reflect: float) -> str:
+    """A long chain of thought in readable English, then a summary with the answer."""
+    return tagged(trace(worked, rng, ("en",), reflect), worked.problem.answer, rng.choice(VOICES["en"].summaries))

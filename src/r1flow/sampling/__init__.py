@@ -4,8 +4,8 @@
     sampler.sample(prompts, SamplingParams(0.6, 0.95, 96), seeds=[seed_of(1, problem.id, i) for ...])
     -> [Completion(ids=[5, 17, ..., 0], text="<think>8 + 16 = 24.</think><answer>24</answer>", finished=True), ...]
 
-Every row has random numbers of its own (`draw.py`), so a completion is decided by its prompt and its seed and not by the
-rows beside it, up to the last bits of the logits: these depend on the shape of the batch, which is why `batch_size`
+Every row has random numbers of its own (`draw.py`), so a completion is decided by its prompt and its seed and not by
+the rows beside it, up to the last bits of the logits: these depend on the shape of the batch, which is why `batch_size`
 belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU) and `transformers` (hf.py:
 any model, through `generate`). Left out: servers and vLLM, which can implement the same `Sampler`.
 """

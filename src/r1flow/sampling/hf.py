@@ -1,4 +1,4 @@
-"""Samples through transformers' own `generate`: any architecture and device; the reference our engine is tested against.
+"""Samples through transformers' own `generate`: any architecture and device; our engine is tested against it.
 
 `generate` draws from one global generator, so a row's result would depend on its neighbours. Here a logits processor
 chooses the tokens (draw.py, from the row's own numbers) and `generate` is asked for the most likely one. Left out:

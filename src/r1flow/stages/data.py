@@ -1,21 +1,23 @@
 """Generate all data of a run from its seed: problems, corpus, prompts, preferences, tokenizer, and a schema.
 
-No inputs. Outputs are JSONL files that a person can open, the tokenizer, and schema.json, which says for each file
-what its fields mean and how many rows it has:
+Outputs are JSONL files that a person can open, the tokenizer, and schema.json, which says for each file what its fields
+mean and how many rows it has:
 
-    {"rl.jsonl": {"rows": 1600, "about": "…", "fields": {"id": "str: 12 hex digits of the canonical problem", …}}, …}
+    {"rl.jsonl": {"rows": 1200, "fields": {"id": "str: 12 hex digits of the canonical problem or prompt", …}}, …}
 
-The same config and seed give the same bytes. That splits share no problem is a property of the ids (data/splits.py),
-and is checked all the same, on ids and on questions. Left out: data from outside.
+The same config and seed give the same bytes. With the input `pin` (data.dvc) the data is what that pins: it is brought
+from DVC when DVC has it, else generated, and must have the pinned hashes. That splits share no problem is a property of
+the ids (data/splits.py), and is checked all the same, on ids and on questions. Left out: data from outside.
 """
 
 import json
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from r1flow import versions
 from r1flow.data import general, preferences
 from r1flow.data.corpus import Corpus
 from r1flow.data.splits import check_disjoint, split_of
@@ -49,27 +51,33 @@ FIELDS = {
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
-    """Write every data file to work; metrics: rows of each file and tokens of the corpus."""
-    config, seed, work = stage.config, stage.seed, stage.work
-    steps = 4
-    stage.progress(0, steps)
-    problems = draw_problems(config, seed)
-    prompts = draw_prompts(config, seed)
-    stage.progress(1, steps)
+    """Write every data file to work; metrics: rows of each file."""
+    pinned = "pin" in stage.inputs
+    if not (pinned and versions.fetch(stage.work)):
+        generate(stage.config, stage.seed, stage.work, stage.progress)
+    if pinned:
+        versions.check(stage.work, stage.inputs["pin"])
+    schema = json.loads((stage.work / "schema.json").read_text())
+    return {"rows": {name.removesuffix(".jsonl"): about["rows"] for name, about in schema.items()}}
+
+
+def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable[[int, int], None]) -> None:
+    """Write all files into `folder`."""
+    progress(0, 3)
+    problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
+    progress(1, 3)
     chat = chat_prompt(config["template"])
-    documents = write_corpus(config, seed, problems["corpus"], prompts["corpus"], chat)
-    stage.progress(2, steps)
+    documents = write_documents(config, seed, problems["corpus"], prompts["corpus"], chat)
     files = {"corpus": [{"text": text} for text in documents]}
     files |= problem_files(config, seed, problems) | general_files(config, seed, prompts)
     for name, rows in files.items():
-        write_jsonl(work / f"{name}.jsonl", rows)
-    write_schema(work / "schema.json", files)
-    stage.progress(3, steps)
+        write_jsonl(folder / f"{name}.jsonl", rows)
+    write_schema(folder / "schema.json", files)
+    progress(2, 3)
     tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"])
     check_chat(tokenizer, chat)
-    tokenizer.save_pretrained(work / "tokenizer")
-    stage.progress(4, steps)
-    return summary(files, tokenizer, documents)
+    tokenizer.save_pretrained(folder / "tokenizer")
+    progress(3, 3)
 
 
 def draw_problems(config: dict[str, Any], seed: int) -> Problems:
@@ -103,7 +111,7 @@ def draw_prompts(config: dict[str, Any], seed: int) -> dict[str, list[General]]:
     return prompts
 
 
-def chat_prompt(template: str) -> Any:
+def chat_prompt(template: str) -> Callable[[str], str]:
     """A function from a question to the prompt that a chat template makes of it."""
     import jinja2
 
@@ -117,7 +125,7 @@ def chat_prompt(template: str) -> Any:
     return lambda question: f"{before}{question}{after}"
 
 
-def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Any) -> None:
+def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Callable[[str], str]) -> None:
     """Raise UserError when the tokenizer's chat differs from the corpus's, or a tag doesn't round-trip."""
     check(tokenizer)
     messages = [{"role": "user", "content": "8 + 16 ="}]
@@ -125,8 +133,8 @@ def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Any) -> None:
         raise UserError("data.template: transformers renders the chat template otherwise than this stage")
 
 
-def write_corpus(
-    config: dict[str, Any], seed: int, problems: dict[str, list[Worked]], prompts: list[General], chat: Any
+def write_documents(
+    config: dict[str, Any], seed: int, problems: dict[str, list[Worked]], prompts: list[General], chat: Callable[[str], str]
 ) -> list[str]:
     greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
     return Corpus(problems, prompts, config["corpus"], greatest, chat, random.Random(f"{seed}/corpus")).documents()
@@ -172,16 +180,3 @@ def write_schema(path: Path, files: dict[str, list[Any]]) -> None:
         schema[f"{name}.jsonl"] = {"rows": len(rows), "fields": {field: FIELDS[field] for field in names}}
     path.write_text(json.dumps(schema, indent=2) + "\n")
 
-
-def summary(
-    files: dict[str, list[Any]], tokenizer: "PreTrainedTokenizerBase", documents: list[str]
-) -> dict[str, Any]:
-    """Rows of each file, and how long texts are: tokens by character, tokens of an average document."""
-    sample = documents[:1000]
-    tokens = sum(map(len, tokenizer(sample, add_special_tokens=False)["input_ids"]))
-    return {
-        "rows": {name: len(rows) for name, rows in files.items()},
-        "vocabulary": len(tokenizer),
-        "characters_per_token": sum(map(len, sample)) / tokens,
-        "tokens_per_document": tokens / len(sample),
-    }

@@ -1,4 +1,4 @@
-"""Group relative policy optimisation: zero RL, reasoning RL, RL for all scenarios and the student's RL are this program.
+"""Group relative policy optimisation: the program of zero RL, reasoning RL, RL for all scenarios and the student's RL.
 
 Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
 needs one. A step samples G completions of some prompts, scores them, and moves the model by TRL's GRPOTrainer:
@@ -7,10 +7,11 @@ needs one. A step samples G completions of some prompts, scores them, and moves 
     completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
 
 With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
-does. DeepSeek-R1, sections 2.2 (zero RL), 2.3.2 and 2.3.4; DeepSeekMath, section 4.1. Left out: several processes, tools.
+does. DeepSeek-R1, sections 2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: several processes, tools.
 """
 
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from r1flow import rewards
 from r1flow.callbacks import History, last_snapshot
+from r1flow.checks import generation_size, steps_per_generation
 from r1flow.errors import UserError
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.schema import read_jsonl
@@ -74,7 +76,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         args=GRPOConfig(
             **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
         ),
-        train_dataset=Dataset.from_list(training_rows(stage.config["data"], stage.inputs["data"], tokenizer)),
+        train_dataset=Dataset.from_list(training_rows(stage.config, stage.inputs["data"], tokenizer)),
         processing_class=tokenizer,
         callbacks=[history, samples],
         rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
@@ -91,14 +93,35 @@ def compact(config: dict[str, Any]) -> bool:
     return config["engine"] == "r1flow" and bool(config["trainer"]["use_cpu"])
 
 
-def training_rows(data: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
-    """Reasoning prompts and, at the share the config gives, general ones; TRL shuffles them."""
-    rows = load_rows(folder / data["file"], data["limit"])
-    if data["general_share"]:
-        general = load_rows(folder / data["general_file"], None)
-        count = round(len(rows) * data["general_share"] / (1 - data["general_share"]))
-        rows += [{**general[i % len(general)], "task": rewards.GENERAL} for i in range(count)]
+def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
+    """The prompts of the whole training in their order: reasoning and, at the config's share, general ones.
+
+    All that is needed and each file reshuffled when used up, so that there is one epoch: TRL's sampler, resumed in a
+    second one, would start again with the first one's order.
+    """
+    data, order = config["data"], random.Random(config["seed"])
+    count = prompts_needed(config["trainer"])
+    general = round(count * data["general_share"])
+    rows = cycled(load_rows(folder / data["file"], data["limit"]), count - general, order)
+    if general:
+        chosen = cycled(load_rows(folder / data["general_file"], None), general, order)
+        rows += [{**row, "task": rewards.GENERAL} for row in chosen]
+        order.shuffle(rows)
     return [{"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows]
+
+
+def prompts_needed(trainer: dict[str, Any]) -> int:
+    passes = trainer["max_steps"] * trainer["gradient_accumulation_steps"]
+    generations = -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"]))
+    return generations * generation_size(trainer) // trainer["num_generations"]
+
+
+def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list[dict[str, Any]]:
+    """`count` rows: all of them in a random order, then all in another, and so on."""
+    chosen: list[dict[str, Any]] = []
+    while len(chosen) < count:
+        chosen += order.sample(rows, len(rows))
+    return chosen[:count]
 
 
 def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
@@ -174,9 +197,7 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer) -> dict[str, flo
     seen = max((entry.get("num_tokens", 0) for entry in log), default=0)  # prompts and completions, each sampled once
     lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
     config = trainer.args
-    passes = trainer.state.global_step * config.gradient_accumulation_steps
-    generations = -(-passes // (config.steps_per_generation * config.num_iterations))
-    rollouts = generations * config.generation_batch_size
+    rollouts = prompts_needed(vars(config)) * config.num_generations
     trained = seen * config.num_iterations
     return {
         "parameters": parameters,

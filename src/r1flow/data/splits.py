@@ -1,0 +1,38 @@
+"""Which split a problem belongs to: a function of its id alone, so that no split can leak into another.
+
+    split_of("5f0c1d9a03be", {"corpus": 40, "rl": 30, "test": 30})    # "rl"
+
+The id is a hash of the problem's canonical form ("47 * 12" and "12 * 47" are one problem), the shares cut the space of
+hashes into stretches. Nothing is drawn, and a new split taken from another's share moves only that share's problems.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from r1flow.errors import UserError
+
+ID_DIGITS = 12
+
+
+def identity(kind: str, canonical: str) -> str:
+    """12 hex digits for the problem of a family that `canonical` names."""
+    return hashlib.sha256(f"{kind}\n{canonical}".encode()).hexdigest()[:ID_DIGITS]
+
+
+def split_of(problem_id: str, shares: Mapping[str, int]) -> str:
+    """The split's name; `shares` are percentages that sum to 100, in an order that matters."""
+    position = int(problem_id, 16) % 100
+    for name, share in shares.items():
+        if position < share:
+            return name
+        position -= share
+    raise UserError(f"data: split shares {dict(shares)} sum to less than 100; make them sum to 100")
+
+
+def check_disjoint(splits: Mapping[str, Iterable[str]]) -> None:
+    """Raise UserError naming two splits that share an id (or a question)."""
+    owner: dict[str, str] = {}
+    for name, ids in splits.items():
+        for one in ids:
+            if owner.setdefault(one, name) != name:
+                raise UserError(f"data: {one!r} is in {owner[one]} and in {name}; splits must not share problems")

@@ -1,0 +1,160 @@
+"""GRPO moves the model where the reward says, scores as TRL does, and resumes to the same bytes; a minute, CPU."""
+
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+import torch
+from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
+from tiny import make_model, make_stage, make_tokenizer, weights_hash
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig
+from trl.trainer.utils import add_fused_lm_head
+
+from r1flow.schema import write_jsonl
+from r1flow.scoring import score
+from r1flow.stages import grpo
+
+CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
+SMALL = {
+    "max_steps": 6,
+    "num_generations": 4,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 2,
+    "max_completion_length": 12,
+    "learning_rate": 1.0e-3,
+    "warmup_steps": 0,
+    "save_steps": 3,
+}
+PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
+GENERAL = [{"id": f"{n:012x}", "kind": "greeting", "question": f"hi {n}"} for n in range(3)]
+
+
+def letters(specs: Any, reward_model: Path | None = None) -> Any:
+    """A reward that any completion varies in: how many lower-case letters it has."""
+    return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_model(tmp_path / "base")
+    (tmp_path / "data").mkdir()
+    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
+    write_jsonl(tmp_path / "data" / "general_rl.jsonl", GENERAL)
+    monkeypatch.setattr(grpo.rewards, "combine", letters)
+    return tmp_path
+
+
+def stage_of(folder: Path, name: str, engine: str = "r1flow", **trainer: object) -> SimpleNamespace:
+    config = CONFIG | {"engine": engine, "rewards": {}, "trainer": CONFIG["trainer"] | SMALL | trainer}
+    return make_stage(folder, name, config)
+
+
+def test_reward_rises_and_every_parameter_moves(base: Path) -> None:
+    stage = stage_of(base, "learning", max_steps=20, learning_rate=5.0e-3)
+    metrics = grpo.compute(stage)
+    rewards = [row["reward"] for row in metrics["history"]]
+    assert len(rewards) == metrics["steps"] == 20
+    assert sum(rewards[-4:]) > sum(rewards[:4]) + 4
+    before, after = (AutoModelForCausalLM.from_pretrained(path) for path in (base / "base", stage.work / "model"))
+    moved = {name: not torch.equal(value, after.state_dict()[name]) for name, value in before.state_dict().items()}
+    assert all(moved.values()), [name for name, value in moved.items() if not value]
+    assert after.dtype == torch.float32
+
+
+@pytest.mark.parametrize(("engine", "beta"), [("r1flow", 0.04), ("r1flow", 0.0), ("transformers", 0.001)])
+def test_resumed_equals_uninterrupted(base: Path, engine: str, beta: float) -> None:
+    whole = stage_of(base, "whole", engine, beta=beta)
+    expected = grpo.compute(whole)
+    killed = stage_of(base, "killed", engine, beta=beta)
+
+    def kill(step: int, values: dict[str, float]) -> None:
+        if step == 5:  # after the snapshot at step 3
+            raise KeyboardInterrupt
+
+    killed.log_metrics = kill
+    with pytest.raises(KeyboardInterrupt):
+        grpo.compute(killed)
+    assert grpo.compute(stage_of(base, "killed", engine, beta=beta)) == expected
+    assert weights_hash(killed) == weights_hash(whole)
+
+
+def test_resume_is_exact_with_several_updates_a_generation(base: Path) -> None:
+    several = {"num_iterations": 2, "steps_per_generation": 4, "save_steps": 4, "max_steps": 8}
+    whole = stage_of(base, "whole", **several)
+    grpo.compute(whole)
+    half = stage_of(base, "half", **several | {"max_steps": 4})
+    grpo.compute(half)
+    grpo.compute(stage_of(base, "half", **several))
+    assert weights_hash(half) == weights_hash(whole)
+
+
+def test_spent_counts_every_token_once(base: Path) -> None:
+    metrics = grpo.compute(stage_of(base, "counted", max_steps=3))
+    assert metrics["rollouts"] == 3 * 16
+    rows = metrics["history"]
+    assert metrics["rollout_tokens"] == pytest.approx(16 * sum(row["length"] for row in rows), abs=1)
+    assert metrics["train_tokens"] == rows[-1]["tokens"] > metrics["rollout_tokens"]
+    assert metrics["flops"] == 10 * metrics["parameters"] * metrics["train_tokens"]  # 2 sampling, 2 KL, 6 training
+
+
+def test_general_prompts_come_at_the_share_asked_for(base: Path) -> None:
+    stage = stage_of(base, "shares", max_steps=9)
+    stage.config["data"] = CONFIG["data"] | {"general_share": 0.25}
+    rows = grpo.training_rows(stage.config, base / "data", make_tokenizer())
+    general = [row for row in rows if row["task"] == "general"]
+    assert len(rows) == 9 * 4 and len(general) == 9
+    assert {row["kind"] for row in general} == {"greeting"} and general[0]["answer"] is None
+    assert {row["prompt"] for row in general} == {f"User: hi {n}\nAssistant: " for n in range(3)}
+    assert all(set(row) == {"prompt", *grpo.COLUMNS} for row in rows)
+
+
+def test_all_prompts_are_used_before_one_comes_again(base: Path) -> None:
+    stage = stage_of(base, "order", max_steps=6)
+    asked = [row["question"] for row in grpo.training_rows(stage.config, base / "data", make_tokenizer())]
+    assert len(asked) == 24 and len(set(asked[:12])) == len(set(asked[12:])) == 12
+    assert asked[:12] != asked[12:]
+
+
+def padded_batch(vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """40 rows of prompts of 1 to 9 tokens padded on the left, and completions of 1 to 14 padded on the right."""
+    generator = torch.Generator().manual_seed(0)
+    ids_BT = torch.randint(6, vocabulary, (40, 9 + 16), generator=generator)
+    begin_B, end_B = (
+        torch.randint(0, 9, (40, 1), generator=generator),
+        torch.randint(10, 24, (40, 1), generator=generator),
+    )
+    column_T = torch.arange(9 + 16)
+    return ids_BT, ((column_T >= begin_B) & (column_T < end_B)).long(), 16
+
+
+def test_scores_and_their_gradients_are_trls(base: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
+    ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
+    logps_BC, entropies_BC = score(model, ids_BT, mask_BT, completion, temperature=0.7)
+    (logps_BC.sin().sum() + entropies_BC.sum()).backward()
+    ours = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    add_fused_lm_head(model, temperature=0.7, outputs=("log_probs", "entropy"))
+    labels_BT = ids_BT.masked_fill(mask_BT == 0, -100)
+    labels_BT[:, :-completion] = -100
+    theirs = model(input_ids=ids_BT, attention_mask=mask_BT, labels=labels_BT, fused_lm_head=True)
+    (theirs.log_probs[:, -completion:].sin().sum() + theirs.entropy[:, -completion:].sum()).backward()
+    torch.testing.assert_close(logps_BC, theirs.log_probs[:, -completion:], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(entropies_BC, theirs.entropy[:, -completion:], atol=1e-5, rtol=1e-5)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(ours[name], parameter.grad, atol=1e-4, rtol=1e-4)
+
+
+def test_options_that_change_a_result_are_written_down() -> None:
+    written = set(CONFIG["trainer"])
+    options = {field.name for field in fields(GRPOConfig)} - SET_BY_THE_STAGE
+    optional = (*CHANGE_NO_RESULT, "vllm_", "num_completions_to_print")  # vLLM is off
+    assert {name for name in options if not name.startswith(optional)} <= written
+    assert written <= options

@@ -1,0 +1,266 @@
+"""The command line: quick help, one-line refusals, and nothing written, removed or replaced by mistake."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from r1flow import chat, clean, export, manifest, sampling
+from r1flow.cli import main
+from r1flow.run import hold
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A project with two runs (the second one newer), scratch and data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Snakefile").touch()
+    for age, run in ((200, "old"), (100, "new")):
+        make_stage(tmp_path / "results" / run / "align_rl", age)
+        (tmp_path / "logs" / run).mkdir(parents=True)
+    for name in ("scratch/zero_rl/f", "data/corpus.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x" * 1_000_000)
+    return tmp_path
+
+
+def make_stage(stage: Path, age_s: float) -> None:
+    (stage / "model").mkdir(parents=True)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (stage / "model" / name).write_text("{}")
+    (stage / "config.yaml").write_text("trainer: {learning_rate: 0.001}\n")
+    provenance = {"stage": stage.name, "seed": 5, "inputs": {"data": "9f2c"}, "libraries": {"torch": "2.13.0"}}
+    manifest.write_json(stage / "provenance.json", provenance)
+    manifest.write_json(stage / "metrics.json", {"rows": 10, "history": [{"step": 4, "reward": 0.5}]})
+    manifest.write_json(stage / "manifest.json", manifest.describe(stage.name, stage))
+    os.utime(stage / "manifest.json", (time.time() - age_s,) * 2)
+
+
+def answer(monkeypatch, reply: str | None) -> None:
+    """Somebody at a terminal who answers so; nobody for None."""
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: reply is not None, raising=False)
+    monkeypatch.setattr("builtins.input", lambda prompt: reply)
+
+
+def left(project: Path) -> set[str]:
+    folders = [*project.glob("*"), *project.glob("results/*"), *project.glob("logs/*")]
+    return {str(path.relative_to(project)) for path in folders} - {"Snakefile", "results", "logs"}
+
+
+# -- in all ------------------------------------------------------------------------------------------------------
+
+
+def test_help_teaches_and_imports_nothing_heavy():
+    code = """
+import sys
+from r1flow.cli import main
+try:
+    main(["--help"])
+finally:
+    assert not {"torch", "mlflow", "transformers", "snakemake", "hydra", "numpy", "yaml"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert all(word in done.stdout for word in ("make run", "chat", "export", "clean", "pin", "overrides"))
+
+
+REFUSED = {
+    "chat without a model": ["chat", "results/old/zero_rl/model"],
+    "chat with a folder that is no model": ["chat", "data"],
+    "chat with a negative temperature": ["chat", "results/old/align_rl/model", "--temperature=-1"],
+    "chat with top-p 0": ["chat", "results/old/align_rl/model", "--top-p=0"],
+    "chat without room for a reply": ["chat", "results/old/align_rl/model", "--max-new-tokens=0"],
+    "export without a model": ["export", "nowhere", "there"],
+    "export onto itself": ["export", "results/old/align_rl/model", "results/old", "--force"],
+    "export over data": ["export", "results/old/align_rl/model", "data", "--force"],
+    "clean an unknown run": ["clean", "--run", "odl", "--yes"],
+    "clean outside": ["clean", "--run", "../data", "--yes"],
+    "clean with nobody to ask": ["clean"],
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_done_is_one_line_exit_2_and_changes_nothing(project, capsys, monkeypatch, arguments):
+    answer(monkeypatch, None)
+    before = sorted(project.rglob("*"))
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("r1flow: ") and error.count("\n") == 1
+    assert sorted(path for path in project.rglob("*") if path.name != "live.lock") == before
+
+
+def test_clean_works_from_a_folder_below_and_not_outside_a_project(project, monkeypatch, tmp_path_factory, capsys):
+    monkeypatch.chdir(project / "results/old")
+    assert main(["clean", "--dry-run"]) == 0 and "results/old" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert main(["clean", "--dry-run"]) == 2
+
+
+# -- clean -------------------------------------------------------------------------------------------------------
+
+
+CLEANED = {
+    "all but the newest run": ([], {"data", "results/new", "logs/new"}),
+    "one run": (["--run", "new"], {"data", "scratch", "results/old", "logs/old"}),
+    "scratch": (["--scratch"], {"data", "results/old", "results/new", "logs/old", "logs/new"}),
+    "one run and scratch": (["--scratch", "--run", "old"], {"data", "results/new", "logs/new"}),
+}
+
+
+@pytest.mark.parametrize(("options", "stays"), CLEANED.values(), ids=CLEANED)
+def test_clean_removes_what_it_listed_and_nothing_else(project, capsys, options, stays):
+    before = left(project)
+    assert main(["clean", "--yes", *options]) == 0
+    assert left(project) == stays
+    assert all(name in capsys.readouterr().out for name in before - stays)
+
+
+def test_clean_asks_and_takes_anything_but_yes_as_no(project, monkeypatch):
+    before = left(project)
+    for reply in ("", "n", "what?"):
+        answer(monkeypatch, reply)
+        assert main(["clean"]) == 1 and left(project) == before
+    answer(monkeypatch, "y")
+    assert main(["clean"]) == 0 and left(project) != before
+
+
+def test_a_dry_run_lists_sizes_and_removes_nothing(project, capsys):
+    before = left(project)
+    assert main(["clean", "--dry-run"]) == 0
+    assert re.search(r"scratch +1\.0 MB", capsys.readouterr().out) and left(project) == before
+
+
+def test_clean_never_follows_a_link(project, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "thesis").touch()
+    (project / "results/linked").symlink_to(elsewhere)
+    (project / "scratch/linked").symlink_to(elsewhere)
+    (project / "results/old/linked").symlink_to(elsewhere)
+    assert main(["clean", "--yes"]) == 0
+    assert (elsewhere / "thesis").exists() and "linked" not in clean.all_runs(project)
+
+
+def test_a_scratch_that_is_a_link_stays(project, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (project / "scratch").rename(elsewhere / "scratch")
+    (project / "scratch").symlink_to(elsewhere / "scratch")
+    assert main(["clean", "--yes", "--scratch"]) == 0 and (elsewhere / "scratch/zero_rl/f").exists()
+
+
+def test_clean_refuses_while_a_run_is_live(project):
+    lock = hold(project / "scratch/live.lock")
+    before = left(project)
+    assert main(["clean", "--yes"]) == 2 and left(project) == before
+    lock.close()
+    assert main(["clean", "--yes"]) == 0
+
+
+# -- export ------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_is_the_model_and_a_card_made_from_its_stage(project):
+    evaluation = project / "results/new/evaluate/align_rl"
+    evaluation.mkdir(parents=True)
+    manifest.write_json(evaluation / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 0.613, "k": 16}}})
+    assert main(["export", "results/new/align_rl/model", "mine"]) == 0
+    names = {path.name for path in (project / "mine").iterdir()}
+    assert names == {"config.json", "model.safetensors", "tokenizer.json", "README.md"}
+    card = (project / "mine/README.md").read_text()
+    for part in (
+        "align_rl of the run new",
+        "| chain_sum | 0.613 | 16 |",
+        "learning_rate: 0.001",
+        "9f2c",
+        "torch: 2.13",
+    ):
+        assert part in card
+    assert not list(project.glob(".*partial*"))
+
+
+def test_a_model_that_was_not_evaluated_says_so(project):
+    assert "not evaluated" in export.card(project / "results/new/align_rl")
+
+
+def test_export_replaces_an_older_export_only_when_told(project):
+    assert main(["export", "results/old/align_rl", "mine"]) == 0
+    assert main(["export", "results/new/align_rl", "mine"]) == 2
+    assert "the run old" in (project / "mine/README.md").read_text()
+    assert main(["export", "results/new/align_rl", "mine", "--force"]) == 0
+    assert "the run new" in (project / "mine/README.md").read_text()
+
+
+def test_a_model_that_is_not_what_its_stage_made_is_not_exported(project, capsys):
+    (project / "results/new/align_rl/model/model.safetensors").write_text("changed")
+    assert main(["export", "results/new/align_rl", "mine"]) == 2
+    assert "model.safetensors" in capsys.readouterr().err and not (project / "mine").exists()
+
+
+# -- chat --------------------------------------------------------------------------------------------------------
+
+
+SHOWN = {
+    "reasoning apart": ("<think>a\nb</think>it is <answer>5</answer>", "    a\n    b\nit is 5"),
+    "a plain reply": ("Hello!", "Hello!"),
+    "thinking that never ends": ("<think>hmm", "    hmm"),
+    "nothing": ("", "[no reply]"),
+    "no reply after thinking": ("<think>a</think>", "    a"),
+    "control characters": ("a\x1b[2Jb", "a\N{REPLACEMENT CHARACTER}[2Jb"),
+}
+
+
+@pytest.mark.parametrize(("completion", "text"), SHOWN.values(), ids=SHOWN)
+def test_reasoning_is_shown_apart_and_nothing_can_write_over_the_terminal(completion, text):
+    assert chat.present(completion, finished=True, dim=False) == text
+    assert "\x1b[2J" not in chat.present(completion, finished=True, dim=True)
+
+
+def test_a_reply_that_was_cut_off_says_so():
+    assert chat.present("<think>a", finished=False, dim=False).endswith("[cut off: --max-new-tokens]")
+
+
+class Echo:
+    """A model that repeats the question, and finds long ones too long."""
+
+    class tokenizer:
+        chat_template = "{q}"
+
+        @staticmethod
+        def apply_chat_template(messages, **options):
+            return messages[0]["content"]
+
+    def sample(self, prompts, params, seeds):
+        if len(prompts[0]) > 20:
+            raise sampling.UserError("too long")
+        return [sampling.Completion([1], f"you said {prompts[0]}", True)]
+
+
+def test_chat_answers_every_line_and_goes_on_after_one_that_is_too_long(project, monkeypatch, capsys):
+    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    said = iter(["hello", "", "x" * 30, "bye"])
+    answer(monkeypatch, None)
+    monkeypatch.setattr("builtins.input", lambda prompt: next_or_end(said))
+    assert main(["chat", "results/new/align_rl"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["you said hello", "you said bye"] and shown.err == "r1flow: too long\n"
+
+
+def next_or_end(said) -> str:
+    try:
+        return next(said)
+    except StopIteration:
+        raise EOFError from None
+
+
+def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):
+    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 0
+    assert capsys.readouterr().out == "you said hi\n"
+
+
+def test_metrics_of_the_card_are_json_numbers():
+    facts = export.provenance_list({"seed": 1}, json.loads('{"rows": 3, "history": [], "note": "x"}'))
+    assert facts == "- seed: 1\n- rows: 3"

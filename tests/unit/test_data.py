@@ -1,0 +1,222 @@
+"""The generated data: right solutions, disjoint splits, one language a voice, and the same bytes twice."""
+
+import json
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from r1flow.data import general, preferences
+from r1flow.data.splits import check_disjoint, identity, split_of
+from r1flow.data.tasks import FAMILIES, worked_problems
+from r1flow.data.traces import VOICES, cold_start_response, conclusion, trace, with_error
+from r1flow.errors import UserError
+from r1flow.grading.general import passes
+from r1flow.grading.tasks import correct
+from r1flow.language import consistency
+from r1flow.stages import data
+from r1flow.template import split
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def config() -> dict:
+    """conf/data/reasoning_gym.yaml cut down to what takes a second, without Hydra."""
+    full = yaml.safe_load((CONF / "data/reasoning_gym.yaml").read_text())
+    del full["defaults"]
+    full["template"] = yaml.safe_load((CONF / "template/short.yaml").read_text())["template"]
+    for options in full["tasks"].values():
+        options["draws"] = 600
+    full["rows_per_task"] = dict.fromkeys(full["rows_per_task"], 10)
+    full["corpus"]["documents"] = 400
+    full["tokenizer"]["vocabulary"] = 320
+    return full
+
+
+def make(folder: Path, seed: int = 3) -> Path:
+    folder.mkdir()
+    stage = SimpleNamespace(config=config(), seed=seed, work=folder, inputs={}, progress=lambda *counts: None)
+    data.compute(stage)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return make(tmp_path_factory.mktemp("made") / "data")
+
+
+def rows(folder: Path, name: str) -> list[dict]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def some_worked(task: str) -> list:
+    return list(worked_problems(task, config()["tasks"][task], seed=1))
+
+
+@pytest.mark.parametrize("task", config()["tasks"])
+def test_steps_lead_to_reasoning_gyms_own_answer(task):
+    for worked in some_worked(task):
+        for text, value in worked.steps:
+            left, operator, right = text.split()
+            assert value == eval(f"{left} {operator.replace('/', '//')} {right}")
+        assert task == "gcd" or str(worked.steps[-1][1]) == worked.problem.answer
+        assert correct(task, worked.problem.answer, worked.problem.answer, worked.problem.entry)
+
+
+@pytest.mark.parametrize("task", config()["tasks"])
+def test_every_number_of_a_solution_is_within_the_configs_bounds(task):
+    least, greatest = config()["tasks"][task]["numbers"]
+    assert all(least <= value <= greatest for worked in some_worked(task) for _, value in worked.steps)
+
+
+@pytest.mark.parametrize("task", FAMILIES)
+def test_facts_are_true_and_within_bounds(task):
+    rng = random.Random(0)
+    for text, value in (FAMILIES[task].fact(rng, 999) for _ in range(500)):
+        assert value == eval(text.replace("/", "//"))
+        assert 0 <= value <= 999
+
+
+def test_two_spellings_of_a_problem_share_an_id():
+    canonical = FAMILIES["products"].canonical
+    assert canonical({"expression": "47 * 12"}) == canonical({"expression": "12 * 47"})
+    equation = FAMILIES["simple_equations"].canonical
+    assert equation({"equation": "9 - 3*e = 3"}) == equation({"equation": "9 - 3*h = 3"})
+
+
+def test_a_split_is_a_function_of_the_id_and_gets_its_share():
+    shares = {"corpus": 50, "test": 30, "rl": 20}
+    names = [split_of(identity("x", str(i)), shares) for i in range(3000)]
+    assert names == [split_of(identity("x", str(i)), shares) for i in range(3000)]
+    assert abs(names.count("test") / 3000 - 0.3) < 0.03
+
+
+def test_shares_that_dont_reach_100_are_refused():
+    with pytest.raises(UserError, match="sum to 100"):
+        split_of("ffffffffffff", {"corpus": 1})
+
+
+def test_a_shared_problem_is_refused():
+    with pytest.raises(UserError, match="share"):
+        check_disjoint({"rl": ["a", "b"], "test": ["b"]})
+
+
+def test_no_problem_is_in_two_files_or_in_the_corpus(made):
+    check_disjoint({n: [r["id"] for r in rows(made, n)] for n in ("cold_start", "rl", "rejection", "dev", "test")})
+    check_disjoint({n: [r["question"] for r in rows(made, f"general_{n}")] for n in ("sft", "rl", "dev", "test")})
+    corpus = "\n".join(row["text"] for row in rows(made, "corpus"))
+    for name in ("cold_start", "rl", "rejection", "dev", "test"):
+        assert not [row for row in rows(made, name) if f"User: {row['question']}\n" in corpus]
+
+
+def test_every_phrase_is_labelled_with_its_own_language():
+    for language, voice in VOICES.items():
+        for phrases in vars(voice).values():
+            for phrase in phrases:
+                assert consistency(phrase, language, ("en", "de")) == 1.0, phrase
+
+
+def test_a_trace_is_in_the_languages_asked_for():
+    rng = random.Random(0)
+    worked = some_worked("chain_sum")[:50]
+    for language in VOICES:
+        texts = [trace(one, rng, (language,), reflect=0.5) for one in worked]
+        assert all(consistency(text, language, ("en", "de")) == 1.0 for text in texts)
+    mixed = [consistency(trace(one, rng, ("en", "de")), "en", ("en", "de")) for one in worked]
+    assert 0.2 < sum(mixed) / len(mixed) < 0.8
+
+
+def test_cold_start_examples_are_well_formed_right_and_have_a_summary(made):
+    for row in rows(made, "cold_start"):
+        parts = split(row["response"])
+        assert parts.well_formed
+        assert parts.answer == row["answer"]
+        assert parts.summary != parts.answer
+
+
+def test_some_cold_start_examples_reflect():
+    rng = random.Random(0)
+    worked = some_worked("products")[0]
+    texts = [cold_start_response(worked, rng, 0.5) for _ in range(100)]
+    assert 25 < sum("check" in text or "wrong" in text for text in texts) < 75
+
+
+def test_an_error_in_the_last_step_reaches_the_answer():
+    worked = some_worked("chain_sum")[0]
+    wrong = [with_error(worked, random.Random(i)) for i in range(20)]
+    assert any(conclusion(one, worked) != worked.problem.answer for one in wrong)
+    assert all(conclusion(one, worked) == str(one.steps[-1][1]) for one in wrong)
+
+
+def test_good_replies_pass_their_rule_and_bad_ones_dont():
+    prompts = general.all_prompts(1)
+    rng = random.Random(0)
+    assert all(passes(prompt.check, prompt.response) for prompt in prompts)
+    failing = [not passes(prompt.check, preferences.bad_reply(prompt, prompts, rng)) for prompt in prompts]
+    assert sum(failing) / len(failing) > 0.99  # a reply meant for another prompt may fit this one
+
+
+def test_harm_hidden_in_the_reasoning_is_among_the_rejected(made):
+    rejected = [row["rejected"] for row in rows(made, "preferences") if row["kind"] == "harmless"]
+    hidden = [text for text in rejected if split(text).reasoning]
+    assert 0.1 < len(hidden) / len(rejected) < 0.8
+
+
+def test_the_schema_names_every_field_of_every_file(made):
+    schema = json.loads((made / "schema.json").read_text())
+    assert set(schema) == {path.name for path in made.glob("*.jsonl")}
+    for name, about in schema.items():
+        found = rows(made, name.removesuffix(".jsonl"))
+        assert about["rows"] == len(found)
+        assert all(set(row) == set(about["fields"]) for row in found)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(made, tmp_path):
+    again, other = make(tmp_path / "again"), make(tmp_path / "other", seed=4)
+    files = [path.relative_to(made) for path in made.rglob("*") if path.is_file()]
+    assert files
+    assert all((made / file).read_bytes() == (again / file).read_bytes() for file in files)
+    assert (made / "rl.jsonl").read_bytes() != (other / "rl.jsonl").read_bytes()
+
+
+def test_an_unknown_family_and_a_refused_option_are_named():
+    options = {"generator": {"min_terms": 0}, "numbers": [0, 9], "draws": 10}
+    with pytest.raises(UserError, match="no_such"):
+        list(worked_problems("no_such", options, 1))
+    with pytest.raises(UserError, match="chain_sum"):
+        list(worked_problems("chain_sum", options, 1))
+
+
+def test_a_family_too_small_for_its_splits_is_refused():
+    small = config()
+    small["tasks"]["chain_sum"]["draws"] = 3
+    with pytest.raises(UserError, match="chain_sum.*draws"):
+        data.draw_problems(small, seed=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(made):
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(made / "tokenizer")
+
+
+class TestTokenizer:
+    @pytest.mark.parametrize("text", ["", " ", "a  b\n\tc ", "schläft — 北京 🙂", "<think>5</think> <answer>", "x\r\n"])
+    def test_any_text_comes_back(self, tokenizer, text):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
+
+    def test_digits_operators_and_tags_are_one_token_each(self, tokenizer):
+        pieces = tokenizer.tokenize("<think>24 + 19 = 43</think>")
+        assert len(pieces) == 10
+
+    def test_chats_are_rendered_as_in_the_corpus(self, tokenizer, made):
+        row = rows(made, "rl")[0]
+        messages = [{"role": "user", "content": row["question"]}]
+        prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        assert prompt == f"User: {row['question']}\nAssistant: "
+        whole = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": "5"}], tokenize=False)
+        assert whole == f"{prompt}5{tokenizer.eos_token}"

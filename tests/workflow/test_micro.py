@@ -1,0 +1,130 @@
+"""The whole recipe at micro size, run once as a user would: what it leaves, and what runs again."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+
+MODELS = "base student_base zero_rl cold_start reasoning_rl sft_mix align_rl distill student_rl".split()
+
+
+@pytest.fixture
+def copy(micro, tmp_path) -> Checkout:
+    """The finished run in a folder that a test may change."""
+    shutil.copytree(micro.folder, tmp_path / "run", symlinks=True)
+    return Checkout(tmp_path / "run")
+
+
+def results(micro: Checkout) -> Path:
+    return micro.folder / "results/r1_micro"
+
+
+def test_every_model_loads_with_transformers_and_keeps_its_chat_template(micro):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    for model in MODELS:
+        folder = results(micro) / model / "model"
+        assert (folder / "model.safetensors").exists()
+        AutoModelForCausalLM.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        prompt = tokenizer.apply_chat_template(
+            [{"role": "user", "content": "hi"}], tokenize=False, add_generation_prompt=True
+        )
+        assert "hi" in prompt and tokenizer.eos_token_id is not None
+
+
+def test_the_summary_has_all_models_and_all_claims(micro):
+    summary = json.loads((results(micro) / "report/summary.json").read_text())
+    assert set(summary["models"]) == set(MODELS)
+    assert set(summary["claims"]) == {f"C{number}" for number in range(1, 8)}
+    keys = {"pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k"}
+    for tasks in summary["models"].values():
+        assert {"reasoning", "general", "chain_sum"} <= set(tasks)
+        assert all(keys <= set(task) for task in tasks.values())
+
+
+def test_every_stage_says_what_it_cost(micro):
+    costs = json.loads((results(micro) / "report/cost.json").read_text())
+    assert set(MODELS) | {"data", "rejection", "reward_model", "report", "evaluate/base"} <= set(costs)
+    assert all(cost["seconds"] >= 0 and cost["peak_mb"] > 0 for cost in costs.values())
+
+
+def test_manifests_are_true_and_know_no_time_host_or_absolute_path(micro):
+    from r1flow import manifest
+
+    folders = [path.parent for path in results(micro).rglob("manifest.json")]
+    assert len(folders) == len(MODELS) * 2 + 4
+    for folder in folders:
+        assert manifest.broken(folder) is None
+        text = (folder / "manifest.json").read_text() + (folder / "provenance.json").read_text()
+        assert str(micro.folder) not in text and "time" not in text
+
+
+def test_nothing_is_left_in_scratch_but_locks(micro):
+    left = [p for p in (micro.folder / "scratch").rglob("*") if p.is_file() and "tracking" not in p.parts]
+    assert all(path.name in ("lock", "live.lock") for path in left), left
+
+
+def test_a_second_run_has_nothing_to_do(copy):
+    done = copy.snakemake()
+    assert done.returncode == 0 and "started" not in done.stderr, done.stderr
+
+
+def test_a_changed_key_reruns_its_stage_and_what_follows_and_nothing_else(micro):
+    planned = micro.planned(overrides="reasoning_rl.trainer.learning_rate=1.0e-5")
+    follows = {"rejection", "sft_mix", "align_rl", "distill", "report"}
+    evaluated = {f"evaluate/{model}" for model in ("reasoning_rl", "sft_mix", "align_rl", "distill")}
+    assert planned == {"reasoning_rl"} | follows | evaluated
+
+
+def test_a_dry_run_with_other_settings_changes_nothing(copy):
+    before = {p: p.read_bytes() for p in copy.folder.glob("results/**/*.json")}
+    copy.planned(overrides="seed=7")
+    assert copy.planned() == set()
+    assert before == {p: p.read_bytes() for p in copy.folder.glob("results/**/*.json")}
+
+
+def test_an_experiment_with_fewer_stages_plans_only_those(empty_checkout):
+    planned = empty_checkout.planned(experiment="r1_zero")
+    assert planned == {"data", "base", "zero_rl", "evaluate/base", "evaluate/zero_rl", "report"}
+
+
+def test_a_second_live_run_in_the_folder_is_refused_in_one_line(copy):
+    from r1flow.run import hold
+
+    lock = hold(copy.folder / "scratch/live.lock")
+    done = copy.snakemake("--forcerun", "report")
+    lock.close()
+    assert done.returncode != 0
+    assert len([line for line in done.stderr.splitlines() if "a run is live in this folder already" in line]) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mistake_is_one_line_before_anything_is_computed(empty_checkout):
+    done = empty_checkout.snakemake(overrides="reasoning_rl.trainer.learnin_rate=1.0e-5")
+    assert done.returncode != 0 and not (empty_checkout.folder / "results").exists()
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("Using workflow specific profile")]
+    assert len(lines) == 1 and "learnin_rate" in lines[0]
+
+
+def test_a_broken_input_is_named_and_not_served(copy):
+    weights = copy.folder / "results/r1_micro/cold_start/model/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    done = copy.snakemake("--forcerun", "reasoning_rl", "--until", "reasoning_rl")
+    assert done.returncode != 0 and "model.safetensors is not what" in done.stderr
+    assert not (copy.folder / "results/r1_micro/reasoning_rl/manifest.json").exists()
+
+
+def test_snakemake_finds_nothing_to_complain_about(empty_checkout):
+    done = empty_checkout.snakemake("--lint")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_run_with_nothing_to_do_takes_seconds(copy):
+    """The target is 3 s on a quiet machine; the bound is loose because the machine may not be."""
+    begin = time.monotonic()
+    copy.snakemake()
+    assert time.monotonic() - begin < 15
