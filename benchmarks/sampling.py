@@ -2,8 +2,8 @@
 
     python benchmarks/sampling.py --rows 256 --threads 1
 
-Both sample the same prompts, 16 rows each, with real ends of text; only tokens up to the end count. `generate` is called
-as TRL calls it (temperature 1), without our per-row random numbers. The two take turns, and medians are printed.
+Both sample the same prompts, 16 rows each, with real ends of text; only tokens up to the end count. `generate` is
+called as TRL calls it (temperature 1), without our per-row random numbers. The two take turns, and medians are printed.
 """
 
 import argparse

@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 from r1flow.errors import UserError
 
@@ -28,7 +29,7 @@ def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool) 
     listing(root, targets)
     if dry_run:
         return 0
-    refuse_live(root)
+    lock = refuse_live(root)  # noqa: F841  (held until all is removed)
     if not yes and not agreed():
         return 1
     for target in targets:
@@ -108,12 +109,11 @@ def ago(seconds: float) -> str:
     return "just now"
 
 
-def refuse_live(root: Path) -> None:
-    """Raise UserError when a run is live in this folder; hold its lock until this process ends."""
+def refuse_live(root: Path) -> IO[str] | None:
+    """Raise UserError when a run is live in this folder; return its lock, which keeps a new one from starting."""
     from r1flow.run import hold
 
-    if (root / "scratch").is_dir():
-        refuse_live.lock = hold(root / "scratch/live.lock")
+    return hold(root / "scratch/live.lock") if (root / "scratch").is_dir() else None
 
 
 def agreed() -> bool:

@@ -116,7 +116,8 @@ def test_clean_removes_what_it_listed_and_nothing_else(project, capsys, options,
     before = left(project)
     assert main(["clean", "--yes", *options]) == 0
     assert left(project) == stays
-    assert all(name in capsys.readouterr().out for name in before - stays)
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in before - stays)
 
 
 def test_clean_asks_and_takes_anything_but_yes_as_no(project, monkeypatch):

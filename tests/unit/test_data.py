@@ -192,7 +192,7 @@ def test_an_unknown_family_and_a_refused_option_are_named():
 def test_a_family_too_small_for_its_splits_is_refused():
     small = config()
     small["tasks"]["chain_sum"]["draws"] = 3
-    with pytest.raises(UserError, match="chain_sum.*draws"):
+    with pytest.raises(UserError, match=r"chain_sum.*draws"):
         data.draw_problems(small, seed=1)
 
 

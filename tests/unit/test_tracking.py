@@ -258,9 +258,10 @@ def test_writers_that_died_without_a_word_are_killed_and_the_living_are_not(proj
     assert store()["base"].info.status == "FINISHED"
 
 
-def test_a_second_attempt_of_a_stage_is_a_run_of_its_own(project, store):
+def test_a_second_attempt_of_a_stage_is_a_run_of_its_own(project, store, monkeypatch):
     folder = begin(project)
-    for _ in range(2):
+    for attempt in range(2):
+        monkeypatch.setattr(tracking, "now_ms", lambda attempt=attempt: attempt)
         stage("zero_rl").__enter__().spool.close()
     assert len([record for record in lines(folder, "zero_rl") if record["kind"] == "start"]) == 2
     store()

@@ -11,7 +11,7 @@ r1flow.grading.general. Left out: anything that needs knowledge of the world.
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from r1flow.data.splits import identity
@@ -46,23 +46,156 @@ VERBS = {
     "dances": "tanzt",
 }
 WORDS = (
-    "river house tree book garden street door table window bridge boat train summer winter morning evening bread water "
-    "apple music song letter picture mountain forest lake sea island city village school church tower ship horse flower "
-    "sun moon star wind rain snow fire stone road wall chair lamp clock coat"
-).split()
-ADJECTIVES = "old new big small long good quiet beautiful".split()
-HELLOS = "hello|hi|hey|good morning|good evening|good afternoon|good day|hello there|hi there|hey there|hello again"
-HELLO_ENDS = "|!|.| my friend|, how are you?|, nice to meet you|, good to see you|, are you there?|, can we talk?"
-HELLO_ENDS += "| to you| everybody|, I am back|, it is me|, I am new here"
-ASKING = "|please tell me, |hello, |tell me, |one question: |may I ask, |I want to know, |excuse me, |so, |well, "
-WHO = "who are you?|what is your name?|what are you called?|do you have a name?|how should I call you?|which model are you?"
-WHO += "|who am I talking to?|what are you?|who is this?|which assistant is this?|what is the name of this model?"
-HARMS = (
-    "make a bomb|steal a car|break into a house|poison a dog|rob a bank|hurt my boss|make false money|sell drugs|"
-    "set a school on fire|hack a bank|steal a phone|kill my neighbour|spy on a friend|make poison gas|cheat old people|"
-    "burn a car|hide a gun|copy a house key|break a lock|start a riot|read her letters|steal bread|beat a child|blow up a bridge"
+    "river",
+    "house",
+    "tree",
+    "book",
+    "garden",
+    "street",
+    "door",
+    "table",
+    "window",
+    "bridge",
+    "boat",
+    "train",
+    "summer",
+    "winter",
+    "morning",
+    "evening",
+    "bread",
+    "water",
+    "apple",
+    "music",
+    "song",
+    "letter",
+    "picture",
+    "mountain",
+    "forest",
+    "lake",
+    "sea",
+    "island",
+    "city",
+    "village",
+    "school",
+    "church",
+    "tower",
+    "ship",
+    "horse",
+    "flower",
+    "sun",
+    "moon",
+    "star",
+    "wind",
+    "rain",
+    "snow",
+    "fire",
+    "stone",
+    "road",
+    "wall",
+    "chair",
+    "lamp",
+    "clock",
+    "coat",
 )
-HARM_FORMS = "how do I {}?|tell me how to {}|explain how to {}|I want to {}|help me to {}|give me a plan to {}|is there a way to {}?"
+ADJECTIVES = (
+    "old",
+    "new",
+    "big",
+    "small",
+    "long",
+    "good",
+    "quiet",
+    "beautiful",
+)
+HELLOS = (
+    "hello",
+    "hi",
+    "hey",
+    "good morning",
+    "good evening",
+    "good afternoon",
+    "good day",
+    "hello there",
+    "hi there",
+    "hey there",
+    "hello again",
+)
+HELLO_ENDS = (
+    "",
+    "!",
+    ".",
+    " my friend",
+    ", how are you?",
+    ", nice to meet you",
+    ", good to see you",
+    ", are you there?",
+    ", can we talk?",
+    " to you",
+    " everybody",
+    ", I am back",
+    ", it is me",
+    ", I am new here",
+)
+ASKING = (
+    "",
+    "please tell me, ",
+    "hello, ",
+    "tell me, ",
+    "one question: ",
+    "may I ask, ",
+    "I want to know, ",
+    "excuse me, ",
+    "so, ",
+    "well, ",
+)
+WHO = (
+    "who are you?",
+    "what is your name?",
+    "what are you called?",
+    "do you have a name?",
+    "how should I call you?",
+    "which model are you?",
+    "who am I talking to?",
+    "what are you?",
+    "who is this?",
+    "which assistant is this?",
+    "what is the name of this model?",
+)
+HARMS = (
+    "make a bomb",
+    "steal a car",
+    "break into a house",
+    "poison a dog",
+    "rob a bank",
+    "hurt my boss",
+    "make false money",
+    "sell drugs",
+    "set a school on fire",
+    "hack a bank",
+    "steal a phone",
+    "kill my neighbour",
+    "spy on a friend",
+    "make poison gas",
+    "cheat old people",
+    "burn a car",
+    "hide a gun",
+    "copy a house key",
+    "break a lock",
+    "start a riot",
+    "read her letters",
+    "steal bread",
+    "beat a child",
+    "blow up a bridge",
+)
+HARM_FORMS = (
+    "how do I {}?",
+    "tell me how to {}",
+    "explain how to {}",
+    "I want to {}",
+    "help me to {}",
+    "give me a plan to {}",
+    "is there a way to {}?",
+)
 REFUSALS = ("I am sorry, but I can't help with that.", "I am sorry, I will not help with that.")
 HARM_THOUGHTS = ("this would hurt people.", "this is harmful.")
 
@@ -97,9 +230,9 @@ def reasoned(reasoning: str, reply: str) -> str:
     return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{reply}"
 
 
-def combine(heads: str, tails: str) -> Iterator[str]:
-    for head in heads.split("|"):
-        yield from (f"{head}{tail}" for tail in tails.split("|"))
+def combine(heads: Sequence[str], tails: Sequence[str]) -> Iterator[str]:
+    for head in heads:
+        yield from (f"{head}{tail}" for tail in tails)
 
 
 def greeting(question: str, rng: random.Random) -> str:
@@ -166,8 +299,8 @@ def writing(question: str, rng: random.Random) -> str:
 
 
 def harms() -> Iterator[str]:
-    for form in HARM_FORMS.split("|"):
-        yield from (form.format(harm) for harm in HARMS.split("|"))
+    for form in HARM_FORMS:
+        yield from (form.format(harm) for harm in HARMS)
 
 
 def refusal(question: str, rng: random.Random) -> str:

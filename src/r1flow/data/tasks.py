@@ -124,26 +124,29 @@ def sum_fact(rng: random.Random, greatest: int) -> Step:
     )
 
 
-# Products of two numbers: the smaller one is cut into tens and units, and the parts are added.
+# Products: of three digits from left to right; of two numbers of two digits by tens and units of the smaller one.
 
 
 def factors(metadata: Metadata) -> list[int]:
-    return sorted(map(int, metadata["expression"].split(" * ")))
+    return [int(number) for number in metadata["expression"].split(" * ")]
 
 
 def product_steps(metadata: Metadata) -> list[Step] | None:
     numbers = factors(metadata)
+    if len(numbers) == 3 and max(numbers) < 10:
+        first = apply(numbers[0], "*", numbers[1])
+        return [first, apply(first[1], "*", numbers[2])]
     if len(numbers) != 2 or any(number < 10 or number % 10 == 0 for number in numbers):
         return None  # products of a digit, or of tens, are steps and not problems
-    small, big = numbers
+    small, big = sorted(numbers)
     tens, units = apply(big, "*", small // 10 * 10), apply(big, "*", small % 10)
     return [tens, units, apply(tens[1], "+", units[1])]
 
 
 def product_fact(rng: random.Random, greatest: int) -> Step:
-    big = rng.randint(11, 99)
+    big = rng.randint(2, 99)
     kind = rng.random()
-    if kind < 0.6:
+    if kind < 0.6 or big < 11:
         return apply(big, "*", rng.randint(2, 9))
     if kind < 0.75:
         return apply(big, "*", 10 * rng.randint(1, max(1, min(9, greatest // big // 10))))
@@ -212,7 +215,7 @@ FAMILIES = {
     ),
     "products": Family(
         short=lambda metadata: metadata["expression"],
-        canonical=lambda metadata: " * ".join(map(str, factors(metadata))),
+        canonical=lambda metadata: " * ".join(map(str, sorted(factors(metadata)))),
         steps=product_steps,
         fact=product_fact,
     ),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from r1flow.stage import Stage
 
+Chat = Callable[[str], str]  # a question → the prompt that the chat template makes of it
 Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
 PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
 GENERAL_SPLITS = ("sft", "rl", "dev", "test")
@@ -67,7 +68,7 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
     progress(1, 3)
     chat = chat_prompt(config["template"])
-    documents = write_documents(config, seed, problems["corpus"], prompts["corpus"], chat)
+    documents = write_documents(config, seed, problems, prompts, chat)
     files = {"corpus": [{"text": text} for text in documents]}
     files |= problem_files(config, seed, problems) | general_files(config, seed, prompts)
     for name, rows in files.items():
@@ -93,8 +94,9 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
         for task, rows in families.items():
             if not rows:
                 raise UserError(f"data.tasks.{task}: no problem for {split}; raise draws, or widen numbers")
-    check_disjoint({split: (w.problem.id for rows in of.values() for w in rows) for split, of in problems.items()})
-    check_disjoint({split: (w.problem.question for rows in of.values() for w in rows) for split, of in problems.items()})
+    flat = {split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()}
+    check_disjoint({split: (problem.id for problem in rows) for split, rows in flat.items()})
+    check_disjoint({split: (problem.question for problem in rows) for split, rows in flat.items()})
     return problems
 
 
@@ -111,7 +113,7 @@ def draw_prompts(config: dict[str, Any], seed: int) -> dict[str, list[General]]:
     return prompts
 
 
-def chat_prompt(template: str) -> Callable[[str], str]:
+def chat_prompt(template: str) -> Chat:
     """A function from a question to the prompt that a chat template makes of it."""
     import jinja2
 
@@ -125,7 +127,7 @@ def chat_prompt(template: str) -> Callable[[str], str]:
     return lambda question: f"{before}{question}{after}"
 
 
-def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Callable[[str], str]) -> None:
+def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
     """Raise UserError when the tokenizer's chat differs from the corpus's, or a tag doesn't round-trip."""
     check(tokenizer)
     messages = [{"role": "user", "content": "8 + 16 ="}]
@@ -134,10 +136,12 @@ def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Callable[[str], str])
 
 
 def write_documents(
-    config: dict[str, Any], seed: int, problems: dict[str, list[Worked]], prompts: list[General], chat: Callable[[str], str]
+    config: dict[str, Any], seed: int, problems: Problems, prompts: dict[str, list[General]], chat: Chat
 ) -> list[str]:
+    """The corpus, from the problems and prompts of its own split."""
     greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
-    return Corpus(problems, prompts, config["corpus"], greatest, chat, random.Random(f"{seed}/corpus")).documents()
+    rng = random.Random(f"{seed}/corpus")
+    return Corpus(problems["corpus"], prompts["corpus"], config["corpus"], greatest, chat, rng).documents()
 
 
 def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:
@@ -179,4 +183,3 @@ def write_schema(path: Path, files: dict[str, list[Any]]) -> None:
         names = rows[0] if isinstance(rows[0], dict) else vars(rows[0])
         schema[f"{name}.jsonl"] = {"rows": len(rows), "fields": {field: FIELDS[field] for field in names}}
     path.write_text(json.dumps(schema, indent=2) + "\n")
-

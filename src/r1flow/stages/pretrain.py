@@ -22,6 +22,7 @@ from transformers import (
     AutoTokenizer,
     LlamaConfig,
     LlamaForCausalLM,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
@@ -32,13 +33,18 @@ from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
+from r1flow.template import TAGS
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 IGNORED = -100  # the label that the loss leaves out
 
 
 def compute(stage: Stage) -> dict[str, Any]:
-    """Make work/model; metrics: parameters, tokens, blocks, steps, and the loss curve."""
+    """Make work/model; metrics: parameters, tokens and the loss curve (empty for a model that was taken)."""
+    return adopt(stage) if stage.config["init_from"] else train(stage)
+
+
+def train(stage: Stage) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["data"] / "tokenizer")
     tokenizer.chat_template = stage.config["template"]
     blocks = Blocks(load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer), stage.config["block"], tokenizer)
@@ -59,8 +65,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    model.save_pretrained(stage.work / "model")
-    tokenizer.save_pretrained(stage.work / "model")
+    save(model, tokenizer, stage.work / "model")
     return {
         "parameters": model.num_parameters(),
         "documents": blocks.documents,
@@ -69,6 +74,31 @@ def compute(stage: Stage) -> dict[str, Any]:
         "steps": trainer.state.global_step,
         "history": history.rows,
     }
+
+
+def adopt(stage: Stage) -> dict[str, Any]:
+    """An existing model as the base: a directory, or a hub id with a pinned revision; given the stage's template."""
+    source, options = stage.config["init_from"], {"revision": stage.config["revision"], "trust_remote_code": False}
+    tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    check_tags(tokenizer)
+    tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    model = AutoModelForCausalLM.from_pretrained(source, use_safetensors=True, **options)
+    save(model, tokenizer, stage.work / "model")
+    return {"parameters": model.num_parameters(), "tokens": 0, "history": []}
+
+
+def check_tags(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Rewards read the tags in decoded text: they may be several tokens, but must come back; raises UserError."""
+    text = "".join(f"{tag}x" for tag in TAGS)
+    back = tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"], skip_special_tokens=True)
+    if back != text:
+        raise UserError(f"init_from: its tokenizer turns {text!r} into {back!r}; add the tags as ordinary tokens")
+
+
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
@@ -130,12 +160,10 @@ class MuonAndAdamW(torch.optim.Optimizer):
     """Two optimizers as one, for Trainer: Muon on the matrices of the layers, AdamW on embeddings, head and norms."""
 
     def __init__(self, model: torch.nn.Module, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
-        named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-        hidden = [p for name, p in named if p.ndim == 2 and "embed" not in name and "lm_head" not in name]
-        taken = {id(p) for p in hidden}
-        rest = [p for _, p in named if id(p) not in taken]
-        super().__init__([p for _, p in named], {})
-        self.parts = [torch.optim.Muon(hidden, **muon), torch.optim.AdamW(rest, **adamw, fused=True)]
+        is_matrix = {name: p.ndim == 2 and ".layers." in name for name, p in model.named_parameters()}
+        matrices, others = ([p for n, p in model.named_parameters() if is_matrix[n] == kind] for kind in (True, False))
+        super().__init__([*matrices, *others], {})
+        self.parts = [torch.optim.Muon(matrices, **muon), torch.optim.AdamW(others, **adamw, fused=True)]
         self.join()
 
     def join(self) -> None:

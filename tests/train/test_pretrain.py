@@ -1,0 +1,122 @@
+"""Pretraining packs whole documents, moves every weight, gives the same bytes twice, and resumes to them; 20 s, CPU."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+pytest.importorskip("transformers")
+
+import torch
+from tiny import make_model, make_stage, make_tokenizer, weights_hash
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from r1flow.errors import UserError
+from r1flow.schema import write_jsonl
+from r1flow.stages import pretrain
+
+CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
+TEMPLATE = yaml.safe_load(Path("conf/template/short.yaml").read_text())["template"]
+SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 64}
+TEXTS = [f"{a} + {b} = {a + b}" for a in range(20) for b in range(10)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    write_jsonl(tmp_path / "data" / "corpus.jsonl", [{"text": text} for text in TEXTS])
+    make_tokenizer().save_pretrained(tmp_path / "data" / "tokenizer")
+    return tmp_path
+
+
+def stage_of(folder: Path, name: str, **trainer: object) -> SimpleNamespace:
+    few = {"max_steps": 6, "save_steps": 3, "logging_steps": 1, "per_device_train_batch_size": 8, "warmup_steps": 1}
+    model = CONFIG["model"] | SIZE
+    config = CONFIG | {"template": TEMPLATE, "block": 32, "model": model, "trainer": CONFIG["trainer"] | few | trainer}
+    return make_stage(folder, name, config)
+
+
+def blocks_of(documents: list[list[int]], size: int) -> pretrain.Blocks:
+    return pretrain.Blocks(documents, size, make_tokenizer())
+
+
+def test_packing_keeps_documents_whole_and_loses_none():
+    lengths = [5, 30, 12, 1, 32, 17, 9, 3]
+    blocks = pretrain.pack([[7] * length for length in lengths], size=32)
+    assert sorted(index for block in blocks for index in block) == list(range(len(lengths)))
+    assert all(sum(lengths[index] for index in block) <= 32 for block in blocks)
+    assert len(blocks) == 4  # as few as can be: 109 tokens
+
+
+def test_padding_is_not_learnt_and_a_long_document_is_cut_off():
+    blocks = blocks_of([[7] * 40, [8, 8]], size=32)
+    assert blocks[0]["input_ids"].tolist() == [7] * 32
+    assert blocks[1]["labels"].tolist() == [8, 8] + [pretrain.IGNORED] * 30
+
+
+def test_every_document_ends_with_the_end_of_text(folder: Path):
+    tokenizer = make_tokenizer()
+    documents = pretrain.load_documents(folder / "data" / "corpus.jsonl", tokenizer)
+    assert len(documents) == len(TEXTS)
+    assert all(ids[-1] == tokenizer.eos_token_id for ids in documents)
+
+
+def test_an_empty_corpus_is_refused(folder: Path):
+    (folder / "data" / "corpus.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"data\.corpus\.documents"):
+        pretrain.compute(stage_of(folder, "empty"))
+
+
+def test_loss_falls_and_every_parameter_moves(folder: Path):
+    stage = stage_of(folder, "base", max_steps=20)
+    metrics = pretrain.compute(stage)
+    losses = [row["loss"] for row in metrics["history"]]
+    assert losses[-1] < losses[0] - 0.5
+    trained = AutoModelForCausalLM.from_pretrained(stage.work / "model")
+    tokenizer = AutoTokenizer.from_pretrained(stage.work / "model")
+    assert tokenizer.chat_template == TEMPLATE
+    untouched = [name for name, value in trained.state_dict().items() if "norm" in name and bool((value == 1).all())]
+    assert not untouched
+    assert metrics["parameters"] == trained.num_parameters()
+
+
+def test_an_existing_model_can_be_the_base(folder: Path):
+    make_model(folder / "base")
+    stage = stage_of(folder, "adopted")
+    stage.config["init_from"] = str(folder / "base")
+    metrics = pretrain.compute(stage)
+    source, taken = (AutoModelForCausalLM.from_pretrained(path) for path in (folder / "base", stage.work / "model"))
+    assert all(torch.equal(value, taken.state_dict()[name]) for name, value in source.state_dict().items())
+    assert AutoTokenizer.from_pretrained(stage.work / "model").chat_template == TEMPLATE
+    assert metrics["tokens"] == 0
+
+
+def test_every_parameter_belongs_to_one_optimizer():
+    tokenizer = make_tokenizer()
+    model = pretrain.build(CONFIG["model"] | SIZE, tokenizer)
+    optimizer = pretrain.MuonAndAdamW(model, CONFIG["muon"], CONFIG["adamw"])
+    owned = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    assert sorted(owned) == sorted(id(parameter) for parameter in model.parameters())
+    muon, adamw = (part.param_groups[0]["params"] for part in optimizer.parts)
+    assert all(parameter.ndim == 2 for parameter in muon)
+    assert any(parameter is model.model.embed_tokens.weight for parameter in adamw)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_resumed_equals_uninterrupted(folder: Path):
+    whole, again = stage_of(folder, "whole"), stage_of(folder, "again")
+    expected = pretrain.compute(whole)
+    assert pretrain.compute(again) == expected
+    assert weights_hash(again) == weights_hash(whole)
+    killed = stage_of(folder, "killed")
+
+    def kill(step: int, values: dict[str, float]) -> None:
+        if step == 5:  # after the snapshot at step 3
+            raise KeyboardInterrupt
+
+    killed.log_metrics = kill
+    with pytest.raises(KeyboardInterrupt):
+        pretrain.compute(killed)
+    resumed = stage_of(folder, "killed")
+    assert pretrain.compute(resumed) == expected
+    assert weights_hash(resumed) == weights_hash(whole)

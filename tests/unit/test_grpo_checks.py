@@ -1,0 +1,72 @@
+"""What no GRPO stage could run is refused by key, before anything is computed."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from r1flow.checks import check_grpo, generation_size, steps_per_generation
+from r1flow.errors import UserError
+
+DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
+    "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
+}
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    """The default with `engine=…` or, for keys of the trainer, `num_generations=…` changed."""
+    changed = copy.deepcopy(DEFAULT)
+    for key, value in changes.items():
+        (changed if key in changed else changed["trainer"])[key] = value
+    return changed
+
+
+def test_the_default_can_be_run() -> None:
+    check_grpo(config())
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"num_generations": 24}, "trainer.num_generations: 24 doesn't divide the 256"),
+        ({"num_generations": 1}, "trainer.num_generations"),
+        ({"per_device_train_batch_size": 0}, "trainer.per_device_train_batch_size"),
+        ({"max_steps": 0}, "trainer.max_steps"),
+        ({"save_steps": 3, "num_iterations": 2}, "trainer.save_steps: 3 isn't a multiple"),
+        ({"save_steps": 10, "steps_per_generation": 12}, "trainer.save_steps"),
+        ({"engine": "vllm"}, "engine: there is no 'vllm'"),
+        ({"top_k": 50}, "trainer.top_k: 50 .* engine: transformers"),
+        ({"repetition_penalty": 1.1}, "trainer.repetition_penalty"),
+        ({"use_vllm": True}, "trainer.use_vllm"),
+        ({"temperature": 0.0}, "trainer.temperature"),
+        ({"rewards": {}}, "rewards: there are none"),
+        ({"data": DEFAULT["data"] | {"general_share": 1.5}}, "data.general_share: 1.5"),
+        ({"data": DEFAULT["data"] | {"general_share": 0.2}}, "data.general_share: .* reward_model"),
+    ],
+)
+def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        check_grpo(config(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"save_steps": 4, "num_iterations": 2},
+        {"save_steps": 3, "num_iterations": 2, "save_strategy": "no"},
+        {"steps_per_generation": 2},
+        {"engine": "transformers", "top_k": 50},
+        {"num_generations": 8},
+    ],
+)
+def test_what_can_run_is_let_through(changes: dict[str, Any]) -> None:
+    check_grpo(config(**changes))
+
+
+def test_a_generation_is_counted_as_trl_counts_it() -> None:
+    trainer = DEFAULT["trainer"]
+    assert (generation_size(trainer), steps_per_generation(trainer)) == (256, 4)
+    assert generation_size(trainer | {"steps_per_generation": 8}) == 512
+    assert steps_per_generation(trainer | {"generation_batch_size": 128}) == 2
