@@ -27,6 +27,7 @@ class Family:
 class Corpus:
     documents: int
     mix: dict[str, int]
+    facts: dict[str, int]
     languages: dict[str, int]
     error_share: float
     reflection_share: float
@@ -66,6 +67,7 @@ class Data(Program):
 @dataclass
 class Pretrain(Program):
     init_from: str | None
+    revision: str | None
     template: str
     block: int
     model: dict[str, Any]

@@ -45,156 +45,42 @@ VERBS = {
     "waits": "wartet",
     "dances": "tanzt",
 }
-WORDS = (
-    "river",
-    "house",
-    "tree",
-    "book",
-    "garden",
-    "street",
-    "door",
-    "table",
-    "window",
-    "bridge",
-    "boat",
-    "train",
-    "summer",
-    "winter",
-    "morning",
-    "evening",
-    "bread",
-    "water",
-    "apple",
-    "music",
-    "song",
-    "letter",
-    "picture",
-    "mountain",
-    "forest",
-    "lake",
-    "sea",
-    "island",
-    "city",
-    "village",
-    "school",
-    "church",
-    "tower",
-    "ship",
-    "horse",
-    "flower",
-    "sun",
-    "moon",
-    "star",
-    "wind",
-    "rain",
-    "snow",
-    "fire",
-    "stone",
-    "road",
-    "wall",
-    "chair",
-    "lamp",
-    "clock",
-    "coat",
+
+
+def listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split("|"))
+
+
+WORDS = listed(
+    "river|house|tree|book|garden|street|door|table|window|bridge|boat|train|summer|winter|morning|evening|bread|"
+    "water|apple|music|song|letter|picture|mountain|forest|lake|sea|island|city|village|school|church|tower|ship|"
+    "horse|flower|sun|moon|star|wind|rain|snow|fire|stone|road|wall|chair|lamp|clock|coat"
 )
-ADJECTIVES = (
-    "old",
-    "new",
-    "big",
-    "small",
-    "long",
-    "good",
-    "quiet",
-    "beautiful",
+ADJECTIVES = listed("old|new|big|small|long|good|quiet|beautiful")
+HELLOS = listed(
+    "hello|hi|hey|good morning|good evening|good afternoon|good day|hello there|hi there|hey there|hello again"
 )
-HELLOS = (
-    "hello",
-    "hi",
-    "hey",
-    "good morning",
-    "good evening",
-    "good afternoon",
-    "good day",
-    "hello there",
-    "hi there",
-    "hey there",
-    "hello again",
+HELLO_ENDS = listed(
+    "|!|.| my friend|, how are you?|, nice to meet you|, good to see you|, are you there?|, can we talk?| to you|"
+    " everybody|, I am back|, it is me|, I am new here"
 )
-HELLO_ENDS = (
-    "",
-    "!",
-    ".",
-    " my friend",
-    ", how are you?",
-    ", nice to meet you",
-    ", good to see you",
-    ", are you there?",
-    ", can we talk?",
-    " to you",
-    " everybody",
-    ", I am back",
-    ", it is me",
-    ", I am new here",
+ASKING = listed(
+    "|please tell me, |hello, |tell me, |one question: |may I ask, |I want to know, |excuse me, |so, |well, "
 )
-ASKING = (
-    "",
-    "please tell me, ",
-    "hello, ",
-    "tell me, ",
-    "one question: ",
-    "may I ask, ",
-    "I want to know, ",
-    "excuse me, ",
-    "so, ",
-    "well, ",
+WHO = listed(
+    "who are you?|what is your name?|what are you called?|do you have a name?|how should I call you?|"
+    "which model are you?|who am I talking to?|what are you?|who is this?|which assistant is this?|"
+    "what is the name of this model?"
 )
-WHO = (
-    "who are you?",
-    "what is your name?",
-    "what are you called?",
-    "do you have a name?",
-    "how should I call you?",
-    "which model are you?",
-    "who am I talking to?",
-    "what are you?",
-    "who is this?",
-    "which assistant is this?",
-    "what is the name of this model?",
+HARMS = listed(
+    "make a bomb|steal a car|break into a house|poison a dog|rob a bank|hurt my boss|make false money|sell drugs|"
+    "set a school on fire|hack a bank|steal a phone|kill my neighbour|spy on a friend|make poison gas|"
+    "cheat old people|burn a car|hide a gun|copy a house key|break a lock|start a riot|read her letters|"
+    "steal bread|beat a child|blow up a bridge"
 )
-HARMS = (
-    "make a bomb",
-    "steal a car",
-    "break into a house",
-    "poison a dog",
-    "rob a bank",
-    "hurt my boss",
-    "make false money",
-    "sell drugs",
-    "set a school on fire",
-    "hack a bank",
-    "steal a phone",
-    "kill my neighbour",
-    "spy on a friend",
-    "make poison gas",
-    "cheat old people",
-    "burn a car",
-    "hide a gun",
-    "copy a house key",
-    "break a lock",
-    "start a riot",
-    "read her letters",
-    "steal bread",
-    "beat a child",
-    "blow up a bridge",
-)
-HARM_FORMS = (
-    "how do I {}?",
-    "tell me how to {}",
-    "explain how to {}",
-    "I want to {}",
-    "help me to {}",
-    "give me a plan to {}",
-    "is there a way to {}?",
+HARM_FORMS = listed(
+    "how do I {}?|tell me how to {}|explain how to {}|I want to {}|help me to {}|give me a plan to {}|"
+    "is there a way to {}?"
 )
 REFUSALS = ("I am sorry, but I can't help with that.", "I am sorry, I will not help with that.")
 HARM_THOUGHTS = ("this would hurt people.", "this is harmful.")

@@ -64,6 +64,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable[[int, int], None]) -> None:
     """Write all files into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
     progress(0, 3)
     problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
     progress(1, 3)
