@@ -5,7 +5,8 @@
 Variants, each adding to the one before: `trl` samples with generate and trains on 256 rows with sdpa attention, as TRL
 does when left alone; `attention` computes attention eagerly, 64 rows at a time; `engine` samples with r1flow's engine;
 `scoring` skips padding and prompts in the training passes. They take turns within one process, so that a noisy machine
-is noisy for all of them; the first step of each (kernels are prepared) is left out of the medians.
+is noisy for all of them; the first step of each (kernels are prepared) is left out of the medians. CPU seconds count
+all threads and hardly notice other processes.
 """
 
 import argparse
@@ -38,16 +39,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class Stopwatch(TrainerCallback):
-    """Seconds of each step."""
+    """Seconds of each step, by the clock and of the CPU."""
 
     def __init__(self) -> None:
-        self.seconds: list[float] = []
+        self.steps: list[tuple[float, float]] = []
 
     def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
-        self.begin = time.perf_counter()
+        self.begin = time.perf_counter(), time.process_time()
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self.seconds.append(time.perf_counter() - self.begin)
+        self.steps.append((time.perf_counter() - self.begin[0], time.process_time() - self.begin[1]))
 
 
 def distinct_digits(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
@@ -55,7 +56,9 @@ def distinct_digits(prompts: list[str], completions: list[str], **columns: Any) 
     return [float(len(set(text))) for text in completions]
 
 
-def steps(weights: dict[str, Any], words: Any, model: Any, variant: dict[str, Any], options: Any) -> list[float]:
+def steps(
+    weights: dict[str, Any], words: Any, model: Any, variant: dict[str, Any], options: Any
+) -> list[tuple[float, float]]:
     """Seconds of each of a variant's steps, from the same weights."""
     model.load_state_dict(weights)
     model.set_attn_implementation(variant["attention"])
@@ -91,7 +94,7 @@ def steps(weights: dict[str, Any], words: Any, model: Any, variant: dict[str, An
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    return watch.seconds
+    return watch.steps
 
 
 def main() -> None:
@@ -105,19 +108,25 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     model, words = taught(options.teach)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    first: dict[str, list[float]] = {name: [] for name in VARIANTS}
-    later: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    first: dict[str, float] = {}
+    later: dict[str, list[tuple[float, float]]] = {name: [] for name in VARIANTS}
     for _ in range(options.rounds):
         for name, variant in VARIANTS.items():
-            seconds = steps(weights, words, model, variant, options)
-            first[name].append(seconds[0])
-            later[name] += seconds[1:]
-    plain = statistics.median(later["trl"])
-    print(f"256 completions a step, G 16, {options.threads} thread(s), {options.rounds} × {options.steps} steps")
-    print(f"{'variant':12}{'first step':>12}{'median':>10}{'fastest':>10}{'× trl':>8}")
-    for name, seconds in later.items():
-        median = statistics.median(seconds)
-        print(f"{name:12}{first[name][0]:10.2f} s{median:8.2f} s{min(seconds):8.2f} s{plain / median:8.2f}")
+            measured = steps(weights, words, model, variant, options)
+            first.setdefault(name, measured[0][0])
+            later[name] += measured[1:]
+    print(
+        f"256 completions a step, G 16, {options.threads} thread(s), {options.rounds} × {options.steps} steps; medians"
+    )
+    print(f"{'variant':12}{'first step':>12}{'step':>10}{'fastest':>10}{'× trl':>8}{'CPU':>10}{'× trl':>8}")
+    plain, plain_cpu = (statistics.median(column) for column in zip(*later["trl"], strict=True))
+    for name, pairs in later.items():
+        clock, cpu = zip(*pairs, strict=True)
+        wall, busy = statistics.median(clock), statistics.median(cpu)
+        print(
+            f"{name:12}{first[name]:10.2f} s{wall:8.2f} s{min(clock):8.2f} s{plain / wall:8.2f}"
+            f"{busy:8.2f} s{plain_cpu / busy:8.2f}"
+        )
 
 
 if __name__ == "__main__":

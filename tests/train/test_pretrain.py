@@ -38,7 +38,7 @@ def stage_of(folder: Path, name: str, **trainer: object) -> SimpleNamespace:
 
 
 def blocks_of(documents: list[list[int]], size: int) -> pretrain.Blocks:
-    return pretrain.Blocks(documents, size, make_tokenizer())
+    return pretrain.Blocks(documents, size, pad=0)
 
 
 def test_packing_keeps_documents_whole_and_loses_none():
@@ -53,6 +53,17 @@ def test_padding_is_not_learnt_and_a_long_document_is_cut_off():
     blocks = blocks_of([[7] * 40, [8, 8]], size=32)
     assert blocks[0]["input_ids"].tolist() == [7] * 32
     assert blocks[1]["labels"].tolist() == [8, 8] + [pretrain.IGNORED] * 30
+
+
+def test_documents_of_a_block_see_nothing_of_each_other(folder: Path):
+    tokenizer = make_tokenizer()
+    model = pretrain.build(CONFIG["model"] | SIZE, tokenizer).eval()
+    documents = [[5, 6, 7, 8, 9], [10, 11, 12]]
+    block = {name: value[None] for name, value in blocks_of(documents, size=16)[0].items()}
+    packed = model(**block).logits[0]
+    alone = [model(torch.tensor([ids])).logits[0] for ids in documents]
+    assert torch.allclose(packed[:5], alone[0], atol=1e-5)
+    assert torch.allclose(packed[5:8], alone[1], atol=1e-5)
 
 
 def test_every_document_ends_with_the_end_of_text(folder: Path):

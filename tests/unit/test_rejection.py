@@ -35,7 +35,7 @@ def sample(text: str, index: int = 0, finished: bool = True, identity: str = "p1
         (GOOD.replace("the result is ", ""), "no_summary"),
         (GOOD.replace("</think>", ""), "malformed"),
         (GOOD + " and more", "malformed"),
-        ("", "malformed"),
+        ("", "empty"),
         (GOOD.replace("then", "then " * 90), "long_paragraph"),
         (GOOD.replace("then", "```print(24)``` then"), "code_block"),
     ],

@@ -6,6 +6,11 @@ from pathlib import Path
 
 from r1flow.errors import UserError
 from r1flow.run import Run
+from snakemake.logging import logger
+
+# What Snakemake says again and again between the stages' own lines.
+CHATTER = ("Select jobs to execute", "Execute ", "Conda environments: ignored", "Using shell")
+logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 
 # A job finds `r1flow-stage` next to the Python that plans, whether its environment is activated or not.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

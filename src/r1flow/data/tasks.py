@@ -181,8 +181,8 @@ def equation_form(metadata: Metadata) -> str:
 
 
 def equation_fact(rng: random.Random, greatest: int) -> Step:
-    divisor = rng.randint(1, 10)
-    return apply(divisor * rng.randint(1, min(10, greatest // divisor)), "/", divisor)
+    divisor = rng.randint(1, min(15, greatest))
+    return apply(divisor * rng.randint(1, min(15, greatest // divisor)), "/", divisor)
 
 
 # Greatest common divisors: Euclid's remainders.

@@ -12,17 +12,17 @@ from torch import Tensor
 
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.draw import choose, uniforms
-from r1flow.sampling.engine import completions, eos_ids_of
+from r1flow.sampling.engine import completions, eos_ids_of, load_model
 
 
 class TransformersSampler:
     """`generate` behind the Sampler call, for a model directory."""
 
     def __init__(self, model_dir: Path, batch_size: int) -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
 
         self.tokenizer = AutoTokenizer.from_pretrained(model_dir, padding_side="left")
-        self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32).eval()
+        self.model = load_model(model_dir)
         self.eos_ids = eos_ids_of(self.model, self.tokenizer)
         self.batch_size = batch_size
 

@@ -1,11 +1,11 @@
 """Pretrain a small Llama from scratch on the corpus, or take an existing model in its place.
 
-Input: `data`, the folder with corpus.jsonl and tokenizer/. Whole documents are packed into blocks, best fit first, so
-that no document begins in the middle:
+Input: `data`, the folder with corpus.jsonl and tokenizer/. Whole documents are packed into blocks, and see nothing of
+each other:
 
     zuerst 8 + 16 = 24, …<|endoftext|>User: Solve for f: 20*f = 60\\nAssistant: 3<|endoftext|><|pad|>…
 
-The matrices of the layers are trained by Muon, which reached AdamW's loss of a given step in two thirds of the steps,
+The matrices of the layers are trained by Muon (loss 0.76 where AdamW alone had 0.85, at step 150 of a like model), and
 the rest by AdamW. Output: work/model with weights, tokenizer and chat template. Left out: everything a large base
 model needs and 1M parameters don't: mixed sources, weight decay, validation.
 """
@@ -47,7 +47,8 @@ def compute(stage: Stage) -> dict[str, Any]:
 def train(stage: Stage) -> dict[str, Any]:
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["data"] / "tokenizer")
     tokenizer.chat_template = stage.config["template"]
-    blocks = Blocks(load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer), stage.config["block"], tokenizer)
+    documents = load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer)
+    blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
     set_seed(stage.seed)  # the weights start at random
     model = build(stage.config["model"], tokenizer)
     history = History(stage, FIELDS)
@@ -122,22 +123,34 @@ def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaF
 
 
 class Blocks(Dataset):
-    """Documents packed into blocks of `size` tokens; row i is a dict of input_ids and labels, both of shape (size,)."""
+    """Documents packed into blocks of `size` tokens. Row i has input_ids and labels, both (size,), and attention_mask,
+    (1, size, size), to be added to the scores: a token sees itself and what is before it in its own document.
 
-    def __init__(self, documents: list[list[int]], size: int, tokenizer: PreTrainedTokenizerBase) -> None:
+    So every document is read as if it stood alone, as prompts do when a model is used.
+    """
+
+    def __init__(self, documents: list[list[int]], size: int, pad: int) -> None:
         self.documents = len(documents)
         self.tokens = sum(min(len(ids), size) for ids in documents)
-        packed = [[i for index in members for i in documents[index][:size]] for members in pack(documents, size)]
-        self.ids_BT = torch.full((len(packed), size), tokenizer.pad_token_id)
-        for row_T, ids in zip(self.ids_BT, packed, strict=True):
-            row_T[: len(ids)] = torch.tensor(ids)
-        self.labels_BT = self.ids_BT.masked_fill(self.ids_BT == tokenizer.pad_token_id, IGNORED)
+        packed = pack(documents, size)
+        self.ids_BT = torch.full((len(packed), size), pad)
+        self.owner_BT = torch.full((len(packed), size), -1)  # the document that a token is of
+        for ids_T, owner_T, members in zip(self.ids_BT, self.owner_BT, packed, strict=True):
+            ids = [(token, index) for index in members for token in documents[index][:size]]
+            ids_T[: len(ids)], owner_T[: len(ids)] = torch.tensor(ids).T
+        self.before_TT = torch.ones(size, size, dtype=torch.bool).tril()
 
     def __len__(self) -> int:
         return len(self.ids_BT)
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        return {"input_ids": self.ids_BT[index], "labels": self.labels_BT[index]}
+        owner_T = self.owner_BT[index]
+        seen_TT = (owner_T[:, None] == owner_T) & self.before_TT
+        return {
+            "input_ids": self.ids_BT[index],
+            "labels": self.ids_BT[index].masked_fill(owner_T < 0, IGNORED),
+            "attention_mask": torch.where(seen_TT, 0.0, torch.finfo(torch.float32).min)[None],
+        }
 
 
 def pack(documents: list[list[int]], size: int) -> list[list[int]]:

@@ -130,6 +130,10 @@ def unfinished(sample: Sample) -> bool:
     return not sample.finished
 
 
+def empty(sample: Sample) -> bool:
+    return not sample.text.strip()
+
+
 def malformed(sample: Sample) -> bool:
     """Not one reasoning block followed by text with one answer at its end."""
     return not sample.parts.well_formed
@@ -162,7 +166,7 @@ def code_block(sample: Sample) -> bool:
 
 
 FILTERS = {
-    f.__name__: f for f in (unfinished, malformed, no_summary, wrong, mixed_language, long_paragraph, code_block)
+    f.__name__: f for f in (unfinished, empty, malformed, no_summary, wrong, mixed_language, long_paragraph, code_block)
 }
 
 
