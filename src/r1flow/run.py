@@ -6,6 +6,7 @@ to start (not for a dry-run or a run with nothing to do), `end` when the last on
 
 import fcntl
 import os
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +77,16 @@ class Run:
 
     def starts_from_stage(self, stage: str) -> bool:
         return self.slice(stage)["init_from"] in conf.STAGES
+
+    def weights(self, source: str) -> str:
+        """The file to watch of a model directory: its weights, or the index of their shards."""
+        names = [f"{source}/model.safetensors", f"{source}/model.safetensors.index.json"]
+        return next((name for name in names if Path(name).exists()), names[0])
+
+    def equip_jobs(self) -> None:
+        """What this process's jobs find in their environment: `r1flow-stage`, activated or not, and their place."""
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        os.environ["R1FLOW_JOBS"] = " ".join(self.jobs)
 
     def begin(self) -> None:
         """Refuse a second live run in this folder, then open the run's record in MLflow."""

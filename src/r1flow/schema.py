@@ -1,8 +1,8 @@
 """The rows of the data files, and JSONL as it is read and written here.
 
-    rl.jsonl           {"id": "5f0c1d…", "task": "chain_sum", "question": "… 4 + 3 - 2 =", "answer": "5", "entry": "{…}"}
-    general_rl.jsonl   {"id": "91aa…", "kind": "greeting", "question": "hello", "response": "Hello!…", "check": "{…}"}
-    preferences.jsonl  {"id": "0b7e…", "kind": "harmless", "question": "…", "chosen": "…", "rejected": "…"}
+rl.jsonl           {"id": "5f0c1d…", "task": "chain_sum", "question": "… 4 + 3 - 2 =", "answer": "5", "entry": "{…}"}
+general_rl.jsonl   {"id": "91aa…", "kind": "greeting", "question": "hello", "response": "Hello!…", "check": "{…}"}
+preferences.jsonl  {"id": "0b7e…", "kind": "harmless", "question": "…", "chosen": "…", "rejected": "…"}
 """
 
 import json

@@ -2,8 +2,9 @@
 
 A program is a module of r1flow.stages with one function, `compute(stage) -> metrics`; Snakemake runs
 
-    r1flow-stage grpo zero_rl --run r1_tiny --config .config/zero_rl-3f2a91c07b1d.yaml --out results/r1_tiny/zero_rl \
-        --input model=results/r1_tiny/base/model --input data=data --log logs/zero_rl.log
+    r1flow-stage grpo zero_rl --run r1_tiny --config .config/zero_rl-3f2a91c07b1d.yaml \
+        --out results/r1_tiny/zero_rl/manifest.json --input data=data/manifest.json \
+        --input model=results/r1_tiny/base/manifest.json --log logs/r1_tiny/zero_rl.log
 
 and the program's own imports (torch, TRL: 5 s) come after the checks.
 
@@ -74,13 +75,29 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("program", help="the module of r1flow.stages that computes it: grpo")
     parser.add_argument("stage", help="the stage's name, as in the results folder: zero_rl, evaluate/zero_rl")
     parser.add_argument("--config", type=Path, required=True, help="the stage's frozen slice of the configuration")
-    parser.add_argument("--out", type=Path, required=True, help="where the outputs appear when all is done")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the manifest that appears, beside the outputs, at the end"
+    )
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=PATH", help="a named input; repeatable")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a stage's manifest, a file or a folder; repeatable",
+    )
     arguments = parser.parse_args(argv)
-    arguments.inputs = {name: Path(path) for name, _, path in (item.partition("=") for item in arguments.input)}
+    named = [item.partition("=") for item in arguments.input]
+    arguments.inputs = {name: input_path(name, Path(path)) for name, _, path in named}
     return arguments
+
+
+def input_path(name: str, path: Path) -> Path:
+    """What a program reads for an edge: the stage's folder, or of a model the folder that transformers loads."""
+    if name in ("model", "reward_model"):
+        return path.parent / "model" if path.name == manifest.MANIFEST else path.parent if path.is_file() else path
+    return path.parent if path.name == manifest.MANIFEST else path
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -143,8 +160,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
         shutil.copyfile(arguments.config, stage.work / "config.yaml")
         manifest.write_json(stage.work / "provenance.json", provenance)
         manifest.write_json(stage.work / manifest.MANIFEST, manifest.describe(stage.name, stage.work))
-        manifest.publish(stage.work, arguments.out)
-        tracker.finish(metrics, arguments.out)
+        manifest.publish(stage.work, arguments.out.parent)
+        tracker.finish(metrics, arguments.out.parent)
     shutil.rmtree(scratch)
     return metrics
 

@@ -37,7 +37,11 @@ class Checkout:
         """The jobs that a dry-run would start, by rule."""
         done = self.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", **arguments)
         assert done.returncode == 0, done.stdout + done.stderr
-        return {line.split("r1flow-stage ")[1].split()[1] for line in (done.stdout + done.stderr).splitlines() if "r1flow-stage" in line}
+        return {
+            line.split("r1flow-stage ")[1].split()[1]
+            for line in (done.stdout + done.stderr).splitlines()
+            if "r1flow-stage" in line
+        }
 
 
 def checkout(folder: Path) -> Checkout:

@@ -5,10 +5,11 @@ rule reward_model:
     input:
         config=RUN.frozen("reward_model"),
         data=edge("data"),
-        start=start("reward_model"),
+        model=start("reward_model"),
     output:
         directory(f"{RUN.folder('reward_model')}/model"),
         outputs("reward_model"),
+        manifest=edge("reward_model"),
     log:
         f"logs/{RUN.name}/reward_model.log",
     benchmark:
@@ -18,23 +19,22 @@ rule reward_model:
     threads: RUN.slice("reward_model")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("reward_model"),
-        data=RUN.folder("data"),
-        model=model("reward_model"),
+        stage="reward_model",
     shell:
-        "r1flow-stage reward_model {rule} --run {params.run} --config {input.config} --out {params.out} "
-        "--input data={params.data} --input model={params.model} --log {log}"
+        "r1flow-stage reward_model {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
+        "--input data={input.data} --input model={input.model} --log {log}"
 
 
 rule align_rl:
     input:
         config=RUN.frozen("align_rl"),
         data=edge("data"),
-        start=start("align_rl"),
+        model=start("align_rl"),
         reward_model=edge("reward_model"),
     output:
         directory(f"{RUN.folder('align_rl')}/model"),
         outputs("align_rl"),
+        manifest=edge("align_rl"),
     log:
         f"logs/{RUN.name}/align_rl.log",
     benchmark:
@@ -44,11 +44,7 @@ rule align_rl:
     threads: RUN.slice("align_rl")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("align_rl"),
-        data=RUN.folder("data"),
-        model=model("align_rl"),
-        reward_model=f"{RUN.folder('reward_model')}/model",
+        stage="align_rl",
     shell:
-        "r1flow-stage grpo {rule} --run {params.run} --config {input.config} --out {params.out} "
-        "--input data={params.data} --input model={params.model} "
-        "--input reward_model={params.reward_model} --log {log}"
+        "r1flow-stage grpo {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
+        "--input data={input.data} --input model={input.model} --input reward_model={input.reward_model} --log {log}"

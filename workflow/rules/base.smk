@@ -5,9 +5,11 @@ rule base:
     input:
         config=RUN.frozen("base"),
         data=edge("data"),
+        model=start("base"),
     output:
         directory(f"{RUN.folder('base')}/model"),
         outputs("base"),
+        manifest=edge("base"),
     log:
         f"logs/{RUN.name}/base.log",
     benchmark:
@@ -17,20 +19,21 @@ rule base:
     threads: RUN.slice("base")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("base"),
-        data=RUN.folder("data"),
+        stage="base",
     shell:
-        "r1flow-stage pretrain {rule} --run {params.run} --config {input.config} --out {params.out} "
-        "--input data={params.data} --log {log}"
+        "r1flow-stage pretrain {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
+        "--input data={input.data} --log {log}"
 
 
 use rule base as student_base with:
     input:
         config=RUN.frozen("student_base"),
         data=edge("data"),
+        model=start("student_base"),
     output:
         directory(f"{RUN.folder('student_base')}/model"),
         outputs("student_base"),
+        manifest=edge("student_base"),
     log:
         f"logs/{RUN.name}/student_base.log",
     benchmark:
@@ -38,5 +41,4 @@ use rule base as student_base with:
     threads: RUN.slice("student_base")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("student_base"),
-        data=RUN.folder("data"),
+        stage="student_base",

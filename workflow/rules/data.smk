@@ -1,6 +1,17 @@
 # The problems, texts and tokenizer that everything else reads. Data that data.dvc pins must come out as pinned.
 
-DATA_FILES = [f"{name}.jsonl" for name in ("corpus", "cold_start", "rl", "rejection", "dev", "test", "preferences")]
+DATA_FILES = [
+    f"{name}.jsonl"
+    for name in (
+        "corpus",
+        "cold_start",
+        "rl",
+        "rejection",
+        "dev",
+        "test",
+        "preferences",
+    )
+]
 DATA_FILES += [f"general_{split}.jsonl" for split in ("sft", "rl", "dev", "test")]
 
 
@@ -11,6 +22,7 @@ rule data:
     output:
         outputs("data", "schema.json", *DATA_FILES),
         directory(f"{RUN.folder('data')}/tokenizer"),
+        manifest=edge("data"),
     log:
         f"logs/{RUN.name}/data.log",
     benchmark:
@@ -20,8 +32,7 @@ rule data:
     threads: RUN.slice("data")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("data"),
         pin="--input pin=data.dvc" if RUN.data_is_pinned else "",
     shell:
-        "r1flow-stage data {rule} --run {params.run} --config {input.config} --out {params.out} "
+        "r1flow-stage data data --run {params.run} --config {input.config} --out {output.manifest} "
         "{params.pin} --log {log}"

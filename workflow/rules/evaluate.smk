@@ -8,6 +8,7 @@ rule evaluate:
         model=edge("{model}"),
     output:
         outputs("evaluate/{model}", "samples.parquet"),
+        manifest=edge("evaluate/{model}"),
     log:
         f"logs/{RUN.name}/evaluate/{{model}}.log",
     benchmark:
@@ -17,9 +18,6 @@ rule evaluate:
     threads: RUN.slice("evaluate")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("evaluate/{model}"),
-        data=RUN.folder("data"),
-        model=RUN.folder("{model}/model"),
     shell:
         "r1flow-stage evaluate evaluate/{wildcards.model} --run {params.run} --config {input.config} "
-        "--out {params.out} --input data={params.data} --input model={params.model} --log {log}"
+        "--out {output.manifest} --input data={input.data} --input model={input.model} --log {log}"

@@ -5,9 +5,10 @@ rule rejection:
     input:
         config=RUN.frozen("rejection"),
         data=edge("data"),
-        start=start("rejection"),
+        model=start("rejection"),
     output:
         outputs("rejection", "samples.parquet", "mix.jsonl"),
+        manifest=edge("rejection"),
     log:
         f"logs/{RUN.name}/rejection.log",
     benchmark:
@@ -17,22 +18,21 @@ rule rejection:
     threads: RUN.slice("rejection")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("rejection"),
-        data=RUN.folder("data"),
-        model=model("rejection"),
+        stage="rejection",
     shell:
-        "r1flow-stage rejection {rule} --run {params.run} --config {input.config} --out {params.out} "
-        "--input data={params.data} --input model={params.model} --log {log}"
+        "r1flow-stage rejection {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
+        "--input data={input.data} --input model={input.model} --log {log}"
 
 
 use rule cold_start as sft_mix with:
     input:
         config=RUN.frozen("sft_mix"),
         data=edge("rejection"),
-        start=start("sft_mix"),
+        model=start("sft_mix"),
     output:
         directory(f"{RUN.folder('sft_mix')}/model"),
         outputs("sft_mix"),
+        manifest=edge("sft_mix"),
     log:
         f"logs/{RUN.name}/sft_mix.log",
     benchmark:
@@ -40,6 +40,4 @@ use rule cold_start as sft_mix with:
     threads: RUN.slice("sft_mix")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("sft_mix"),
-        data=RUN.folder("rejection"),
-        model=model("sft_mix"),
+        stage="sft_mix",

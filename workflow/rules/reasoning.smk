@@ -5,10 +5,11 @@ rule cold_start:
     input:
         config=RUN.frozen("cold_start"),
         data=edge("data"),
-        start=start("cold_start"),
+        model=start("cold_start"),
     output:
         directory(f"{RUN.folder('cold_start')}/model"),
         outputs("cold_start"),
+        manifest=edge("cold_start"),
     log:
         f"logs/{RUN.name}/cold_start.log",
     benchmark:
@@ -18,22 +19,21 @@ rule cold_start:
     threads: RUN.slice("cold_start")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("cold_start"),
-        data=RUN.folder("data"),
-        model=model("cold_start"),
+        stage="cold_start",
     shell:
-        "r1flow-stage sft {rule} --run {params.run} --config {input.config} --out {params.out} "
-        "--input data={params.data} --input model={params.model} --log {log}"
+        "r1flow-stage sft {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
+        "--input data={input.data} --input model={input.model} --log {log}"
 
 
 use rule zero_rl as reasoning_rl with:
     input:
         config=RUN.frozen("reasoning_rl"),
         data=edge("data"),
-        start=start("reasoning_rl"),
+        model=start("reasoning_rl"),
     output:
         directory(f"{RUN.folder('reasoning_rl')}/model"),
         outputs("reasoning_rl"),
+        manifest=edge("reasoning_rl"),
     log:
         f"logs/{RUN.name}/reasoning_rl.log",
     benchmark:
@@ -41,19 +41,18 @@ use rule zero_rl as reasoning_rl with:
     threads: RUN.slice("reasoning_rl")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("reasoning_rl"),
-        data=RUN.folder("data"),
-        model=model("reasoning_rl"),
+        stage="reasoning_rl",
 
 
 use rule zero_rl as reasoning_rl_no_language with:
     input:
         config=RUN.frozen("reasoning_rl_no_language"),
         data=edge("data"),
-        start=start("reasoning_rl_no_language"),
+        model=start("reasoning_rl_no_language"),
     output:
         directory(f"{RUN.folder('reasoning_rl_no_language')}/model"),
         outputs("reasoning_rl_no_language"),
+        manifest=edge("reasoning_rl_no_language"),
     log:
         f"logs/{RUN.name}/reasoning_rl_no_language.log",
     benchmark:
@@ -61,6 +60,4 @@ use rule zero_rl as reasoning_rl_no_language with:
     threads: RUN.slice("reasoning_rl_no_language")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("reasoning_rl_no_language"),
-        data=RUN.folder("data"),
-        model=model("reasoning_rl_no_language"),
+        stage="reasoning_rl_no_language",

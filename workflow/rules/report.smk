@@ -12,6 +12,7 @@ rule report:
             category="Report",
         ),
         outputs("report", "summary.json"),
+        manifest=edge("report"),
     log:
         f"logs/{RUN.name}/report.log",
     benchmark:
@@ -21,10 +22,9 @@ rule report:
     threads: RUN.slice("report")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("report"),
         inputs=[
             f"--input {job}={RUN.folder(job)}" for job in RUN.jobs if job != "report"
         ],
     shell:
-        "r1flow-stage report {rule} --run {params.run} --config {input.config} --out {params.out} "
+        "r1flow-stage report report --run {params.run} --config {input.config} --out {output.manifest} "
         "{params.inputs} --log {log}"

@@ -5,10 +5,11 @@ use rule cold_start as distill with:
     input:
         config=RUN.frozen("distill"),
         data=edge("rejection"),
-        start=start("distill"),
+        model=start("distill"),
     output:
         directory(f"{RUN.folder('distill')}/model"),
         outputs("distill"),
+        manifest=edge("distill"),
     log:
         f"logs/{RUN.name}/distill.log",
     benchmark:
@@ -16,19 +17,18 @@ use rule cold_start as distill with:
     threads: RUN.slice("distill")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("distill"),
-        data=RUN.folder("rejection"),
-        model=model("distill"),
+        stage="distill",
 
 
 use rule zero_rl as student_rl with:
     input:
         config=RUN.frozen("student_rl"),
         data=edge("data"),
-        start=start("student_rl"),
+        model=start("student_rl"),
     output:
         directory(f"{RUN.folder('student_rl')}/model"),
         outputs("student_rl"),
+        manifest=edge("student_rl"),
     log:
         f"logs/{RUN.name}/student_rl.log",
     benchmark:
@@ -36,6 +36,4 @@ use rule zero_rl as student_rl with:
     threads: RUN.slice("student_rl")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("student_rl"),
-        data=RUN.folder("data"),
-        model=model("student_rl"),
+        stage="student_rl",

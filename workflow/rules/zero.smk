@@ -5,10 +5,11 @@ rule zero_rl:
     input:
         config=RUN.frozen("zero_rl"),
         data=edge("data"),
-        start=start("zero_rl"),
+        model=start("zero_rl"),
     output:
         directory(f"{RUN.folder('zero_rl')}/model"),
         outputs("zero_rl"),
+        manifest=edge("zero_rl"),
     log:
         f"logs/{RUN.name}/zero_rl.log",
     benchmark:
@@ -18,9 +19,7 @@ rule zero_rl:
     threads: RUN.slice("zero_rl")["threads"]
     params:
         run=RUN.name,
-        out=RUN.folder("zero_rl"),
-        data=RUN.folder("data"),
-        model=model("zero_rl"),
+        stage="zero_rl",
     shell:
-        "r1flow-stage grpo {rule} --run {params.run} --config {input.config} --out {params.out} "
-        "--input data={params.data} --input model={params.model} --log {log}"
+        "r1flow-stage grpo {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
+        "--input data={input.data} --input model={input.model} --log {log}"
