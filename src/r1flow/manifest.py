@@ -64,13 +64,16 @@ def check_inputs(inputs: dict[str, Path]) -> None:
 
 
 def input_digests(inputs: dict[str, Path]) -> dict[str, str]:
-    """A content hash per input: of a stage's manifest where there is one, else of the files of a folder from outside."""
+    """A content hash per input: of a file, of a stage's manifest, or of the listing of a folder from outside."""
     digests = {}
     for name, path in sorted(inputs.items()):
         folder = path.parent if path.name == "model" else path
         edge = folder / MANIFEST
-        listing = edge.read_bytes() if edge.is_file() else json.dumps(describe(name, path), sort_keys=True).encode()
-        digests[name] = hashlib.sha256(listing).hexdigest()
+        if path.is_file() or edge.is_file():
+            digests[name] = sha256(path if path.is_file() else edge)
+        else:
+            listing = json.dumps(describe(name, path), sort_keys=True)
+            digests[name] = hashlib.sha256(listing.encode()).hexdigest()
     return digests
 
 

@@ -34,7 +34,7 @@ def split(completion: str) -> Parts:
     reasoning, rest = None, text
     if text.startswith(THINK_OPEN) and THINK_CLOSE in text:
         reasoning, _, rest = text[len(THINK_OPEN) :].partition(THINK_CLOSE)
-    before, opened, inside = rest.rpartition(ANSWER_OPEN)
+    _, opened, inside = rest.rpartition(ANSWER_OPEN)
     answer, closed, after = inside.partition(ANSWER_CLOSE)
     whole = bool(opened and closed)
     once = all(text.count(tag) == 1 for tag in TAGS)

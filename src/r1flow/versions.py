@@ -9,6 +9,7 @@ Beside DVC's own hash of the folder, `data.dvc` carries under `meta` the hash of
 import shutil
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -24,12 +25,15 @@ def pinned(pointer: Path = POINTER) -> dict[str, Any]:
     return yaml.safe_load(pointer.read_text()).get("meta", {}) if pointer.exists() else {}
 
 
-def fetch(folder: Path) -> bool:
-    """Bring the pinned data from DVC's cache or remote into `folder`; False when neither has it."""
-    done = subprocess.run(["dvc", "get", "--quiet", ".", "data", "--out", str(folder)], capture_output=True, text=True)
-    if done.returncode:
-        shutil.rmtree(folder, ignore_errors=True)
-    return not done.returncode
+def fetch(work: Path) -> bool:
+    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it."""
+    with TemporaryDirectory(dir=work) as folder:
+        command = ["dvc", "get", "--quiet", ".", "data", "--out", f"{folder}/data"]
+        if subprocess.run(command, capture_output=True).returncode:
+            return False
+        for item in Path(folder, "data").iterdir():
+            item.replace(work / item.name)
+    return True
 
 
 def check(folder: Path, pointer: Path = POINTER) -> None:

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from conftest import Checkout
 
-MODELS = "base student_base zero_rl cold_start reasoning_rl sft_mix align_rl distill student_rl".split()
+MODELS = [
+    "base",
+    "student_base",
+    "zero_rl",
+    "cold_start",
+    "reasoning_rl",
+    "sft_mix",
+    "align_rl",
+    "distill",
+    "student_rl",
+]
 
 
 @pytest.fixture

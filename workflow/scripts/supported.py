@@ -3,8 +3,7 @@
 import platform
 import sys
 
-where = "%s %s, Python %d.%d" % (platform.system(), platform.machine(), sys.version_info[0], sys.version_info[1])
-if platform.system() != "Linux" or platform.machine() != "x86_64" or sys.version_info[:2] not in [(3, 11), (3, 12)]:
-    sys.exit(
-        "r1flow runs on Linux x86_64 with Python 3.11 or 3.12; this is %s (choose one: make PYTHON=python3.11)" % where
-    )
+system, machine, version = platform.system(), platform.machine(), sys.version_info[:2]
+if system != "Linux" or machine != "x86_64" or version not in [(3, 11), (3, 12)]:
+    here = "{} {}, Python {}.{}".format(system, machine, *version)
+    sys.exit("r1flow runs on Linux x86_64 with Python 3.11 or 3.12; this is " + here + " (try: make PYTHON=python3.11)")

@@ -4,7 +4,7 @@ reasoning-gym gives a question, an answer and metadata, but no reasoning; the st
 metadata. A problem counts as usable when every number of its solution lies within the bounds of its family's config,
 which is how difficulty is set:
 
-    Worked(problem=Problem(id="5f0c…", task="chain_sum", question="State the … problem: 8 + 16 - 19 =", answer="5", …),
+    Worked(problem=Problem(id="5f0c…", task="chain_sum", question="… problem: 8 + 16 - 19 =", answer="5", entry="{…}"),
            short="8 + 16 - 19", steps=(("8 + 16", 24), ("24 - 19", 5)))
 
 Left out: families whose solution doesn't fit into a few short steps, and reasoning-gym's curricula.

@@ -1,0 +1,104 @@
+"""The driver of the stages: outputs whole or not at all, errors in one line, seeds of their own. No torch."""
+
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from r1flow import config as conf
+from r1flow import stage as driver
+from r1flow.errors import UserError
+
+
+@pytest.fixture
+def run_stage(tmp_path, monkeypatch):
+    """Runs a `compute` as a stage named zero_rl in an empty folder; returns its exit code."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # the driver sets them; put them back afterwards
+        monkeypatch.setenv(variable, "7")
+    monkeypatch.setattr(driver.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)
+    frozen = conf.freeze("zero_rl", {"seed": 1, "threads": 1}, Path(".config"))
+
+    def run(compute, name="zero_rl") -> int:
+        monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute))
+        out = f"results/r/{name}/manifest.json"
+        try:
+            driver.main(["fake", name, "--run", "r", "--config", str(frozen), "--out", out])
+        except SystemExit as leaving:
+            return leaving.code
+        return 0
+
+    return run
+
+
+def write_model(stage) -> dict:
+    (stage.work / "model").mkdir()
+    (stage.work / "model/weights").write_text(str(stage.seed))
+    return {"loss": 1.0}
+
+
+def test_a_stage_leaves_its_outputs_and_what_made_them_and_no_scratch(run_stage):
+    assert run_stage(write_model) == 0
+    folder = Path("results/r/zero_rl")
+    names = {"model", "manifest.json", "metrics.json", "config.yaml", "provenance.json", "cost.json"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert json.loads((folder / "metrics.json").read_text()) == {"loss": 1.0}
+    assert not [path for path in Path("scratch").rglob("*") if path.is_file() and path.name != "lock"]
+
+
+def test_the_same_stage_twice_gives_the_same_manifest_and_provenance(run_stage):
+    run_stage(write_model)
+    first = [Path(f"results/r/zero_rl/{name}.json").read_bytes() for name in ("manifest", "provenance")]
+    run_stage(write_model)
+    assert first == [Path(f"results/r/zero_rl/{name}.json").read_bytes() for name in ("manifest", "provenance")]
+
+
+def test_a_failed_stage_leaves_no_output_and_says_why_in_a_line(run_stage, capsys):
+    def fail(stage):
+        write_model(stage)
+        raise UserError("data.file: rows.jsonl has no rows; name another")
+
+    assert run_stage(fail) == 1
+    assert not Path("results").exists()
+    assert "data.file: rows.jsonl has no rows; name another" in capsys.readouterr().err
+
+
+def test_a_bug_is_shown_with_its_kind(run_stage, capsys):
+    assert run_stage(lambda stage: 1 / 0) == 1
+    assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
+
+
+def test_an_interrupted_stage_keeps_its_snapshots_for_the_next_try(run_stage):
+    def stop(stage):
+        stage.snapshots.mkdir(exist_ok=True)
+        (stage.snapshots / "checkpoint-1").write_text("half way")
+        raise KeyboardInterrupt
+
+    def resume(stage):
+        assert (stage.snapshots / "checkpoint-1").read_text() == "half way"
+        return write_model(stage)
+
+    assert run_stage(stop) == 130 and not Path("results").exists()
+    assert run_stage(resume) == 0
+
+
+def test_stages_have_seeds_of_their_own_and_all_evaluations_share_one(run_stage):
+    seeds = {}
+
+    def note(stage):
+        seeds[stage.name] = stage.seed
+        return write_model(stage)
+
+    for name in ("zero_rl", "student_rl", "evaluate/base", "evaluate/zero_rl"):
+        run_stage(note, name)
+    assert seeds["zero_rl"] != seeds["student_rl"] and seeds["evaluate/base"] == seeds["evaluate/zero_rl"]
+    assert all(0 <= seed < 2**31 for seed in seeds.values())
+
+
+def test_the_thread_count_of_the_config_is_set_before_the_program_is_imported(run_stage):
+    run_stage(lambda stage: {"threads": int(os.environ["OMP_NUM_THREADS"])})
+    assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"threads": 1}
