@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from r1flow.errors import UserError
-from r1flow.template import THINK_OPEN, split
+from r1flow.template import THINK_OPEN, render, split
 
 if TYPE_CHECKING:
     from r1flow.sampling import Sampler
@@ -65,9 +65,8 @@ def asker(model: Path, temperature: float, top_p: float, max_new_tokens: int, en
     params = SamplingParams(temperature, top_p, max_new_tokens)
 
     def ask(question: str, number: int) -> tuple[str, bool]:
-        messages = [{"role": "user", "content": question}]
-        rendered = sampler.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        [completion] = sampler.sample([rendered], params, [seed_of(seed, question, number)])
+        prompt = render(sampler.tokenizer, question)
+        [completion] = sampler.sample([prompt], params, [seed_of(seed, question, number)])
         return completion.text, completion.finished
 
     return ask

@@ -121,7 +121,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
             raise UserError(f"revision: {revision!r} can move; give the commit, 40 hex digits")
     elif not (folder / "config.json").is_file():
         raise UserError(
-            f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (config.json is missing there)"
+            f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (no config.json in it)"
         )
     else:
         check_tags(folder)
@@ -138,7 +138,7 @@ def check_tags(folder: Path) -> None:
     back = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=True)
     if back != text:
         raise UserError(
-            f"init_from: the tokenizer in {folder} turns {text!r} into {back!r}; add {' '.join(TAGS)} to it as ordinary tokens"
+            f"init_from: the tokenizer in {folder} turns {text!r} into {back!r}; add the tags to it as ordinary tokens"
         )
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow import language as language_module
 from r1flow.errors import UserError
 from r1flow.grading import tasks
-from r1flow.template import split
+from r1flow.template import render, split
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -139,10 +139,7 @@ def judged_text(response: str, sees: str) -> str:
 
 def judged_ids(tokenizer: "PreTrainedTokenizerBase", question: str, response: str, sees: str) -> list[int]:
     """A reward model's input, the same in its training and in RL: prompt, what it is shown, end of sequence."""
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
-    )
-    texts = (prompt, judged_text(response, sees))
+    texts = (render(tokenizer, question), judged_text(response, sees))
     prompt_ids, response_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
     return [*prompt_ids, *response_ids, tokenizer.eos_token_id]
 

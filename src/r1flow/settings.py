@@ -1,7 +1,7 @@
 """The keys of each program's configuration, with their types: what conf/ may say, and nothing else.
 
-Keys under `trainer:`, `model:` and `optimizer:` belong to transformers, TRL and torch; the trainers' are checked against the
-wheels' own source (config.trainer_fields). Values that no program could run are checks.py's.
+Keys under `trainer:`, `model:`, `muon:` and `adamw:` belong to transformers, TRL and torch; the trainers' are checked
+against the wheels' own source (config.trainer_fields). Values that no program could run are checks.py's.
 """
 
 from dataclasses import dataclass, field

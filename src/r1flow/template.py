@@ -9,6 +9,7 @@ everything after the reasoning.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
@@ -23,6 +24,12 @@ class Parts:
     summary: str  # what follows the reasoning, answer tags stripped
     answer: str | None  # None: there is no closed answer after the reasoning
     well_formed: bool  # one reasoning block at the very start, then text with one answer that ends it
+
+
+def render(tokenizer: Any, question: str) -> str:
+    """The prompt that a tokenizer's chat template makes of a question; what is sampled follows it directly."""
+    messages = [{"role": "user", "content": question}]
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
 def split(completion: str) -> Parts:

@@ -1,5 +1,6 @@
 """Pretraining packs whole documents, moves every weight, gives the same bytes twice, and resumes to them; 20 s, CPU."""
 
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,8 +10,9 @@ import yaml
 pytest.importorskip("transformers")
 
 import torch
+from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import make_model, make_stage, make_tokenizer, weights_hash
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
 
 from r1flow.errors import UserError
 from r1flow.schema import write_jsonl
@@ -18,6 +20,8 @@ from r1flow.stages import pretrain
 
 CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
 TEMPLATE = yaml.safe_load(Path("conf/template/short.yaml").read_text())["template"]
+DECIDED_BY_THE_OPTIMIZERS = {"learning_rate", "optim", "optim_args", "optim_target_modules", "weight_decay"}
+DECIDED_BY_THE_OPTIMIZERS |= {"adam_beta1", "adam_beta2", "adam_epsilon"}
 SIZE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 64}
 TEXTS = [f"{a} + {b} = {a + b}" for a in range(20) for b in range(10)]
 
@@ -90,6 +94,14 @@ def test_loss_falls_and_every_parameter_moves(folder: Path):
     untouched = [name for name, value in trained.state_dict().items() if "norm" in name and bool((value == 1).all())]
     assert not untouched
     assert metrics["parameters"] == trained.num_parameters()
+    assert trained.config.use_cache
+
+
+def test_options_that_change_a_result_are_written_down():
+    options = {field.name for field in fields(TrainingArguments)} - SET_BY_THE_STAGE - DECIDED_BY_THE_OPTIMIZERS
+    written = set(CONFIG["trainer"])
+    assert {name for name in options if not name.startswith(CHANGE_NO_RESULT)} <= written
+    assert written <= options
 
 
 def test_an_existing_model_can_be_the_base(folder: Path):

@@ -93,9 +93,10 @@ def test_a_split_is_a_function_of_the_id_and_gets_its_share():
     assert abs(names.count("test") / 3000 - 0.3) < 0.03
 
 
-def test_shares_that_dont_reach_100_are_refused():
+@pytest.mark.parametrize("shares", [{"corpus": 1}, {"corpus": 60, "test": 60}])
+def test_shares_that_arent_100_in_all_are_refused(shares):
     with pytest.raises(UserError, match="sum to 100"):
-        split_of("ffffffffffff", {"corpus": 1})
+        split_of("ffffffffffff", shares)
 
 
 def test_a_shared_problem_is_refused():
@@ -187,6 +188,14 @@ def test_an_unknown_family_and_a_refused_option_are_named():
         list(worked_problems("no_such", options, 1))
     with pytest.raises(UserError, match="chain_sum"):
         list(worked_problems("chain_sum", options, 1))
+
+
+@pytest.mark.parametrize(("key", "name"), [("mix", "fact"), ("languages", "fr"), ("facts", "sums")])
+def test_an_unknown_name_in_the_corpus_shares_is_refused(key, name, tmp_path):
+    wrong = config()
+    wrong["corpus"][key][name] = 1
+    with pytest.raises(UserError, match=f"data.corpus.{key}.*{name}"):
+        data.generate(wrong, 1, tmp_path, lambda *counts: None)
 
 
 def test_a_family_too_small_for_its_splits_is_refused():

@@ -25,9 +25,12 @@ from typing import Any
 from r1flow.data import general, preferences
 from r1flow.data.tasks import FAMILIES, Worked
 from r1flow.data.traces import VOICES, conclusion, tagged, trace, with_error, written
+from r1flow.errors import UserError
 from r1flow.schema import General
 from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN
 
+KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
+KINDS += ("tagged_empty", "tagged_worked", "chat_general", "prose")
 LANGUAGES = {"en": ("en",), "de": ("de",), "mixed": ("en", "de")}
 
 
@@ -43,7 +46,12 @@ class Corpus:
     rng: random.Random
 
     def documents(self) -> list[str]:
+        """All documents; raises UserError for a kind, a language or a family that there isn't."""
         shares = self.config["mix"]
+        known = {"mix": KINDS, "languages": LANGUAGES, "facts": FAMILIES}
+        for key, names in known.items():
+            if unknown := set(self.config[key]) - set(names):
+                raise UserError(f"data.corpus.{key}: there is no {', '.join(unknown)}; known: {', '.join(names)}")
         kinds = self.rng.choices(list(shares), list(shares.values()), k=self.config["documents"])
         return [getattr(self, kind)() for kind in kinds]
 

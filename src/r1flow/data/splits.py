@@ -8,6 +8,7 @@ hashes into stretches. Nothing is drawn, and a new split taken from another's sh
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 
 from r1flow.errors import UserError
 
@@ -20,13 +21,12 @@ def identity(kind: str, canonical: str) -> str:
 
 
 def split_of(problem_id: str, shares: Mapping[str, int]) -> str:
-    """The split's name; `shares` are percentages that sum to 100, in an order that matters."""
+    """The split's name; `shares` are percentages in an order that matters. Raises UserError unless they sum to 100."""
+    if sum(shares.values()) != 100:
+        raise UserError(f"data: the shares of the splits, {dict(shares)}, must sum to 100")
     position = int(problem_id, 16) % 100
-    for name, share in shares.items():
-        if position < share:
-            return name
-        position -= share
-    raise UserError(f"data: split shares {dict(shares)} sum to less than 100; make them sum to 100")
+    ends = accumulate(shares.values())
+    return next(name for name, end in zip(shares, ends, strict=True) if position < end)
 
 
 def check_disjoint(splits: Mapping[str, Iterable[str]]) -> None:

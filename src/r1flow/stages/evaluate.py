@@ -28,7 +28,7 @@ from r1flow.metrics import summarise_tasks
 from r1flow.rewards import GENERAL, reasoning_of
 from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of
 from r1flow.schema import read_jsonl
-from r1flow.template import TAGS, split
+from r1flow.template import TAGS, render, split
 
 if TYPE_CHECKING:
     from r1flow.stage import Stage
@@ -132,11 +132,6 @@ def answer(
         [seed_of(config["seed"], problem["id"], index) for problem, index in asked],
         on_progress,
     )
-
-
-def render(tokenizer: Any, question: str) -> str:
-    messages = [{"role": "user", "content": question}]
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
 def grader(

@@ -40,6 +40,7 @@ from r1flow.sampling import SamplingParams, seed_of
 from r1flow.schema import read_jsonl
 from r1flow.scoring import CompactGRPOTrainer
 from r1flow.stage import Stage
+from r1flow.template import render
 
 # TRL's names for what our curves show.
 FIELDS = {
@@ -129,11 +130,6 @@ def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
     if not rows:
         raise UserError(f"{path}: no prompts to train on; look at the stage that wrote it, or at data.limit ({limit})")
     return rows
-
-
-def render(tokenizer: PreTrainedTokenizerBase, question: str) -> str:
-    message = {"role": "user", "content": question}
-    return tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
 
 
 def rollout(

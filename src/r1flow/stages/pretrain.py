@@ -98,6 +98,7 @@ def check_tags(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    model.config.use_cache = True  # the trainer turned it off
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -31,7 +31,7 @@ from r1flow.grading import tasks
 from r1flow.language import consistency
 from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stage import Stage
-from r1flow.template import Parts, split
+from r1flow.template import Parts, render, split
 
 DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two look at a prompt's other samples
 SAMPLE_SCHEMA = pa.schema(
@@ -105,7 +105,7 @@ def draw(stage: Stage, problems: list[Problem]) -> list[Sample]:
     sampler = sampling.load(stage.inputs["model"], config["engine"], config["batch_size"])
     rows = [(problem, index) for problem in problems for index in range(config["samples_per_prompt"])]
     completions = sampler.sample(
-        [chat_prompt(sampler.tokenizer, problem.question) for problem, _ in rows],
+        [render(sampler.tokenizer, problem.question) for problem, _ in rows],
         sampling.SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"]),
         [sampling.seed_of(stage.seed, problem.id, index) for problem, index in rows],
         on_progress=stage.progress,
@@ -114,12 +114,6 @@ def draw(stage: Stage, problems: list[Problem]) -> list[Sample]:
         Sample(problem, index, completion.text, len(completion.ids), completion.finished)
         for (problem, index), completion in zip(rows, completions, strict=True)
     ]
-
-
-def chat_prompt(tokenizer: Any, question: str) -> str:
-    return tokenizer.apply_chat_template(
-        [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
-    )
 
 
 # Filters: True drops a sample. A config names them in order; the first that says so is the reason.

@@ -22,6 +22,7 @@ from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
+from r1flow.template import render
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"}
 
@@ -71,12 +72,8 @@ def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
 
 def example(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 where the loss is."""
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": row["question"]}], tokenize=False, add_generation_prompt=True
-    )
-    prompt_ids, response_ids = (
-        tokenizer(text, add_special_tokens=False)["input_ids"] for text in (prompt, row["response"])
-    )
+    texts = (render(tokenizer, row["question"]), row["response"])
+    prompt_ids, response_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
     response_ids = [*response_ids, tokenizer.eos_token_id]
     return {
         "input_ids": prompt_ids + response_ids,
