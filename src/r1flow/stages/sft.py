@@ -49,10 +49,12 @@ def compute(stage: Stage) -> dict[str, Any]:
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     model.save_pretrained(stage.work / "model")
     tokenizer.save_pretrained(stage.work / "model")
+    tokens = sum(len(row["input_ids"]) for row in examples)
     return {
         "rows": len(rows),
         "response_tokens": sum(sum(row["completion_mask"]) for row in examples),
         "steps": trainer.state.global_step,
+        "flops": 6.0 * model.num_parameters() * tokens * trainer.args.num_train_epochs,  # 6N a token, as in grpo.py
         "history": history.rows,
     }
 
