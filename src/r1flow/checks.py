@@ -21,6 +21,8 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
     try:
         if config["threads"] < 1:
             raise UserError(f"threads: {config['threads']}; use 1 or more")
+        if config["device"] not in ("cpu", "cuda"):
+            raise UserError(f"device: {config['device']!r}; use cpu or cuda")
         if config.get("init_from"):
             check_start(config["init_from"], config.get("revision"), stages)
         if program in CHECKS:

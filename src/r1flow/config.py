@@ -95,7 +95,9 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {first_lines(error)}") from error
     run |= {"run": run["run"] or experiment, "experiment": experiment}
     for stage in STAGES:  # what every stage has, unless its own block says otherwise
-        run[stage] = {"seed": run["seed"], "threads": run["threads"], **run[stage]}
+        run[stage] = {**{key: run[key] for key in ("seed", "threads", "device")}, **run[stage]}
+        if "trainer" in run[stage]:
+            run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
     return run
 
 

@@ -14,6 +14,7 @@ class Program:
 
     seed: int
     threads: int
+    device: str
 
 
 @dataclass

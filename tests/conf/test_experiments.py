@@ -44,6 +44,7 @@ REFUSED = {
     "wrong type": ("zero_rl.trainer.learning_rate=fast", "zero_rl.trainer.learning_rate"),
     "1e-4 is a string to YAML": ("zero_rl.trainer.num_generations=x16", "zero_rl.trainer.num_generations"),
     "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
+    "unknown device": ("device=tpu", "device"),
     "k = 0": ("evaluate.k=0", "evaluate.k"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),
@@ -56,6 +57,13 @@ def test_what_no_stage_could_run_is_refused_in_one_line_that_names_it(overrides,
     with pytest.raises(UserError) as refusal:
         Run.compose(ROOT, overrides=overrides)
     assert named in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_the_device_reaches_every_stage_and_its_trainer():
+    run = Run.compose(ROOT, overrides="device=cuda")
+    trainers = [run.slice(stage)["trainer"] for stage in conf.STAGES if "trainer" in run.slice(stage)]
+    assert trainers and not any(trainer["use_cpu"] for trainer in trainers)
+    assert {run.slice(stage)["device"] for stage in conf.STAGES} == {"cuda"}
 
 
 def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
