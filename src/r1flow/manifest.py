@@ -18,6 +18,7 @@ from r1flow.errors import UserError
 MANIFEST = "manifest.json"
 # Written beside the outputs but not part of them: what made them and what they cost.
 SIDECARS = {MANIFEST, "provenance.json", "cost.json", "config.yaml"}
+MARK = ".snakemake_timestamp"  # Snakemake's own, in a folder that is an output
 
 
 def sha256(path: Path) -> str:
@@ -35,8 +36,9 @@ def read_json(path: Path) -> Any:
 
 def describe(stage: str, folder: Path) -> dict[str, Any]:
     """The manifest of what lies in `folder`, paths relative to it."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and str(p.relative_to(folder)) not in SIDECARS)
-    entries = {str(p.relative_to(folder)): {"sha256": sha256(p), "size": p.stat().st_size} for p in files}
+    paths = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {name: path for name, path in paths.items() if name not in SIDECARS and path.name != MARK}
+    entries = {name: {"sha256": sha256(path), "size": path.stat().st_size} for name, path in files.items()}
     return {"stage": stage, "files": entries}
 
 

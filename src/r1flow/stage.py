@@ -139,7 +139,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     config = load(arguments.config)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # before torch: the thread count changes bits
         os.environ[variable] = str(config["threads"])
-    if config.get("device", "cpu") == "cpu":
+    if config["device"] == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     manifest.check_inputs(arguments.inputs)
     provenance = describe_inputs(arguments, config)
@@ -189,7 +189,7 @@ def describe_inputs(arguments: argparse.Namespace, config: dict[str, Any]) -> di
         "inputs": manifest.input_digests(arguments.inputs),
         "seed": config.get("seed"),
         "threads": config["threads"],
-        "device": config.get("device", "cpu"),
+        "device": config["device"],
         "python": ".".join(map(str, sys.version_info[:2])),
         "libraries": {name: installed(name) for name in LIBRARIES},
     }

@@ -39,13 +39,19 @@ def fetch(work: Path) -> bool:
 def check(folder: Path, pointer: Path = POINTER) -> None:
     """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
     expected = pinned(pointer)["files"]
-    found = {name: entry["sha256"] for name, entry in manifest.describe("data", folder)["files"].items()}
+    found = contents(folder)
     different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if different:
         raise UserError(
             f"{pointer}: the data made here isn't the data it pins: {', '.join(different)} differ; if that is meant "
             f"(a changed generator or library), make a new pin with `r1flow pin`"
         )
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """sha256 of every data file; metrics.json is what the stage says about them."""
+    files = manifest.describe("data", folder)["files"]
+    return {name: entry["sha256"] for name, entry in files.items() if name != "metrics.json"}
 
 
 def pin(source: Path, data: Path = Path("data"), pointer: Path = POINTER) -> None:
@@ -59,7 +65,6 @@ def pin(source: Path, data: Path = Path("data"), pointer: Path = POINTER) -> Non
         shutil.rmtree(data, ignore_errors=True)
         shutil.copytree(source, data, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
     subprocess.run(["dvc", "add", "--quiet", str(data)], check=True)
-    files = {name: entry["sha256"] for name, entry in manifest.read_json(data / manifest.MANIFEST)["files"].items()}
     contract = yaml.safe_load(pointer.read_text())
-    contract["meta"] = {"config": digest(load(data / "config.yaml")), "files": files}
+    contract["meta"] = {"config": digest(load(data / "config.yaml")), "files": contents(data)}
     pointer.write_text(yaml.safe_dump(contract, sort_keys=False))

@@ -1,0 +1,43 @@
+"""data.dvc as a contract: the pinned data passes, and what differs is named."""
+
+import shutil
+
+import pytest
+import yaml
+
+from r1flow import versions
+from r1flow.errors import UserError
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder of data and the pointer that pins it."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "rl.jsonl").write_text('{"id": "1"}\n')
+    pointer = {"outs": [{"path": "data"}], "meta": {"config": "abc", "files": versions.contents(folder)}}
+    (tmp_path / "data.dvc").write_text(yaml.safe_dump(pointer))
+    return folder
+
+
+def test_pinned_data_passes_with_or_without_what_the_stage_says_about_it(data):
+    versions.check(data, data.parent / "data.dvc")
+    (data / "metrics.json").write_text("{}")
+    versions.check(data, data.parent / "data.dvc")
+
+
+@pytest.mark.parametrize("change", [lambda d: (d / "rl.jsonl").write_text(""), lambda d: (d / "new.jsonl").touch()])
+def test_data_that_differs_is_named(data, change):
+    change(data)
+    with pytest.raises(UserError, match=r"(rl|new)\.jsonl differ"):
+        versions.check(data, data.parent / "data.dvc")
+
+
+def test_without_a_pointer_nothing_is_pinned(tmp_path):
+    assert versions.pinned(tmp_path / "data.dvc") == {}
+
+
+@pytest.mark.skipif(shutil.which("dvc") is None, reason="the dvc command is not installed")
+def test_data_that_dvc_does_not_have_is_not_fetched(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert versions.fetch(tmp_path) is False and not list(tmp_path.iterdir())
