@@ -17,7 +17,11 @@ from r1flow.errors import UserError
 def run_stage(tmp_path, monkeypatch):
     """Runs a `compute` as a stage named zero_rl in an empty folder; returns its exit code."""
     monkeypatch.chdir(tmp_path)
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):  # the driver sets them; put them back afterwards
+    for variable in (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "CUDA_VISIBLE_DEVICES",
+    ):  # the driver sets them; put them back afterwards
         monkeypatch.setenv(variable, "7")
     monkeypatch.setattr(driver.signal, "signal", lambda *_: None)
     monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)

@@ -102,6 +102,25 @@ def test_an_experiment_with_fewer_stages_plans_only_those(empty_checkout):
     assert planned == {"data", "base", "zero_rl", "evaluate/base", "evaluate/zero_rl", "report"}
 
 
+def test_the_arm_without_the_language_reward_tests_claim_c5(copy):
+    stages = "data,base,zero_rl,cold_start,reasoning_rl,reasoning_rl_no_language,evaluate,report"
+    done = copy.snakemake(overrides=f"stages=[{stages}]")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("] started") == 3  # the arm, its evaluation, the report
+    claim = json.loads((results(copy) / "report/summary.json").read_text())["claims"]["C5"]
+    assert claim["verdict"] != "not tested here"
+
+
+def test_a_student_can_be_distilled_from_a_model_directory(copy):
+    teacher = shutil.copytree(results(copy) / "reasoning_rl/model", copy.folder / "teacher")
+    stages = "stages=[data,student_base,rejection,distill,evaluate,report]"
+    done = copy.snakemake(overrides=f"{stages} rejection.init_from={teacher}")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((results(copy) / "report/summary.json").read_text())
+    assert set(summary["models"]) == {"student_base", "distill"}
+    assert summary["claims"]["C1"]["verdict"] == "not tested here"
+
+
 def test_a_second_live_run_in_the_folder_is_refused_in_one_line(copy):
     from r1flow.run import hold
 

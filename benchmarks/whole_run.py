@@ -1,0 +1,57 @@
+"""The whole workflow with our rollout engine and with plain TRL, one after the other: seconds of each stage.
+
+Plain TRL is `engine: transformers` everywhere (generate in rollouts, rejection and evaluation), sdpa attention and one
+pass per step. Both runs are made in a copy of the workflow, so nothing of the checkout's results is touched.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("Snakefile", "conf", "workflow", "profiles", "environment.yml")
+RL = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
+
+
+def plain(batch: int) -> str:
+    """The overrides that turn everything of ours off; `batch` completions in one pass."""
+    engines = [f"{stage}.engine=transformers" for stage in (*RL, "rejection", "evaluate")]
+    passes = [f"{stage}.trainer.gradient_accumulation_steps=1" for stage in RL]
+    batches = [f"{stage}.trainer.per_device_train_batch_size={batch}" for stage in RL]
+    return " ".join([*engines, *passes, *batches, *(f"{stage}.attention=sdpa" for stage in RL)])
+
+
+def run(folder: Path, name: str, experiment: str, overrides: str) -> tuple[float, dict[str, float]]:
+    """Wall seconds of a run and of each of its stages."""
+    begin = time.perf_counter()
+    words = [f"experiment={experiment}", f"overrides={overrides}", f"run={name}"]
+    subprocess.run(["snakemake", "--cores", "all", "--config", *words], cwd=folder, check=True)
+    costs = json.loads((folder / f"results/{name}/report/cost.json").read_text())
+    return time.perf_counter() - begin, {stage: cost["seconds"] for stage, cost in costs.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--experiment", default="r1_tiny", help="which experiment (r1_micro: 4 minutes; r1_tiny: half an hour)"
+    )
+    parser.add_argument("--batch", type=int, default=256, help="completions a step of that experiment (r1_micro: 16)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for part in PARTS:
+            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copyfile
+            copy(ROOT / part, Path(folder) / part)
+        ours, our_stages = run(Path(folder), "ours", arguments.experiment, "")
+        theirs, their_stages = run(Path(folder), "plain", arguments.experiment, plain(arguments.batch))
+    print(f"{'stage':32}{'ours, s':>10}{'plain TRL, s':>14}{'ratio':>8}")
+    for stage, seconds in our_stages.items():
+        print(f"{stage:32}{seconds:10.1f}{their_stages[stage]:14.1f}{their_stages[stage] / max(seconds, 0.1):8.2f}")
+    print(f"{'whole run':32}{ours:10.1f}{theirs:14.1f}{theirs / ours:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
