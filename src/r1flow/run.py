@@ -24,8 +24,14 @@ class Run:
     config: dict[str, Any]  # the whole composed configuration
 
     @classmethod
-    def compose(cls, root: Path, experiment: str = "r1_tiny", overrides: str = "", run: str = "") -> Self:
+    def compose(
+        cls, root: Path, experiment: str = "r1_tiny", overrides: str = "", run: str = "", **unknown: Any
+    ) -> Self:
         """Compose and check the configuration of a run; raises UserError before anything is computed."""
+        for key in unknown:
+            raise UserError(
+                f"--config {key}: the words are experiment, overrides and run; keys of conf/ go in overrides"
+            )
         words = f"{overrides} run={run}" if run else overrides
         composed = conf.compose(root / "conf", experiment, words)
         conf.check(composed)

@@ -71,6 +71,11 @@ def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
         Run.compose(ROOT, "r1_tinny")
 
 
+def test_a_mistyped_word_of_the_command_line_is_refused():
+    with pytest.raises(UserError, match="--config experimnt"):
+        Run.compose(ROOT, experimnt="r1_zero")
+
+
 def test_numbers_in_scientific_notation_are_numbers():
     """PyYAML reads 1e-4 as a string; the files must write 1.0e-4."""
     import re
