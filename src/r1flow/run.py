@@ -25,14 +25,16 @@ class Run:
 
     @classmethod
     def compose(
-        cls, root: Path, experiment: str = "r1_tiny", overrides: str = "", run: str = "", **unknown: Any
+        cls, root: Path, experiment: str = "r1_tiny", overrides: str | None = "", run: str | None = "", **unknown: Any
     ) -> Self:
         """Compose and check the configuration of a run; raises UserError before anything is computed."""
         for key in unknown:
             raise UserError(
                 f"--config {key}: the words are experiment, overrides and run; keys of conf/ go in overrides"
             )
-        words = f"{overrides} run={run}" if run else overrides
+        words = overrides or ""  # Snakemake reads `overrides=` as None
+        if run:
+            words += f" run={run}"
         composed = conf.compose(root / "conf", experiment, words)
         conf.check(composed)
         return cls(composed)

@@ -71,6 +71,12 @@ def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
         Run.compose(ROOT, "r1_tinny")
 
 
+def test_empty_words_of_the_command_line_are_as_none_given():
+    """`--config overrides= run=` reaches us as None."""
+    assert Run.compose(ROOT, overrides=None, run=None) == Run.compose(ROOT)
+    assert Run.compose(ROOT, overrides=None, run="mine").name == "mine"
+
+
 def test_a_mistyped_word_of_the_command_line_is_refused():
     with pytest.raises(UserError, match="--config experimnt"):
         Run.compose(ROOT, experimnt="r1_zero")
