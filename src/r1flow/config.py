@@ -1,49 +1,22 @@
 """One run's configuration: composed once by Hydra, checked, cut into one frozen file per stage.
 
-`compose` turns conf/ + an experiment + overrides into a plain, resolved dict; `check` refuses what no stage could run;
-`freeze` writes each stage's slice to a content-addressed file, which is an input of that stage's rule:
-
-    .config/zero_rl-3f2a91c07b1d.yaml
-
-so that a stage reruns when its own slice changes and never because of another's. This is the only module that imports
-Hydra, and the workflow's main process is the only caller: a stage reads its file (`load`) and nothing else.
+`compose` turns conf/ + an experiment + overrides into a plain, resolved dict; `check` refuses what no stage could run.
+Each stage gets its own slice as a content-addressed file (frozen.py), so that it reruns when its own slice changes and
+never because of another's. This is the only module that imports Hydra, and only the process that plans calls it.
 """
 
 import ast
 import dataclasses
 import difflib
-import hashlib
 import importlib.util
 import shlex
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from r1flow import checks, settings
 from r1flow.errors import UserError
+from r1flow.recipe import PROGRAMS, STAGES
 
-# The stages in dataflow order; the words are used for rules, folders, logs and tags alike,
-# and each has the program that computes it.
-PROGRAMS = {
-    "data": "data",
-    "base": "pretrain",
-    "student_base": "pretrain",
-    "zero_rl": "grpo",
-    "cold_start": "sft",
-    "reasoning_rl": "grpo",
-    "reasoning_rl_no_language": "grpo",
-    "rejection": "rejection",
-    "sft_mix": "sft",
-    "reward_model": "reward_model",
-    "align_rl": "grpo",
-    "distill": "sft",
-    "student_rl": "grpo",
-    "evaluate": "evaluate",
-    "report": "report",
-}
-STAGES = tuple(PROGRAMS)
-NOT_MODELS = {"data", "rejection", "reward_model", "evaluate", "report"}
 SETTINGS = {
     "data": settings.Data,
     "pretrain": settings.Pretrain,
@@ -98,6 +71,7 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device")}, **run[stage]}
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
+    run["report"]["run"] = run["run"]
     return run
 
 
@@ -110,29 +84,6 @@ def first_lines(error: Exception) -> str:
 def did_you_mean(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
-
-
-def digest(config: dict[str, Any]) -> str:
-    return hashlib.sha256(dump(config).encode()).hexdigest()[:12]
-
-
-def dump(config: dict[str, Any]) -> str:
-    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True, width=120)
-
-
-def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
-    """Write a stage's slice to `<folder>/<stage>-<hash>.yaml`, unless that content is already there."""
-    path = folder / f"{stage}-{digest(config)}.yaml"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(dump(config))
-        partial.replace(path)
-    return path
-
-
-def load(path: Path) -> dict[str, Any]:
-    return yaml.safe_load(path.read_text())
 
 
 def trainer_fields(program: str) -> dict[str, str]:

@@ -1,24 +1,27 @@
 """What a stage leaves behind, and how it appears: all of it or none.
 
 `manifest.json` is the edge to the next stage: sha256 and size of every output file, so that equal outputs are an equal
-edge. `provenance.json` beside it says what made them (config, inputs, seed, versions, device) and is not an input of
-anything. Neither knows a time, a host or an absolute path.
+edge. `provenance.json` beside it says what made them (provenance.py) and is not an input of anything. Neither knows a
+time, a host or an absolute path.
 
     {"files": {"model/config.json": {"sha256": "9f2c…", "size": 812}, …}, "stage": "cold_start"}
 """
 
 import hashlib
 import json
+import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from r1flow.errors import UserError
-
-MANIFEST = "manifest.json"
+MANIFEST, PROVENANCE = "manifest.json", "provenance.json"
 # Written beside the outputs but not part of them: what made them and what they cost.
-SIDECARS = {MANIFEST, "provenance.json", "cost.json", "config.yaml"}
+SIDECARS = {MANIFEST, PROVENANCE, "cost.json", "config.yaml", "costs.json", "making.html"}
 MARK = ".snakemake_timestamp"  # Snakemake's own, in a folder that is an output
+HASHES = Path(".config/hashes")
+
+Digest = Callable[[Path], str]
 
 
 def sha256(path: Path) -> str:
@@ -27,56 +30,45 @@ def sha256(path: Path) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    """Whole or not at all: a reader never sees a part."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    partial.replace(path)
 
 
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def describe(stage: str, folder: Path) -> dict[str, Any]:
+def output_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files that count as outputs, named relative to the folder."""
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and name not in SIDECARS and path.name != MARK:
+            yield name, path
+
+
+def describe(stage: str, folder: Path, digest: Digest = sha256) -> dict[str, Any]:
     """The manifest of what lies in `folder`, paths relative to it."""
-    paths = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    files = {name: path for name, path in paths.items() if name not in SIDECARS and path.name != MARK}
-    entries = {name: {"sha256": sha256(path), "size": path.stat().st_size} for name, path in files.items()}
-    return {"stage": stage, "files": entries}
+    files = {name: {"sha256": digest(path), "size": path.stat().st_size} for name, path in output_files(folder)}
+    return {"stage": stage, "files": files}
 
 
-def broken(folder: Path) -> str | None:
+def broken(folder: Path, digest: Digest = sha256) -> str | None:
     """The first file that isn't what the folder's manifest says, in words; None when all are."""
-    if not (folder / MANIFEST).is_file():
+    try:
+        files = read_json(folder / MANIFEST)["files"]
+    except FileNotFoundError:
         return f"{folder / MANIFEST} is missing"
-    for name, entry in read_json(folder / MANIFEST)["files"].items():
+    except (ValueError, KeyError, TypeError):
+        return f"{folder / MANIFEST} can't be read"
+    for name, entry in files.items():
         path = folder / name
         if not path.is_file():
             return f"{path} is missing"
-        if path.stat().st_size != entry["size"] or sha256(path) != entry["sha256"]:
+        if path.stat().st_size != entry["size"] or digest(path) != entry["sha256"]:
             return f"{path} is not what {folder / MANIFEST} says it is"
     return None
-
-
-def check_inputs(inputs: dict[str, Path]) -> None:
-    """Refuse to compute from a stage's folder that isn't what its manifest says."""
-    for name, path in inputs.items():
-        folder = path.parent if path.name == "model" else path
-        if (folder / MANIFEST).is_file() and (fault := broken(folder)):
-            raise UserError(f"input {name}: {fault}; delete {folder / MANIFEST} and run again to make it anew")
-        if not path.exists():
-            raise UserError(f"input {name}: {path} is missing")
-
-
-def input_digests(inputs: dict[str, Path]) -> dict[str, str]:
-    """A content hash per input: of a file, of a stage's manifest, or of the listing of a folder from outside."""
-    digests = {}
-    for name, path in sorted(inputs.items()):
-        folder = path.parent if path.name == "model" else path
-        edge = folder / MANIFEST
-        if path.is_file() or edge.is_file():
-            digests[name] = sha256(path if path.is_file() else edge)
-        else:
-            listing = json.dumps(describe(name, path), sort_keys=True)
-            digests[name] = hashlib.sha256(listing.encode()).hexdigest()
-    return digests
 
 
 def publish(work: Path, out: Path) -> None:
@@ -88,3 +80,34 @@ def publish(work: Path, out: Path) -> None:
         if target.is_dir():
             shutil.rmtree(target)
         item.replace(target)
+
+
+class Hashes:
+    """sha256 of a folder's files, remembered while size, times and inode stay: hashing 15 GB takes a while.
+
+    ctime is among them, so `cp -p` and `touch -r` don't hide an edit. As a context manager it keeps what it learnt.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.memory = HASHES / f"{str(folder).replace('/', '.')}.json"
+        try:
+            self.known: dict[str, list[Any]] = read_json(self.memory)
+        except (OSError, ValueError):
+            self.known = {}
+        self.learnt = False
+
+    def __enter__(self) -> Digest:
+        return self.digest
+
+    def __exit__(self, *_: object) -> None:
+        if self.learnt:
+            HASHES.mkdir(parents=True, exist_ok=True)
+            write_json(self.memory, self.known)
+
+    def digest(self, path: Path) -> str:
+        status = path.stat()
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        if self.known.get(str(path), [None])[:-1] != stamp:
+            self.known[str(path)] = [*stamp, sha256(path)]
+            self.learnt = True
+        return self.known[str(path)][-1]

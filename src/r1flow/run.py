@@ -1,4 +1,4 @@
-"""One run as the workflow sees it: its name, its stages' frozen configs, its folders, and that only one is live.
+"""One run as the workflow sees it: its name, its stages' frozen configs, folders and inputs, and what must be done.
 
 The rules ask a `Run` for words and paths; it knows nothing of Snakemake. `begin` is called when the first job is about
 to start (not for a dry-run or a run with nothing to do), `end` when the last one has.
@@ -7,45 +7,61 @@ to start (not for a dry-run or a run with nothing to do), `end` when the last on
 import fcntl
 import os
 import sys
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from r1flow import config as conf
-from r1flow import tracking, versions
+from r1flow import frozen, manifest, tracking, versions
 from r1flow.errors import UserError
+from r1flow.fingerprint import snapshot
+from r1flow.plan import KEEP, Step, plan
+from r1flow.recipe import NOT_MODELS, REWARDED_BY, ROWS_OF, STAGES, stage_of
 
 FROZEN = Path(".config")
+WORDS = ("experiment", "overrides", "run", "libraries")
 
 
 @dataclass
 class Run:
     config: dict[str, Any]  # the whole composed configuration
+    libraries: str = "refuse"  # or rerun or accept: what to do when they aren't what results were computed with
 
     @classmethod
     def compose(
-        cls, root: Path, experiment: str = "r1_tiny", overrides: str | None = "", run: str | None = "", **unknown: Any
+        cls,
+        root: Path,
+        experiment: str = "r1_tiny",
+        overrides: str | None = "",
+        run: str | None = "",
+        libraries: str = "refuse",
+        **unknown: Any,
     ) -> Self:
         """Compose and check the configuration of a run; raises UserError before anything is computed."""
         for key in unknown:
-            raise UserError(
-                f"--config {key}: the words are experiment, overrides and run; keys of conf/ go in overrides"
-            )
+            raise UserError(f"--config {key}: the words are {', '.join(WORDS)}; keys of conf/ go in overrides")
+        if libraries not in ("refuse", "rerun", "accept"):
+            raise UserError(f"--config libraries={libraries}: say rerun or accept (default: refuse)")
         words = overrides or ""  # Snakemake reads `overrides=` as None
         if run:
             words += f" run={run}"
         composed = conf.compose(root / "conf", experiment, words)
         conf.check(composed)
-        return cls(composed)
+        return cls(composed, libraries)
 
     @classmethod
     def thaw(cls, path: str) -> Self:
-        """The run that another process composed: jobs on other machines must not compose again."""
-        return cls(conf.load(Path(path)))
+        """The run that another process composed: jobs on other machines must not compose again, nor plan."""
+        found = frozen.load(Path(path))
+        run = cls(found["config"])
+        run.sources = found["sources"]
+        run.steps = []
+        return run
 
     def freeze(self) -> str:
-        return str(conf.freeze("run", self.config, FROZEN))
+        return str(frozen.freeze("run", {"config": self.config, "sources": self.sources}, FROZEN))
 
     @property
     def name(self) -> str:
@@ -54,12 +70,12 @@ class Run:
     @property
     def stages(self) -> list[str]:
         """The stages this experiment asks for, in dataflow order."""
-        return [stage for stage in conf.STAGES if stage in self.config["stages"]]
+        return [stage for stage in STAGES if stage in self.config["stages"]]
 
     @property
     def models(self) -> list[str]:
         """The stages that make a language model: the ones that are evaluated."""
-        return [stage for stage in self.stages if stage not in conf.NOT_MODELS]
+        return [stage for stage in self.stages if stage not in NOT_MODELS]
 
     @property
     def jobs(self) -> list[str]:
@@ -72,7 +88,7 @@ class Run:
 
     def frozen(self, stage: str) -> str:
         """The content-addressed file of the stage's slice."""
-        return str(conf.freeze(stage, self.slice(stage), FROZEN))
+        return str(frozen.freeze(stage, self.slice(stage), FROZEN))
 
     def folder(self, stage: str) -> str:
         """Where the stage's outputs are; data that data.dvc pins has a place of its own, shared by all runs."""
@@ -81,19 +97,78 @@ class Run:
     @cached_property
     def data_is_pinned(self) -> bool:
         """Whether data.dvc is the contract on just this data: it names the hash of the slice it was made from."""
-        return versions.pinned().get("config") == conf.digest(self.slice("data"))
+        return versions.pinned().get("config") == frozen.digest(self.slice("data"))
 
-    def starts_from_stage(self, stage: str) -> bool:
-        return self.slice(stage)["init_from"] in conf.STAGES
+    def inputs(self, job: str) -> dict[str, str]:
+        """What a job reads, by name: the job that makes it, or a path from outside."""
+        stage = stage_of(job)
+        if stage == "report":
+            return {other: other for other in self.jobs if other != "report"}
+        if stage == "evaluate":
+            return {"data": "data", "model": job.partition("/")[2]}
+        if stage == "data":
+            return {"pin": str(versions.POINTER)} if self.data_is_pinned else {}
+        found = {"data": ROWS_OF.get(stage, "data")}
+        if self.slice(stage)["init_from"] and not self.slice(stage).get(
+            "revision"
+        ):  # a hub's revision is in the config
+            found["model"] = self.slice(stage)["init_from"]
+        if stage in REWARDED_BY:
+            found["reward_model"] = REWARDED_BY[stage]
+        return found
 
-    def weights(self, source: str) -> str:
-        """The file to watch of a model directory: its weights, or the index of their shards."""
-        names = [f"{source}/model.safetensors", f"{source}/model.safetensors.index.json"]
-        return next((name for name in names if Path(name).exists()), names[0])
+    def path(self, source: str) -> str:
+        """The file or folder to give a stage for an input: a job's manifest, or the path itself."""
+        return f"{self.folder(source)}/{manifest.MANIFEST}" if self.is_job(source) else source
+
+    def is_job(self, source: str) -> bool:
+        return stage_of(source) in STAGES
+
+    def arguments(self, job: str) -> str:
+        """The inputs of a job as r1flow-stage's words."""
+        return " ".join(f"--input {name}={self.path(source)}" for name, source in self.inputs(job).items())
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """What this run would do; raises UserError when libraries moved and nobody said what that means."""
+        steps = plan(self)
+        moved = {step.job: step.moved for step in steps if step.moved}
+        if moved and self.libraries == "refuse":
+            changes = sorted({f"{name} {change}" for found in moved.values() for name, change in found.items()})
+            raise UserError(
+                f"{', '.join(changes)}: other versions than {len(moved)} finished jobs were computed with "
+                f"({', '.join(moved)}); add `--config libraries=rerun` to compute them again, or libraries=accept to "
+                "keep them, which their provenance will say"
+            )
+        return steps
+
+    def reason(self, job: str) -> list[str]:
+        """A file newer than the job's outputs that says why it runs; nothing for a job that is kept.
+
+        For Snakemake it is an updated input. The outputs' own times and Snakemake's records decide nothing: every other
+        input is ancient().
+        """
+        step = next((step for step in self.steps if step.job == job), None)
+        if step is None or step.action == KEEP:
+            return []
+        text = "\n".join([f"{job}: {step.action}", *step.why])
+        path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.digest({'text': text})}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any that Snakemake has seen
+        newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
+        os.utime(path, (max(time.time(), newest) + 1,) * 2)
+        return [str(path)]
+
+    @cached_property
+    def sources(self) -> str:
+        """The copy of the code that this run's stages import: edits during a live run don't reach it."""
+        return str(snapshot([self.slice(stage) for stage in self.stages], FROZEN))
 
     def equip_jobs(self) -> None:
-        """What this process's jobs find in their environment: `r1flow-stage`, activated or not, and their place."""
+        """What the jobs find in their environment: `r1flow-stage`, activated or not, the code, and their place."""
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        others = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(self.sources).resolve()), others]))
         os.environ["R1FLOW_JOBS"] = " ".join(self.jobs)
 
     def begin(self) -> None:
@@ -103,6 +178,15 @@ class Run:
 
     def end(self, status: str) -> None:
         tracking.end_execution(self.name, Path.cwd(), status)
+
+    def accept(self) -> None:
+        """Write into the provenance of kept jobs that other library versions were accepted for them."""
+        for step in self.steps:
+            if step.action == KEEP and step.moved:
+                path = Path(self.folder(step.job), manifest.PROVENANCE)
+                then = manifest.read_json(path)
+                now = {name: change.partition(" → ")[2] for name, change in step.moved.items()}
+                manifest.write_json(path, {**then, "accepted": {**then.get("accepted", {}), **now}})
 
 
 def hold(path: Path) -> Any:

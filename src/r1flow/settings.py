@@ -163,4 +163,4 @@ class Evaluate(Program):
 
 @dataclass
 class Report(Program):
-    pass
+    run: str

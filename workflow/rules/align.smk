@@ -3,9 +3,7 @@
 
 rule reward_model:
     input:
-        config=RUN.frozen("reward_model"),
-        data=edge("data"),
-        model=start("reward_model"),
+        **inputs("reward_model"),
     output:
         directory(f"{RUN.folder('reward_model')}/model"),
         outputs("reward_model"),
@@ -18,19 +16,14 @@ rule reward_model:
         "../../environment.yml"
     threads: RUN.slice("reward_model")["threads"]
     params:
-        run=RUN.name,
-        stage="reward_model",
+        **facts("reward_model"),
     shell:
-        "r1flow-stage reward_model {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
-        "--input data={input.data} --input model={input.model} --log {log}"
+        COMMAND
 
 
 rule align_rl:
     input:
-        config=RUN.frozen("align_rl"),
-        data=edge("data"),
-        model=start("align_rl"),
-        reward_model=edge("reward_model"),
+        **inputs("align_rl"),
     output:
         directory(f"{RUN.folder('align_rl')}/model"),
         outputs("align_rl"),
@@ -43,8 +36,6 @@ rule align_rl:
         "../../environment.yml"
     threads: RUN.slice("align_rl")["threads"]
     params:
-        run=RUN.name,
-        stage="align_rl",
+        **facts("align_rl"),
     shell:
-        "r1flow-stage grpo {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
-        "--input data={input.data} --input model={input.model} --input reward_model={input.reward_model} --log {log}"
+        COMMAND

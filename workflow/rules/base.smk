@@ -3,9 +3,7 @@
 
 rule base:
     input:
-        config=RUN.frozen("base"),
-        data=edge("data"),
-        model=start("base"),
+        **inputs("base"),
     output:
         directory(f"{RUN.folder('base')}/model"),
         outputs("base"),
@@ -18,18 +16,14 @@ rule base:
         "../../environment.yml"
     threads: RUN.slice("base")["threads"]
     params:
-        run=RUN.name,
-        stage="base",
+        **facts("base"),
     shell:
-        "r1flow-stage pretrain {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
-        "--input data={input.data} --log {log}"
+        COMMAND
 
 
 use rule base as student_base with:
     input:
-        config=RUN.frozen("student_base"),
-        data=edge("data"),
-        model=start("student_base"),
+        **inputs("student_base"),
     output:
         directory(f"{RUN.folder('student_base')}/model"),
         outputs("student_base"),
@@ -40,5 +34,4 @@ use rule base as student_base with:
         f"logs/{RUN.name}/student_base.tsv"
     threads: RUN.slice("student_base")["threads"]
     params:
-        run=RUN.name,
-        stage="student_base",
+        **facts("student_base"),

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from r1flow.errors import UserError
+from r1flow.recipe import PROGRAMS, stage_of
 from r1flow.run import Run
 from snakemake.logging import logger
 
@@ -19,25 +20,54 @@ logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 try:
     if workflow.is_main_process:
         RUN = Run.compose(Path(workflow.basedir), **config)
+        if not workflow.output_settings.dryrun:
+            RUN.accept()
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
-        RUN.equip_jobs()
     else:  # a job on another machine must see what was planned, not compose again
         RUN = Run.thaw(config["frozen"])
+    RUN.equip_jobs()
 except UserError as error:
     sys.exit(f"r1flow: {error}")
 
 
-def edge(stage):
+# Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe.py) and in the stage's configuration.
+COMMAND = (
+    "r1flow-stage {params.program} {params.stage} --run {params.run} --config {input.config} "
+    "--out {output.manifest} {params.inputs} --log {log}"
+)
+
+
+def edge(job):
     """What the next stage waits for: the manifest, which changes when and only when an output does."""
-    return f"{RUN.folder(stage)}/manifest.json"
+    return RUN.path(job)
 
 
-def start(stage):
-    """The edge of the model that `stage` starts from: a stage's manifest, or the weights of a directory from outside."""
-    source = RUN.slice(stage)["init_from"]
-    if source is None:  # from scratch
-        return []
-    return edge(source) if RUN.starts_from_stage(stage) else RUN.weights(source)
+def inputs(job):
+    """The job's config and what it reads, by name; `reason` is there when the plan says that the job must run.
+
+    Reruns are decided by content, before Snakemake looks (src/r1flow/plan.py), so every edge is ancient: of the times of
+    files Snakemake believes none.
+    """
+    reads = {
+        name: ancient(RUN.path(source)) for name, source in RUN.inputs(job).items()
+    }
+    if "model" in reads and not RUN.is_job(RUN.inputs(job)["model"]):
+        del reads["model"]  # a folder from outside; the plan has read it
+    return {
+        "config": ancient(RUN.frozen(stage_of(job))),
+        **reads,
+        "reason": RUN.reason(job),
+    }
+
+
+def facts(job):
+    """What the job's command line says beside its input and output."""
+    return {
+        "run": RUN.name,
+        "stage": job,
+        "program": PROGRAMS[stage_of(job)],
+        "inputs": RUN.arguments(job),
+    }
 
 
 def outputs(stage, *names):

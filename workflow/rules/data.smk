@@ -17,8 +17,7 @@ DATA_FILES += [f"general_{split}.jsonl" for split in ("sft", "rl", "dev", "test"
 
 rule data:
     input:
-        config=RUN.frozen("data"),
-        pin=["data.dvc"] if RUN.data_is_pinned else [],
+        **inputs("data"),
     output:
         outputs("data", "schema.json", *DATA_FILES),
         directory(f"{RUN.folder('data')}/tokenizer"),
@@ -31,8 +30,6 @@ rule data:
         "../../environment.yml"
     threads: RUN.slice("data")["threads"]
     params:
-        run=RUN.name,
-        pin="--input pin=data.dvc" if RUN.data_is_pinned else "",
+        **facts("data"),
     shell:
-        "r1flow-stage data data --run {params.run} --config {input.config} --out {output.manifest} "
-        "{params.pin} --log {log}"
+        COMMAND

@@ -3,9 +3,7 @@
 
 rule evaluate:
     input:
-        config=RUN.frozen("evaluate"),
-        data=edge("data"),
-        model=edge("{model}"),
+        unpack(lambda wildcards: inputs(f"evaluate/{wildcards.model}")),
     output:
         outputs("evaluate/{model}", "samples.parquet"),
         manifest=edge("evaluate/{model}"),
@@ -18,6 +16,8 @@ rule evaluate:
     threads: RUN.slice("evaluate")["threads"]
     params:
         run=RUN.name,
+        stage="evaluate/{model}",
+        program="evaluate",
+        inputs=lambda wildcards: RUN.arguments(f"evaluate/{wildcards.model}"),
     shell:
-        "r1flow-stage evaluate evaluate/{wildcards.model} --run {params.run} --config {input.config} "
-        "--out {output.manifest} --input data={input.data} --input model={input.model} --log {log}"
+        COMMAND

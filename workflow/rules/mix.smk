@@ -3,9 +3,7 @@
 
 rule rejection:
     input:
-        config=RUN.frozen("rejection"),
-        data=edge("data"),
-        model=start("rejection"),
+        **inputs("rejection"),
     output:
         outputs("rejection", "samples.parquet", "mix.jsonl"),
         manifest=edge("rejection"),
@@ -17,18 +15,14 @@ rule rejection:
         "../../environment.yml"
     threads: RUN.slice("rejection")["threads"]
     params:
-        run=RUN.name,
-        stage="rejection",
+        **facts("rejection"),
     shell:
-        "r1flow-stage rejection {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
-        "--input data={input.data} --input model={input.model} --log {log}"
+        COMMAND
 
 
 use rule cold_start as sft_mix with:
     input:
-        config=RUN.frozen("sft_mix"),
-        data=edge("rejection"),
-        model=start("sft_mix"),
+        **inputs("sft_mix"),
     output:
         directory(f"{RUN.folder('sft_mix')}/model"),
         outputs("sft_mix"),
@@ -39,5 +33,4 @@ use rule cold_start as sft_mix with:
         f"logs/{RUN.name}/sft_mix.tsv"
     threads: RUN.slice("sft_mix")["threads"]
     params:
-        run=RUN.name,
-        stage="sft_mix",
+        **facts("sft_mix"),

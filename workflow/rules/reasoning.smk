@@ -3,9 +3,7 @@
 
 rule cold_start:
     input:
-        config=RUN.frozen("cold_start"),
-        data=edge("data"),
-        model=start("cold_start"),
+        **inputs("cold_start"),
     output:
         directory(f"{RUN.folder('cold_start')}/model"),
         outputs("cold_start"),
@@ -18,18 +16,14 @@ rule cold_start:
         "../../environment.yml"
     threads: RUN.slice("cold_start")["threads"]
     params:
-        run=RUN.name,
-        stage="cold_start",
+        **facts("cold_start"),
     shell:
-        "r1flow-stage sft {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
-        "--input data={input.data} --input model={input.model} --log {log}"
+        COMMAND
 
 
 use rule zero_rl as reasoning_rl with:
     input:
-        config=RUN.frozen("reasoning_rl"),
-        data=edge("data"),
-        model=start("reasoning_rl"),
+        **inputs("reasoning_rl"),
     output:
         directory(f"{RUN.folder('reasoning_rl')}/model"),
         outputs("reasoning_rl"),
@@ -40,15 +34,12 @@ use rule zero_rl as reasoning_rl with:
         f"logs/{RUN.name}/reasoning_rl.tsv"
     threads: RUN.slice("reasoning_rl")["threads"]
     params:
-        run=RUN.name,
-        stage="reasoning_rl",
+        **facts("reasoning_rl"),
 
 
 use rule zero_rl as reasoning_rl_no_language with:
     input:
-        config=RUN.frozen("reasoning_rl_no_language"),
-        data=edge("data"),
-        model=start("reasoning_rl_no_language"),
+        **inputs("reasoning_rl_no_language"),
     output:
         directory(f"{RUN.folder('reasoning_rl_no_language')}/model"),
         outputs("reasoning_rl_no_language"),
@@ -59,5 +50,4 @@ use rule zero_rl as reasoning_rl_no_language with:
         f"logs/{RUN.name}/reasoning_rl_no_language.tsv"
     threads: RUN.slice("reasoning_rl_no_language")["threads"]
     params:
-        run=RUN.name,
-        stage="reasoning_rl_no_language",
+        **facts("reasoning_rl_no_language"),

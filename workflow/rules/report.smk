@@ -3,8 +3,7 @@
 
 rule report:
     input:
-        [edge(job) for job in RUN.jobs if job != "report"],
-        config=RUN.frozen("report"),
+        **inputs("report"),
     output:
         report(
             f"{RUN.folder('report')}/report.html",
@@ -21,10 +20,6 @@ rule report:
         "../../environment.yml"
     threads: RUN.slice("report")["threads"]
     params:
-        run=RUN.name,
-        inputs=[
-            f"--input {job}={RUN.folder(job)}" for job in RUN.jobs if job != "report"
-        ],
+        **facts("report"),
     shell:
-        "r1flow-stage report report --run {params.run} --config {input.config} --out {output.manifest} "
-        "{params.inputs} --log {log}"
+        COMMAND

@@ -3,9 +3,7 @@
 
 use rule cold_start as distill with:
     input:
-        config=RUN.frozen("distill"),
-        data=edge("rejection"),
-        model=start("distill"),
+        **inputs("distill"),
     output:
         directory(f"{RUN.folder('distill')}/model"),
         outputs("distill"),
@@ -16,15 +14,12 @@ use rule cold_start as distill with:
         f"logs/{RUN.name}/distill.tsv"
     threads: RUN.slice("distill")["threads"]
     params:
-        run=RUN.name,
-        stage="distill",
+        **facts("distill"),
 
 
 use rule zero_rl as student_rl with:
     input:
-        config=RUN.frozen("student_rl"),
-        data=edge("data"),
-        model=start("student_rl"),
+        **inputs("student_rl"),
     output:
         directory(f"{RUN.folder('student_rl')}/model"),
         outputs("student_rl"),
@@ -35,5 +30,4 @@ use rule zero_rl as student_rl with:
         f"logs/{RUN.name}/student_rl.tsv"
     threads: RUN.slice("student_rl")["threads"]
     params:
-        run=RUN.name,
-        stage="student_rl",
+        **facts("student_rl"),

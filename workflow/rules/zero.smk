@@ -3,9 +3,7 @@
 
 rule zero_rl:
     input:
-        config=RUN.frozen("zero_rl"),
-        data=edge("data"),
-        model=start("zero_rl"),
+        **inputs("zero_rl"),
     output:
         directory(f"{RUN.folder('zero_rl')}/model"),
         outputs("zero_rl"),
@@ -18,8 +16,6 @@ rule zero_rl:
         "../../environment.yml"
     threads: RUN.slice("zero_rl")["threads"]
     params:
-        run=RUN.name,
-        stage="zero_rl",
+        **facts("zero_rl"),
     shell:
-        "r1flow-stage grpo {params.stage} --run {params.run} --config {input.config} --out {output.manifest} "
-        "--input data={input.data} --input model={input.model} --log {log}"
+        COMMAND

@@ -1,1 +1,1 @@
-"""The report of a run as data (collect), pictures (figures) and one self-contained page (page, page.html.jinja)."""
+"""The report of a run as data (collect), pictures (figures) and pages (page, *.html.jinja)."""

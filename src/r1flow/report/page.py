@@ -14,8 +14,8 @@ import jinja2
 import numpy as np
 
 from r1flow.claims import CANT_TELL, MARGIN, MIN_PROBLEMS, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, Claim, Part
-from r1flow.config import STAGES
 from r1flow.metrics import Interval, Row, mean_interval, paired_difference
+from r1flow.recipe import STAGES
 from r1flow.report import figures
 from r1flow.report.collect import BASES, RL_STAGES, Results, in_order
 from r1flow.template import split
@@ -50,16 +50,9 @@ PAPER_TABLE_6 = (
 
 
 def render(results: Results) -> str:
-    """The whole page."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
-    page = environment.get_template("page.html.jinja").render(
+    """report.html: what came out, and nothing that another run of the same recipe wouldn't say."""
+    return fill(
+        "report.html.jinja",
         results=results,
         verdicts=VERDICTS,
         margin=MARGIN,
@@ -75,10 +68,30 @@ def render(results: Results) -> str:
         kinds=kind_rows(results),
         rejection=rejection(results),
         examples=examples(results),
+    )
+
+
+def render_making(results: Results) -> str:
+    """making.html: time, memory and provenance of every stage."""
+    return fill(
+        "making.html.jinja",
+        results=results,
         costs=cost_rows(results),
         provenance={stage: results.provenance[stage] for stage in in_order(list(results.provenance), STAGES)},
         libraries=libraries(results),
     )
+
+
+def fill(template: str, **values: Any) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
+    page = environment.get_template(template).render(values)
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -235,8 +248,8 @@ def table_6(results: Results) -> list[dict[str, Any]]:
         if summary:
             _, suffix = scorings(model)[-1]
             keys = {"pass": f"pass_at_1{suffix}", "se": f"se{suffix}", "cons": f"cons_at_k{suffix}"}
-            cost = results.costs.get(model, {}).get("seconds")
-            rows.append({"model": model, "role": role, "cost": cost, **{k: summary.get(v) for k, v in keys.items()}})
+            flops = results.metrics.get(model, {}).get("flops")
+            rows.append({"model": model, "role": role, "flops": flops, **{k: summary.get(v) for k, v in keys.items()}})
     return rows if {"student_rl", "distill"} & {row["model"] for row in rows} else []
 
 

@@ -1,0 +1,194 @@
+"""Runs one stage as a process: checks, the store, scratch, the program, and how its outputs appear.
+
+Snakemake runs
+
+    r1flow-stage grpo zero_rl --run r1_tiny --config .config/zero_rl-3f2a91c07b1d.yaml \
+        --out results/r1_tiny/zero_rl/manifest.json --input data=data/manifest.json \
+        --input model=results/r1_tiny/base/manifest.json --log logs/r1_tiny/zero_rl.log
+
+First comes the stage's identity: a hash of its config, its code and its inputs' content. If the store has it, outputs
+come from there. Else the program is imported (torch, TRL: 5 s) and works in scratch/<run>/<stage>/<identity>/,
+where a killed training finds its snapshots again, under a lock that keeps a second process out. Outputs appear beside
+`--out` by renames, manifest last, so nothing partial is ever taken for whole.
+"""
+
+import argparse
+import fcntl
+import importlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from r1flow import manifest, memo, provenance
+from r1flow.errors import UserError
+from r1flow.fingerprint import code_of
+from r1flow.frozen import load
+from r1flow.progress import Progress
+from r1flow.stage import Stage
+from r1flow.tracking import StageRun
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compute one stage of a run; Snakemake calls this.")
+    parser.add_argument("program", help="the module of r1flow.stages that computes it: grpo")
+    parser.add_argument("stage", help="the stage's name, as in the results folder: zero_rl, evaluate/zero_rl")
+    parser.add_argument("--config", type=Path, required=True, help="the stage's frozen slice of the configuration")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the manifest that appears, beside the outputs, at the end"
+    )
+    parser.add_argument("--run", required=True, help="the run's name")
+    parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a stage's manifest, a file or a folder; repeatable",
+    )
+    arguments = parser.parse_args(argv)
+    named = [item.partition("=") for item in arguments.input]
+    arguments.inputs = {name: input_path(arguments.program, name, Path(path)) for name, _, path in named}
+    return arguments
+
+
+def input_path(program: str, name: str, path: Path) -> Path:
+    """What a program reads for an edge: the stage's folder, or of a model the folder that transformers loads."""
+    folder = path.parent if path.name == manifest.MANIFEST else path
+    is_model = name in ("model", "reward_model") and program != "report"  # which reads every stage, by its name
+    return folder / "model" if is_model and folder != path else folder
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one stage as a process: exit 0 with all outputs in place, or 1 with none and the reason on the terminal."""
+    arguments = parse_arguments(argv)
+    signal.signal(signal.SIGTERM, interrupt)
+    terminal = Progress(arguments.stage, redirect_output(arguments.log), log=arguments.log)
+    try:
+        metrics = execute(arguments, terminal)
+    except KeyboardInterrupt:
+        terminal.interrupted()
+        sys.exit(130)
+    except Exception as error:
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        sys.stderr.flush()
+        terminal.failed(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
+        sys.exit(1)
+    terminal.finished(metrics)
+
+
+def interrupt(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def redirect_output(log: Path | None) -> Any:
+    """Send this process's output to the log; return a stream on the terminal that stderr was."""
+    terminal = os.fdopen(os.dup(2), "w", buffering=1)
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+    return terminal
+
+
+def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
+    """Compute in scratch, or copy from the store, then publish; returns the stage's metrics."""
+    config = load(arguments.config)
+    prepare_process(config)
+    terminal.started()
+    inputs = {name: described(name, path) for name, path in sorted(arguments.inputs.items())}
+    made_by = provenance.describe(
+        arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
+    )
+    scratch = Path("scratch", arguments.run, arguments.stage, made_by["identity"])
+    digests = {name: entry["sha256"] for name, entry in inputs.items()}
+    with (
+        locked(scratch.parent),
+        StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}) as tracker,
+    ):
+        stage = Stage(
+            name=arguments.stage,
+            config=config,
+            inputs=arguments.inputs,
+            work=scratch / "work",
+            snapshots=scratch / "snapshots",
+            terminal=terminal,
+            tracker=tracker,
+        )
+        shutil.rmtree(stage.work, ignore_errors=True)
+        stage.work.mkdir(parents=True)
+        if memo.take(stage.name, made_by["identity"], stage.work):
+            tracker.tag("restored", "from the store")
+        else:
+            measure(stage, arguments.program)
+            shutil.copyfile(arguments.config, stage.work / "config.yaml")
+            seal(stage, made_by)
+            memo.keep(stage.name, made_by["identity"], stage.work)
+        metrics = manifest.read_json(stage.work / "metrics.json")
+        manifest.publish(stage.work, arguments.out.parent)
+        tracker.finish(metrics, arguments.out.parent)
+    shutil.rmtree(scratch)
+    return metrics
+
+
+def prepare_process(config: dict[str, Any]) -> None:
+    """What must be set before torch is imported, and where a user's own reward modules are found."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # the thread count changes bits
+        os.environ[variable] = str(config["threads"])
+    if config["device"] == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def described(name: str, path: Path) -> dict[str, str]:
+    try:
+        return provenance.input_of(path)
+    except UserError as error:
+        raise UserError(f"input {name}: {error}") from None
+
+
+def measure(stage: Stage, program: str) -> None:
+    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it)."""
+    begin = time.perf_counter()
+    metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+    manifest.write_json(stage.work / "metrics.json", metrics)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    cost = {"seconds": round(time.perf_counter() - begin, 1), "peak_mb": round(peak_mb), "revision": revision()}
+    manifest.write_json(stage.work / "cost.json", cost)
+
+
+def seal(stage: Stage, made_by: dict[str, Any]) -> None:
+    """Write the manifest of what was computed, and the provenance that names it."""
+    manifest.write_json(stage.work / manifest.MANIFEST, manifest.describe(stage.name, stage.work))
+    outputs = manifest.sha256(stage.work / manifest.MANIFEST)
+    manifest.write_json(stage.work / manifest.PROVENANCE, {**made_by, "outputs": outputs})
+
+
+def revision() -> str | None:
+    """The commit that is checked out, for people; what the code was is in the provenance."""
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip() or None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the stage's scratch folder; wait for a stage that outlived its killed Snakemake."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: another process is computing this stage; waiting for it", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

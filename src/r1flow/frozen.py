@@ -1,0 +1,35 @@
+"""A stage's slice of the configuration as a file that never changes: `<folder>/<stage>-<hash of the content>.yaml`.
+
+Written by the process that composes (config.py), read by the stage, whose configuration can't change under it.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def dump(config: dict[str, Any]) -> str:
+    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True, width=120)
+
+
+def digest(config: dict[str, Any]) -> str:
+    """12 hex digits of the content, whatever the order of the keys."""
+    return hashlib.sha256(dump(config).encode()).hexdigest()[:12]
+
+
+def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
+    """Write the slice, unless that content is already there."""
+    path = folder / f"{stage}-{digest(config)}.yaml"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(dump(config))
+        partial.replace(path)
+    return path
+
+
+def load(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text())

@@ -1,0 +1,73 @@
+"""What made a stage's outputs: everything that decides them, and nothing else.
+
+    {"stage": "zero_rl", "program": "grpo", "config": "3f2a91c07b1d", "code": "4d4e91da584904ef", "modules": {…},
+     "inputs": {"model": {"stage": "base", "sha256": "9f2c…"}, …}, "libraries": {"torch": "2.13.0+cpu", …},
+     "seed": 1, "threads": 1, "device": "cpu", "python": "3.11", "identity": "…", "outputs": "sha256 of manifest.json"}
+
+Two stages with one identity have the same config, code, inputs' contents, libraries and Python, so the second one need
+not be computed: its outputs are in the store (memo.py). The plan compares these files with what it would write now.
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from r1flow import manifest
+from r1flow.errors import UserError
+from r1flow.fingerprint import Code
+from r1flow.frozen import digest
+
+DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
+
+
+def describe(
+    stage: str, program: str, config: dict[str, Any], code: Code, inputs: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """The provenance of a stage that is about to be computed; `inputs` as from `input_of`."""
+    found = {
+        "stage": stage,
+        "program": program,
+        "config": digest(config),
+        "code": code.digest,
+        "modules": code.modules,
+        "inputs": inputs,
+        "libraries": code.libraries,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        **{key: config.get(key) for key in ("seed", "threads", "device")},
+    }
+    return {**found, "identity": identity(found)}
+
+
+def identity(provenance: dict[str, Any]) -> str:
+    """16 hex digits of everything that decides the outputs."""
+    contents = {name: entry["sha256"] for name, entry in provenance["inputs"].items()}
+    decisive = {**{key: provenance[key] for key in DECIDE}, "inputs": contents}
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def input_of(path: Path) -> dict[str, str]:
+    """What an input is: a stage's folder or manifest by its manifest, anything from outside by its files' contents.
+
+    Raises UserError for a path that isn't there and for a stage's folder that isn't what its manifest says.
+    """
+    folder = path.parent if path.name in (manifest.MANIFEST, "model") else path
+    edge = folder / manifest.MANIFEST
+    if edge.is_file():
+        with manifest.Hashes(folder) as remembered:
+            if fault := manifest.broken(folder, remembered):
+                raise UserError(f"{fault}; the same command makes it anew")
+        return {"stage": manifest.read_json(edge)["stage"], "sha256": manifest.sha256(edge)}
+    if not path.exists():
+        raise UserError(f"{path} is missing")
+    return {"path": str(path), "sha256": content(path)}
+
+
+def content(path: Path) -> str:
+    """The sha256 of a file, or of the listing of a folder."""
+    with manifest.Hashes(path) as remembered:
+        if path.is_file():
+            return remembered(path)
+        listing = json.dumps(manifest.describe("", path, remembered)["files"], sort_keys=True)
+        return hashlib.sha256(listing.encode()).hexdigest()
