@@ -120,7 +120,7 @@ def cell(value: float | None) -> str:
 def provenance_list(provenance: dict[str, Any], metrics: dict[str, Any]) -> str:
     """What decided the model's bytes, and the training's own numbers, as a Markdown list."""
     facts = {key: value for key, value in provenance.items() if not isinstance(value, dict)}
-    facts |= {f"input {name}": digest for name, digest in provenance.get("inputs", {}).items()}
+    facts |= {f"input {name}": entry["sha256"] for name, entry in provenance.get("inputs", {}).items()}
     facts |= {name: version for name, version in provenance.get("libraries", {}).items() if version}
     facts |= {key: value for key, value in metrics.items() if isinstance(value, int | float)}
     facts |= last_step(metrics.get("history") or [])

@@ -16,6 +16,7 @@ everything: 2.3.4. Left out: length and repetition shaping, code execution, judg
 """
 
 import difflib
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -194,10 +195,10 @@ class Part:
 def combine(specs: dict[str, dict[str, Any]], reward_model_dir: str | Path | None = None) -> Reward:
     """One reward from a config's `label: {name, weight, args}`: the weighted sum of the parts that apply.
 
-    `name` is a factory's name here (default: the label). A part's mean is logged as `rewards/<label>` and its share of
-    None as `rewards/<label>/none`, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `reward_model_dir` is
-    the `model_dir` of reward models. A row is None when no part applies or when its accuracy can't be graded. Raises
-    UserError for a spec that can't be built.
+    `name` is a factory's name here (default: the label) or a dotted path to one of the user's own. A part's mean is
+    logged as `rewards/<label>` and its share of None as `rewards/<label>/none`, through TRL's `log_metric`; accuracy's
+    mean as `accuracy` too. `reward_model_dir` is the `model_dir` of reward models. A row is None when no part applies or
+    when its accuracy can't be graded. Raises UserError for a spec that can't be built.
     """
     if not specs:
         raise UserError("rewards: there are none; name at least one")
@@ -240,20 +241,34 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
     if set(spec) - {"name", "weight", "args"}:
         raise UserError(f"rewards.{label}: {spec}: the keys are name, weight and args")
     name, weight = spec.get("name") or label, spec.get("weight", 1.0)
-    if name not in FACTORIES:
-        close = difflib.get_close_matches(str(name), FACTORIES, n=1) or sorted(FACTORIES)
-        raise UserError(f"rewards: there is no reward {name!r}; did you mean {' or '.join(close)}?")
+    factory = factory_of(str(name))
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UserError(f"rewards: {name}: weight must be a number, not {weight!r}")
     args = dict(spec.get("args") or {})
     if name == "reward_model" and reward_model_dir is not None:
         args.setdefault("model_dir", reward_model_dir)
     try:
-        inspect.signature(FACTORIES[name]).bind(**args)
+        inspect.signature(factory).bind(**args)
     except TypeError as error:
-        known = ", ".join(inspect.signature(FACTORIES[name]).parameters) or "none"
+        known = ", ".join(inspect.signature(factory).parameters) or "none"
         raise UserError(f"rewards: {name}: args: {error} (its args: {known})") from error
-    return Part(name, label, float(weight), FACTORIES[name](**args))
+    return Part(name, label, float(weight), factory(**args))
+
+
+def factory_of(name: str) -> Callable[..., Reward]:
+    """One of ours by its name, or a user's own by its dotted path: `my_rewards.brevity` in my_rewards.py."""
+    if name in FACTORIES:
+        return FACTORIES[name]
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        close = difflib.get_close_matches(name, FACTORIES, n=1) or sorted(FACTORIES)
+        raise UserError(f"rewards: there is no reward {name!r}; did you mean {' or '.join(close)}?")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(
+            f"rewards: {name}: {error}; put the function into {module.replace('.', '/')}.py in the project's folder"
+        ) from error
 
 
 def text_of(completion: Completion) -> str:

@@ -142,6 +142,15 @@ class Run:
             )
         return steps
 
+    def first(self, job: str) -> list[str]:
+        """The jobs that run before this one, if it runs: those upstream, through kept ones too."""
+        runs = [step.job for step in self.steps if step.action != KEEP]
+        return [other for other in runs if other in self.upstream(job)] if job in runs else []
+
+    def upstream(self, job: str) -> set[str]:
+        direct = {source for source in self.inputs(job).values() if self.is_job(source)}
+        return direct.union(*map(self.upstream, direct))
+
     def reason(self, job: str) -> list[str]:
         """A file newer than the job's outputs that says why it runs; nothing for a job that is kept.
 

@@ -56,7 +56,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def pin(source: Path, data: Path = Path("data"), pointer: Path = POINTER) -> None:
     """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
-    from r1flow.config import digest, load
+    from r1flow.frozen import digest, load
 
     fault = manifest.broken(source)
     if fault:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from r1flow import config as conf
+from r1flow import frozen
 from r1flow.errors import UserError
+from r1flow.recipe import STAGES
 from r1flow.run import Run
 
 ROOT = Path(__file__).parents[2]
@@ -28,13 +29,13 @@ def test_an_experiment_is_a_short_diff_that_opens_with_its_command_and_cost(expe
 
 
 def test_composing_twice_gives_the_same_bytes():
-    first, second = (conf.dump(Run.compose(ROOT, "r1_tiny", "seed=3").config) for _ in range(2))
+    first, second = (frozen.dump(Run.compose(ROOT, "r1_tiny", "seed=3").config) for _ in range(2))
     assert first == second
 
 
 def test_an_override_changes_its_own_stage_and_no_other():
     plain, changed = Run.compose(ROOT), Run.compose(ROOT, overrides="reasoning_rl.trainer.learning_rate=1.0e-5")
-    assert [s for s in conf.STAGES if plain.slice(s) != changed.slice(s)] == ["reasoning_rl"]
+    assert [s for s in STAGES if plain.slice(s) != changed.slice(s)] == ["reasoning_rl"]
 
 
 REFUSED = {
@@ -61,9 +62,9 @@ def test_what_no_stage_could_run_is_refused_in_one_line_that_names_it(overrides,
 
 def test_the_device_reaches_every_stage_and_its_trainer():
     run = Run.compose(ROOT, overrides="device=cuda")
-    trainers = [run.slice(stage)["trainer"] for stage in conf.STAGES if "trainer" in run.slice(stage)]
+    trainers = [run.slice(stage)["trainer"] for stage in STAGES if "trainer" in run.slice(stage)]
     assert trainers and not any(trainer["use_cpu"] for trainer in trainers)
-    assert {run.slice(stage)["device"] for stage in conf.STAGES} == {"cuda"}
+    assert {run.slice(stage)["device"] for stage in STAGES} == {"cuda"}
 
 
 def test_an_unknown_experiment_is_refused_with_the_closest_known_one():

@@ -1,16 +1,20 @@
 """Manifests: equal contents are an equal edge, a changed byte is seen, and outputs appear whole or not at all."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
-from r1flow import manifest
+from r1flow import manifest, provenance
 from r1flow.errors import UserError
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     """A stage's folder with a model and its manifest."""
+    monkeypatch.chdir(tmp_path.parent)
     (tmp_path / "model").mkdir()
     (tmp_path / "model/weights").write_bytes(b"1234")
     (tmp_path / "metrics.json").write_text("{}")
@@ -41,17 +45,48 @@ def test_what_a_stage_cost_is_not_part_of_its_edge(folder):
 
 
 def test_a_stage_refuses_to_compute_from_a_broken_input(folder):
-    manifest.check_inputs({"model": folder / "model"})
+    provenance.input_of(folder / "model")
     (folder / "model/weights").write_bytes(b"1235")
-    with pytest.raises(UserError, match=r"input model: .*weights is not what"):
-        manifest.check_inputs({"model": folder / "model"})
+    with pytest.raises(UserError, match=r"weights is not what"):
+        provenance.input_of(folder / "model")
 
 
 def test_an_input_has_the_digest_of_its_content_wherever_it_lies(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    for name in ("manifest.json", "metrics.json"):
-        (elsewhere / name).write_bytes((folder / name).read_bytes())
-    assert manifest.input_digests({"data": folder}) == manifest.input_digests({"data": elsewhere})
+    shutil.copytree(folder, elsewhere, dirs_exist_ok=True)
+    assert provenance.input_of(folder) == provenance.input_of(elsewhere)
+
+
+def test_a_folder_from_outside_counts_by_its_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_text("1")
+    same = provenance.input_of(Path("a"))["sha256"]
+    assert same == provenance.input_of(Path("b"))["sha256"]
+    (tmp_path / "a/weights").write_text("2")
+    assert same != provenance.input_of(Path("a"))["sha256"]
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(folder):
+    weights = folder / "model/weights"
+    with manifest.Hashes(folder) as remembered:
+        assert manifest.broken(folder, remembered) is None
+    before = weights.stat()
+    weights.write_bytes(b"4321")
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with manifest.Hashes(folder) as remembered:
+        assert "model/weights" in manifest.broken(folder, remembered)
+
+
+def test_what_has_not_changed_is_hashed_once(folder, monkeypatch):
+    hashed = []
+    digest = manifest.sha256
+    monkeypatch.setattr(manifest, "sha256", lambda path: (hashed.append(path.name), digest(path))[1])
+    for _ in range(2):
+        with manifest.Hashes(folder) as remembered:
+            manifest.broken(folder, remembered)
+    assert sorted(hashed) == ["metrics.json", "weights"]
 
 
 def test_publishing_replaces_what_was_there_and_puts_the_manifest_last(folder, tmp_path_factory, monkeypatch):

@@ -2,14 +2,14 @@
 
 import json
 import os
+import shutil
 import sys
 import types
 from pathlib import Path
 
 import pytest
 
-from r1flow import config as conf
-from r1flow import stage as driver
+from r1flow import driver, frozen, memo
 from r1flow.errors import UserError
 
 
@@ -25,13 +25,14 @@ def run_stage(tmp_path, monkeypatch):
         monkeypatch.setenv(variable, "7")
     monkeypatch.setattr(driver.signal, "signal", lambda *_: None)
     monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)
-    frozen = conf.freeze("zero_rl", {"seed": 1, "threads": 1, "device": "cpu"}, Path(".config"))
+    slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": "cpu"}, Path(".config"))
 
     def run(compute, name="zero_rl") -> int:
         monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute))
+        shutil.rmtree(memo.STORE, ignore_errors=True)  # the fakes share an identity
         out = f"results/r/{name}/manifest.json"
         try:
-            driver.main(["fake", name, "--run", "r", "--config", str(frozen), "--out", out])
+            driver.main(["fake", name, "--run", "r", "--config", str(slice_file), "--out", out])
         except SystemExit as leaving:
             return leaving.code
         return 0

@@ -43,20 +43,26 @@ def edge(job):
 
 
 def inputs(job):
-    """The job's config and what it reads, by name; `reason` is there when the plan says that the job must run.
+    """The job's config and what it reads, by name; `reason` and `after` are there when the plan says that it must run.
 
-    Reruns are decided by content, before Snakemake looks (src/r1flow/plan.py), so every edge is ancient: of the times of
-    files Snakemake believes none.
+    Reruns are decided by content, before Snakemake looks (src/r1flow/plan.py), so of the times of files it believes none:
+    edges are ancient() but from jobs that this run computes anew to jobs that wait for them.
     """
-    reads = {
-        name: ancient(RUN.path(source)) for name, source in RUN.inputs(job).items()
+    first = RUN.first(job)
+    sources = {
+        name: source
+        for name, source in RUN.inputs(job).items()
+        if RUN.is_job(source) or name == "pin"
     }
-    if "model" in reads and not RUN.is_job(RUN.inputs(job)["model"]):
-        del reads["model"]  # a folder from outside; the plan has read it
+    reads = {
+        name: edge(source) if source in first else ancient(edge(source))
+        for name, source in sources.items()
+    }
     return {
         "config": ancient(RUN.frozen(stage_of(job))),
         **reads,
         "reason": RUN.reason(job),
+        "after": [edge(other) for other in first if other not in sources.values()],
     }
 
 
