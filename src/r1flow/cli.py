@@ -4,6 +4,7 @@ Each command is a module with one function, imported when it is asked for, so th
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from r1flow.errors import UserError
 EPILOG = """\
 a first session:
   make run                                              the whole recipe, about 10 minutes on 2 cores
+  r1flow plan overrides="seed=2"                        what a run would compute, why, and how long that took last time
+  r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
   r1flow clean --dry-run                                what old runs take, nothing removed
@@ -38,16 +41,89 @@ def parser() -> argparse.ArgumentParser:
     formatter = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
         prog="r1flow",
-        description="Use what a run of DeepSeek-R1's recipe made: talk to its models, export them, tidy up.",
+        description="What a run of DeepSeek-R1's recipe would do, did and made: plan it, compare it, trace its "
+        "numbers, publish and restore it, talk to its models.",
         epilog=EPILOG,
         formatter_class=formatter,
     )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    add_chat(commands)
-    add_export(commands)
-    add_clean(commands)
-    add_pin(commands)
+    for add in (add_plan, add_trace, add_diff, add_verify, add_publish, add_restore):
+        add(commands)
+    for add in (add_chat, add_export, add_clean, add_pin):
+        add(commands)
     return top
+
+
+def add_plan(commands: argparse._SubParsersAction) -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="what a run would compute and why; changes nothing",
+        description="Takes the run's own words, as after Snakemake's --config: experiment=, overrides=, run=, "
+        "libraries=. compute: its config, code or inputs are new. restore: the store has it. follow: it runs only if "
+        "what is computed before it comes out different.",
+    )
+    plan.add_argument("words", nargs="*", metavar="WORD=VALUE", help='experiment=r1_zero overrides="seed=2 threads=2"')
+    plan.add_argument("--config", nargs="+", default=[], metavar="WORD=VALUE", help="the same, as Snakemake has it")
+    plan.add_argument("--cores", help=argparse.SUPPRESS)  # so that the run's whole command line may be given
+    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too")
+    plan.set_defaults(command=run_plan)
+
+
+def add_trace(commands: argparse._SubParsersAction) -> None:
+    trace = commands.add_parser(
+        "trace",
+        help="where a number or a model comes from",
+        description="From a number of the report back to the sources: evaluation, checkpoint, training data, earlier "
+        "stages, with hashes, seeds, commits, DVC and MLflow ids. Exit code 1 when a link doesn't hold.",
+    )
+    trace.add_argument("target", help="FILE#KEY.KEY, a model's folder or a stage's; quote it")
+    trace.add_argument("--json", action="store_true", help="for programs")
+    trace.set_defaults(command=run_trace)
+
+
+def add_diff(commands: argparse._SubParsersAction) -> None:
+    diff = commands.add_parser(
+        "diff",
+        help="whether two runs are the same, or where and why they part",
+        description="Compares every stage's manifest and provenance. Exit code 0: equal; 1: the first stage that "
+        "differs, its cause, and how far the results moved.",
+    )
+    diff.add_argument("runs", nargs=2, type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    diff.set_defaults(command=run_diff)
+
+
+def add_verify(commands: argparse._SubParsersAction) -> None:
+    verify = commands.add_parser(
+        "verify",
+        help="hash every file of a run again",
+        description="Every output against its manifest, every manifest against the provenance of what was made from "
+        "it. Exit code 1 when something is not what it was.",
+    )
+    verify.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
+    verify.set_defaults(command=run_verify)
+
+
+def add_publish(commands: argparse._SubParsersAction) -> None:
+    publish = commands.add_parser(
+        "publish",
+        help="version a finished run with DVC and push it",
+        description="Gives every stage of the run to DVC, pushes to the remote and prints what to commit.",
+    )
+    publish.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    publish.add_argument("--remote", help="one of `dvc remote list` (default: the configured one)")
+    publish.set_defaults(command=run_publish)
+
+
+def add_restore(commands: argparse._SubParsersAction) -> None:
+    restore = commands.add_parser(
+        "restore",
+        help="bring a published run back, verified",
+        description="Checks out REV, pulls its runs from DVC's remote and hashes everything. The run then has nothing "
+        "to do.",
+    )
+    restore.add_argument("revision", nargs="?", metavar="REV", help="a commit, tag or branch (default: as checked out)")
+    restore.add_argument("--run", metavar="NAME", help="this run only")
+    restore.set_defaults(command=run_restore)
 
 
 def add_chat(commands: argparse._SubParsersAction) -> None:
@@ -103,6 +179,49 @@ def add_pin(commands: argparse._SubParsersAction) -> None:
     )
     pin.add_argument("data", type=Path, metavar="DATA_DIR", help="for example results/my_run/data")
     pin.set_defaults(command=run_pin)
+
+
+def run_plan(arguments: argparse.Namespace) -> None:
+    from r1flow.plan import table
+    from r1flow.run import Run
+
+    os.chdir(project_root())
+    pairs = [word.partition("=") for word in (*arguments.words, *arguments.config)]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise UserError(f"{key}: write WORD=VALUE, for example experiment=r1_zero")
+    run = Run.compose(Path(), **{key: value for key, _, value in pairs})
+    print(table(run.steps, arguments.all))
+
+
+def run_trace(arguments: argparse.Namespace) -> int:
+    from r1flow.trace import trace
+
+    return trace(arguments.target, arguments.json)
+
+
+def run_diff(arguments: argparse.Namespace) -> int:
+    from r1flow.diff import diff
+
+    return diff(*arguments.runs)
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    from r1flow.restore import verify
+
+    return verify(arguments.run)
+
+
+def run_publish(arguments: argparse.Namespace) -> None:
+    from r1flow.publish import publish
+
+    publish(arguments.run, arguments.remote)
+
+
+def run_restore(arguments: argparse.Namespace) -> None:
+    from r1flow.restore import restore
+
+    restore(arguments.revision, arguments.run)
 
 
 def run_chat(arguments: argparse.Namespace) -> int:

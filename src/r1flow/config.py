@@ -7,14 +7,13 @@ never because of another's. This is the only module that imports Hydra, and only
 
 import ast
 import dataclasses
-import difflib
 import importlib.util
 import shlex
 from pathlib import Path
 from typing import Any
 
 from r1flow import checks, settings
-from r1flow.errors import UserError
+from r1flow.errors import UserError, did_you_mean
 from r1flow.recipe import PROGRAMS, STAGES
 
 SETTINGS = {
@@ -79,11 +78,6 @@ def first_lines(error: Exception) -> str:
     """Hydra's message without its stack of causes and its multi-line hints."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(line for line in lines[:2] if not line.startswith(("object_type", "set HYDRA_FULL_ERROR")))
-
-
-def did_you_mean(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
 
 
 def trainer_fields(program: str) -> dict[str, str]:

@@ -159,7 +159,7 @@ def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> 
     template = config.get("template")
     if program == "pretrain" and not config["init_from"]:
         yield from corpus_faults(template, *contracts["data"])
-    if "model" not in contracts:  # the report has an input reward_model too: it shows that stage's metrics
+    if program in ("pretrain", "report"):  # one makes what it adopts fit, the other shows the stages' metrics
         return
     for name in ("model", "reward_model"):
         if name in contracts:

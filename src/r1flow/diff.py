@@ -19,8 +19,8 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r1flow.config import load
 from r1flow.errors import UserError
+from r1flow.frozen import load
 from r1flow.manifest import MANIFEST
 from r1flow.trace import Record, children, folder_of, position, read, read_record
 

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import manifest, memo, provenance
+from r1flow import contract, manifest, memo, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
@@ -106,7 +106,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     config = load(arguments.config)
     prepare_process(config)
     terminal.started()
-    inputs = {name: described(name, path) for name, path in sorted(arguments.inputs.items())}
+    inputs = {name: input_of(name, path) for name, path in sorted(arguments.inputs.items())}
+    contract.check(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
     made_by = provenance.describe(
         arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
     )
@@ -151,7 +152,7 @@ def prepare_process(config: dict[str, Any]) -> None:
         sys.path.append(os.getcwd())
 
 
-def described(name: str, path: Path) -> dict[str, str]:
+def input_of(name: str, path: Path) -> dict[str, str]:
     try:
         return provenance.input_of(path)
     except UserError as error:
@@ -170,7 +171,9 @@ def measure(stage: Stage, program: str) -> None:
 
 def seal(stage: Stage, made_by: dict[str, Any]) -> None:
     """Write the manifest of what was computed, and the provenance that names it."""
-    manifest.write_json(stage.work / manifest.MANIFEST, manifest.describe(stage.name, stage.work))
+    promise = contract.describe(stage.work, contract.labels_of(made_by["program"], stage.config))
+    described = manifest.describe(stage.name, stage.work) | ({"contract": promise} if promise else {})
+    manifest.write_json(stage.work / manifest.MANIFEST, described)
     outputs = manifest.sha256(stage.work / manifest.MANIFEST)
     manifest.write_json(stage.work / manifest.PROVENANCE, {**made_by, "outputs": outputs})
 

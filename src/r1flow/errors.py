@@ -1,5 +1,13 @@
-"""The one exception that is the user's to mend."""
+"""The one exception that is the user's to mend, and what its message may suggest."""
+
+import difflib
 
 
 class UserError(Exception):
     """A mistake in a config, a dataset or a directory: one line that names the file, the key and the remedy."""
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """The end of a message about a word that isn't among the known ones: the nearest, or all of them."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"

@@ -4,7 +4,9 @@
 edge. `provenance.json` beside it says what made them (provenance.py) and is not an input of anything. Neither knows a
 time, a host or an absolute path.
 
-    {"files": {"model/config.json": {"sha256": "9f2c…", "size": 812}, …}, "stage": "cold_start"}
+    {"contract": {…}, "files": {"model/config.json": {"sha256": "9f2c…", "size": 812}, …}, "stage": "cold_start"}
+
+The contract (contract.py) is what the next stage must agree with: tokenizer, template, ids, lengths.
 """
 
 import hashlib

@@ -197,8 +197,8 @@ def combine(specs: dict[str, dict[str, Any]], reward_model_dir: str | Path | Non
 
     `name` is a factory's name here (default: the label) or a dotted path to one of the user's own. A part's mean is
     logged as `rewards/<label>` and its share of None as `rewards/<label>/none`, through TRL's `log_metric`; accuracy's
-    mean as `accuracy` too. `reward_model_dir` is the `model_dir` of reward models. A row is None when no part applies or
-    when its accuracy can't be graded. Raises UserError for a spec that can't be built.
+    mean as `accuracy` too. `reward_model_dir` is the `model_dir` of reward models. A row is None when no part applies
+    or when its accuracy can't be graded. Raises UserError for a spec that can't be built.
     """
     if not specs:
         raise UserError("rewards: there are none; name at least one")

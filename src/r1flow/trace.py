@@ -24,9 +24,10 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from r1flow import tracking
-from r1flow.config import STAGES, did_you_mean, load
-from r1flow.errors import UserError
+from r1flow.errors import UserError, did_you_mean
+from r1flow.frozen import load
 from r1flow.manifest import MANIFEST, read_json, sha256
+from r1flow.recipe import STAGES
 
 Link = dict[str, Any]  # one stage of the chain, as --json prints it
 
@@ -84,7 +85,7 @@ def folder_of(run: Path, stage: str) -> Path:
 
 
 def position(stage: str) -> tuple[list[float], str]:
-    """Sorts stages in dataflow order; one that PROGRAMS doesn't have comes after the trainings."""
+    """Sorts stages in dataflow order; one that the recipe doesn't have comes after the trainings."""
     unknown = STAGES.index("evaluate") - 0.5
     return [STAGES.index(word) if word in STAGES else unknown for word in stage.split("/")], stage
 
@@ -222,7 +223,7 @@ def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
         **{fact: record.provenance.get(fact) for fact in FACTS},
         "manifest": record.sha256,
         "outputs": {name: entry["sha256"] for name, entry in files.items() if name.endswith(SHOWN)},
-        "git": cost.get(record.stage, cost).get("revision"),  # the report's cost.json has every stage's
+        "git": cost.get("revision"),
         "dvc": dvc_hashes(record.folder),
         "mlflow": mlflow_run(record),
         "inputs": edges,

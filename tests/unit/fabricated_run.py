@@ -138,7 +138,13 @@ def stage_folder(folder: Path, stage: str) -> Path:
     write(folder / "metrics.json", metrics)
     write(folder / "cost.json", {"seconds": 5.0 + 17 * len(stage), "peak_mb": 900 + 10 * len(stage)})
     versions = {"torch": "2.13.0", "trl": "1.16.0", "vllm": None}
-    config = {"stage": stage, "config": "0123456789ab", "inputs": {"model": "ff" * 6}, "seed": 7, "threads": 1}
+    config = {
+        "stage": stage,
+        "config": "0123456789ab",
+        "inputs": {"model": {"stage": "base", "sha256": "ff" * 32}},
+        "seed": 7,
+        "threads": 1,
+    }
     write(folder / "provenance.json", {**config, "python": "3.11", "libraries": versions})
     return folder
 

@@ -34,7 +34,12 @@ def make_stage(stage: Path, age_s: float) -> None:
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         (stage / "model" / name).write_text("{}")
     (stage / "config.yaml").write_text("trainer: {learning_rate: 0.001}\n")
-    provenance = {"stage": stage.name, "seed": 5, "inputs": {"data": "9f2c"}, "libraries": {"torch": "2.13.0"}}
+    provenance = {
+        "stage": stage.name,
+        "seed": 5,
+        "inputs": {"data": {"stage": "data", "sha256": "9f2c"}},
+        "libraries": {"torch": "2.13.0"},
+    }
     manifest.write_json(stage / "provenance.json", provenance)
     manifest.write_json(stage / "metrics.json", {"rows": 10, "history": [{"step": 4, "reward": 0.5}]})
     manifest.write_json(stage / "manifest.json", manifest.describe(stage.name, stage))

@@ -22,7 +22,7 @@ VOID = {"meta", "br", "link"}
 def make(folder: Path, inputs: dict[str, Path]) -> tuple[str, dict]:
     """The page and the summary of a run."""
     folder.mkdir()
-    compute(SimpleNamespace(run="tiny", inputs=inputs, work=folder))
+    compute(SimpleNamespace(config={"run": "tiny"}, inputs=inputs, work=folder))
     return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "summary.json").read_text())
 
 
@@ -67,7 +67,7 @@ def test_page_is_balanced_and_its_tables_are_rectangular(tmp_path, models):
 
 def test_page_needs_no_network_and_no_other_file(whole):
     page, _ = whole
-    assert not re.findall(r"""(?:src|href)=["'](?!#)[^"']*|@import|url\((?!#)""", page)
+    assert not re.findall(r"""(?:src|href)=["'](?!#|making.html)[^"']*|@import|url\((?!#)""", page)
     assert page.count("<svg") == 4
 
 
@@ -88,13 +88,17 @@ def test_summary_has_every_model_task_and_claim(whole):
     assert all({"verdict", "estimate", "low", "high", "text", "how"} <= set(c) for c in summary["claims"].values())
 
 
-def test_costs_of_all_stages_are_in_cost_json_and_not_in_the_summary(tmp_path):
+def test_what_a_run_cost_is_beside_its_results_and_not_in_them(tmp_path):
     inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4)
-    _, summary = make(tmp_path / "report", inputs)
-    costs = json.loads((tmp_path / "report" / "cost.json").read_text())
-    assert set(costs) == set(inputs)
-    assert all(set(cost) == {"seconds", "peak_mb"} for cost in costs.values())
-    assert "seconds" not in json.dumps(summary)
+    page, summary = make(tmp_path / "report", inputs)
+    for folder in inputs.values():
+        cost = json.loads((folder / "cost.json").read_text())
+        (folder / "cost.json").write_text(json.dumps({**cost, "seconds": cost["seconds"] + 100}))
+    assert make(tmp_path / "later", inputs) == (page, summary)
+    costs = json.loads((tmp_path / "later/costs.json").read_text())
+    assert set(costs) == set(inputs) and all(cost["seconds"] > 100 for cost in costs.values())
+    making = (tmp_path / "later/making.html").read_text()
+    assert all(stage in making for stage in ("zero_rl", "evaluate (2 models)", "0123456789ab"))
 
 
 @pytest.mark.parametrize(("models", "tested"), [(ZERO_ONLY, {"C1", "C2", "C3"}), (DISTILL_ONLY, set())])
@@ -136,7 +140,7 @@ def test_any_text_can_be_shown(text):
 
 def test_right_and_wrong_samples_are_shown_for_every_model(whole):
     page, _ = whole
-    samples = page[page.index('id="samples"') : page.index('id="cost"')]
+    samples = page[page.index('id="samples"') : page.index("<footer>")]
     for block in samples.split("<h3>")[1:]:
         assert "✓ right" in block and "✗ wrong" in block
 
@@ -149,4 +153,4 @@ def test_rejection_counts_are_all_there(whole):
 
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):
     with pytest.raises(UserError, match="no evaluated model"):
-        compute(SimpleNamespace(run="tiny", inputs={}, work=tmp_path))
+        compute(SimpleNamespace(config={"run": "tiny"}, inputs={}, work=tmp_path))

@@ -14,10 +14,11 @@ import yaml
 from fabricated_run import SKILLS, fabricate_samples
 
 from r1flow import tracking
-from r1flow.config import PROGRAMS, digest
 from r1flow.errors import UserError
+from r1flow.frozen import digest
 from r1flow.manifest import describe, read_json, sha256, write_json
 from r1flow.metrics import summarise_tasks
+from r1flow.recipe import PROGRAMS
 from r1flow.trace import mlflow_run, read_record, stages_of_claim, trace
 
 MODELS = {"base": None, "zero_rl": "base", "cold_start": "base", "reasoning_rl": "cold_start"}  # each from which
@@ -171,11 +172,6 @@ def test_a_link_has_everything_that_decided_the_stage(run, capsys):
     assert link["git"] == f"{'zero_rl':r<40}" and link["mlflow"] == "unknown"
     assert (link["dvc"], data["dvc"], evaluation["dvc"]) == ({"model": "8a27.dir"}, {"data": "1b2c.dir"}, {})
     assert data["generator"]["note"] == "data" and link["generator"] is None
-
-
-def test_the_reports_revision_is_its_own_among_all_costs(run, capsys):
-    write_json(run / "report/cost.json", {"base": {"revision": "b" * 40}, "report": {"revision": "c" * 40}})
-    assert traced(capsys, "results/tiny/report")["stages"][-1]["git"] == "c" * 40
 
 
 def test_the_tree_goes_from_the_number_to_the_sources(run, capsys):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+HOOKS = Path(__file__).parent / "hooks"
 PARTS = ("Snakefile", "conf", "workflow", "profiles", "environment.yml", "data.dvc", ".dvc/config", ".dvcignore")
 
 
@@ -19,10 +20,13 @@ class Checkout:
 
     folder: Path
 
-    def snakemake(self, *arguments: str, experiment: str = "r1_micro", overrides: str = "", run: str = "", **options):
-        words = ["--config", f"experiment={experiment}", f"overrides={overrides}", f"run={run}"]
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, *words]
+    def snakemake(self, *arguments: str, experiment: str = "r1_micro", hooks: dict[str, str] | None = None, **words):
+        """Run it to its end; `hooks` are variables of hooks/sitecustomize.py, `words` those of --config."""
+        config = [f"experiment={experiment}", *(f"{key}={value}" for key, value in words.items())]
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, "--config", *config]
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "R1FLOW"))}
+        if hooks:
+            environment |= hooks | {"PYTHONPATH": str(HOOKS)}
         return subprocess.run(
             command,
             cwd=self.folder,
@@ -30,7 +34,7 @@ class Checkout:
             text=True,
             stdin=subprocess.DEVNULL,
             env=environment,
-            **options,
+            start_new_session=True,
         )
 
     def planned(self, **arguments) -> set[str]:
@@ -62,8 +66,16 @@ def empty_checkout(tmp_path) -> Checkout:
 
 @pytest.fixture(scope="session")
 def micro(tmp_path_factory) -> Checkout:
-    """A finished run of r1_micro; tests that change it work on a copy."""
+    """A finished run of r1_micro, with the leaves that its stages read in reads/; tests that change it work on a copy."""
     made = checkout(tmp_path_factory.mktemp("micro"))
-    done = made.snakemake()
+    (made.folder / "reads").mkdir()
+    done = made.snakemake(hooks={"HOOK_READS": str(made.folder / "reads")})
     assert done.returncode == 0, done.stdout + done.stderr
     return made
+
+
+@pytest.fixture
+def copy(micro, tmp_path) -> Checkout:
+    """The finished run in a folder that a test may change."""
+    shutil.copytree(micro.folder, tmp_path / "run", symlinks=True)
+    return Checkout(tmp_path / "run")

@@ -1,0 +1,115 @@
+"""What the tests put into a stage's process, by being first on its PYTHONPATH: the program itself knows nothing of it.
+
+HOOK_READS=<folder>: notes which leaves of its configuration each stage reads while it runs, one JSON file a process.
+HOOK_KILL=<JSON>: kills, once, when something happens the n-th time in a stage:
+
+    {"stage": "zero_rl", "event": "save", "n": 2, "victim": "tree", "flag": "<file that says it was done>"}
+
+events: start (before anything), step (a line of progress), save (a file of a snapshot or a shard is opened to be
+written), rename (an output moves to its place), store (a copy is put into the store), end (the record is closed).
+victims: stage, snakemake (its stages live on), tree (both; not the delivery to MLflow, which has its own session).
+"""
+
+import atexit
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+
+class Recorded(dict):
+    """A configuration that notes the paths of the leaves that are read from it; a list is a leaf."""
+
+    def __init__(self, content, seen, path=""):
+        super().__init__(content)
+        self.seen, self.path = seen, path
+
+    def __getitem__(self, key):
+        value, path = super().__getitem__(key), f"{self.path}.{key}".strip(".")
+        if isinstance(value, dict) and value:
+            return Recorded(value, self.seen, path)
+        self.seen.add(path)
+        return value
+
+    def __iter__(self):  # with it, `**config` and dict(config) go through __getitem__
+        return super().__iter__()
+
+    def get(self, key, default=None):
+        return self[key] if key in self else default
+
+    def items(self):
+        return [(key, self[key]) for key in self]
+
+    def values(self):
+        return [self[key] for key in self]
+
+    def __or__(self, other):
+        return dict(self.items()) | other
+
+    def __ror__(self, other):
+        return other | dict(self.items())
+
+
+def record_reads(folder):
+    from r1flow import driver
+
+    seen = set()
+    prepare, init = driver.prepare_process, driver.Stage.__init__
+
+    def begin(stage, *arguments, **fields):
+        init(stage, *arguments, **{**fields, "config": Recorded(fields["config"], seen)})
+        atexit.register(lambda: Path(folder, f"{os.getpid()}.json").write_text(json.dumps([stage.name, sorted(seen)])))
+
+    driver.prepare_process = lambda config: prepare(Recorded(config, seen))
+    driver.Stage.__init__ = begin
+
+
+def kill_when(stage, event, n, victim, flag):
+    from r1flow import driver
+
+    if stage not in sys.orig_argv or Path(flag).exists():
+        return
+    counts = Counter()
+
+    def happened(what):
+        counts[what] += 1
+        if what == event and counts[what] == n:
+            Path(flag).write_text(f"{stage} {event} {n} {victim}")
+            leader = os.getpgrp()  # Snakemake: the tests start it in a group of its own
+            os.killpg(leader, signal.SIGKILL) if victim == "tree" else None
+            os.kill(leader if victim == "snakemake" else os.getpid(), signal.SIGKILL)
+
+    def heard(name, arguments):
+        if name == "open" and "/snapshots/" in str(arguments[0]) and str(arguments[1])[:1] in ("w", "x", "a"):
+            happened("save")
+        if name == "os.rename" and "/work/" in str(arguments[0]) and str(arguments[1]).startswith(("results", "data")):
+            happened("rename")
+        if name == "os.rename" and str(arguments[1]).startswith(".memo"):
+            happened("store")
+
+    sys.addaudithook(heard)
+    for owner, name, what in (
+        (driver, "prepare_process", "start"),
+        (driver.Progress, "update", "step"),
+        (driver.StageRun, "finish", "end"),
+    ):
+        wrap(owner, name, lambda what=what: happened(what))
+
+
+def wrap(owner, name, before):
+    original = getattr(owner, name)
+
+    def wrapped(*arguments, **options):
+        before()
+        return original(*arguments, **options)
+
+    setattr(owner, name, wrapped)
+
+
+if any(word.endswith("r1flow-stage") for word in sys.orig_argv):
+    if "HOOK_READS" in os.environ:
+        record_reads(os.environ["HOOK_READS"])
+    if "HOOK_KILL" in os.environ:
+        kill_when(**json.loads(os.environ["HOOK_KILL"]))
