@@ -66,7 +66,7 @@ def empty_checkout(tmp_path) -> Checkout:
 
 @pytest.fixture(scope="session")
 def micro(tmp_path_factory) -> Checkout:
-    """A finished run of r1_micro, with the leaves that its stages read in reads/; tests that change it work on a copy."""
+    """A finished run of r1_micro, and in reads/ the leaves that its stages read; tests that change it take a copy."""
     made = checkout(tmp_path_factory.mktemp("micro"))
     (made.folder / "reads").mkdir()
     done = made.snakemake(hooks={"HOOK_READS": str(made.folder / "reads")})

@@ -5,7 +5,6 @@ import shutil
 import time
 from pathlib import Path
 
-import pytest
 from conftest import Checkout
 
 MODELS = [

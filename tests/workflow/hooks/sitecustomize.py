@@ -37,7 +37,7 @@ class Recorded(dict):
         return super().__iter__()
 
     def get(self, key, default=None):
-        return self[key] if key in self else default
+        return self[key] if key in self.keys() else default
 
     def items(self):
         return [(key, self[key]) for key in self]
