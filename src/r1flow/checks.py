@@ -148,9 +148,12 @@ def check_sampling(config: dict[str, Any]) -> None:
     """What rejection and evaluate ask of a sampler."""
     if config["engine"] not in ENGINES:
         raise UserError(f"engine: there is no {config['engine']!r}; known: {', '.join(ENGINES)}")
-    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "max_new_tokens"):
+    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")
+    for key in ("n_problems", "prompts"):
+        if config.get(key) is not None and config[key] < 1:
+            raise UserError(f"{key}: {config[key]}; use 1 or more, or null for all")
     if not 0 < config["top_p"] <= 1:
         raise UserError(f"top_p: {config['top_p']} is no share; use above 0 to 1")
     if config["temperature"] < 0:
