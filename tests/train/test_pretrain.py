@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 import torch
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import check_resume, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
 
 from r1flow.errors import UserError
@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_bytes(folder: Path):
     assert weights_hash(one) == weights_hash(two)
 
 
-@pytest.mark.parametrize(("at", "logging_steps", "snapshot"), [(5, 1, 4), (6, 2, 4)])
+@pytest.mark.parametrize(("at", "logging_steps", "snapshot"), [(5, 1, 4), (6, 2, 4), (END, 1, 4)])
 def test_resumed_equals_uninterrupted(folder: Path, at: int, logging_steps: int, snapshot: int):
     few = {"max_steps": 7, "save_steps": 4, "logging_steps": logging_steps}
     check_resume(pretrain.compute, lambda name: stage_of(folder, name, **few), at, snapshot)

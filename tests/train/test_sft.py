@@ -9,7 +9,7 @@ import yaml
 pytest.importorskip("trl")
 
 import torch
-from tiny import check_resume, kill, make_model, make_stage, make_tokenizer
+from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM
 
 from r1flow.callbacks import last_snapshot
@@ -60,8 +60,12 @@ def test_loss_falls_and_every_parameter_moves(base: Path) -> None:
     assert after.dtype == torch.float32
 
 
-def test_resumed_equals_uninterrupted(base: Path) -> None:
-    check_resume(sft.compute, lambda name: stage_of(base, name), at=5, snapshot=3)
+@pytest.mark.parametrize(
+    ("at", "strategy", "snapshot"), [(5, "steps", 3), (END, "steps", 3), (4, "epoch", 2), (END, "epoch", 4)]
+)
+def test_resumed_equals_uninterrupted(base: Path, at: int, strategy: str, snapshot: int) -> None:
+    few = {"max_steps": 5, "save_strategy": strategy}  # an epoch is two steps
+    check_resume(sft.compute, lambda name: stage_of(base, name, **few), at, snapshot)
 
 
 def test_a_kill_while_a_snapshot_is_saved_goes_on_from_the_one_before(base: Path) -> None:
