@@ -8,13 +8,18 @@ weights would neither end nor leave anything to gain by dropping rows that have 
 """
 
 import random
+from pathlib import Path
 
 import torch
+import yaml
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import Fuse
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
+from r1flow.stages.pretrain import build
+from r1flow.template import TAGS
+
+BASE = Path(__file__).parents[1] / "conf/pretrain/base.yaml"
 WORDS = ["<|endoftext|>", "<|pad|>", *TAGS, "User: ", "\nAssistant: ", ", ", *"0123456789+="]
 FILLER = 600  # unused entries, so that the vocabulary is as large as the default experiment's
 
@@ -42,29 +47,11 @@ def chain(seed: int) -> tuple[str, str]:
     return prompt, f"<think>{', '.join(written)}</think><answer>{total}</answer><|endoftext|>"
 
 
-def untaught(vocabulary: int) -> LlamaForCausalLM:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=128,
-        intermediate_size=384,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        eos_token_id=0,
-        pad_token_id=1,
-        bos_token_id=None,
-        attn_implementation="eager",
-    )
-    return LlamaForCausalLM(config)
-
-
 def taught(steps: int, batch: int = 32) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """A model that writes such texts, and its tokenizer, after `steps` of AdamW."""
     words = tokenizer()
-    model = untaught(len(words))
+    torch.manual_seed(0)
+    model = build(yaml.safe_load(BASE.read_text())["model"], words)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for step in range(steps):
         texts = ["".join(chain(step * batch + row)) for row in range(batch)]

@@ -40,6 +40,13 @@ class History(TrainerCallback):
     ) -> None:
         self.log_history = state.log_history
 
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """No snapshot after the last step: resumed there within an epoch, transformers takes one step too many."""
+        if state.global_step >= state.max_steps:
+            control.should_save = False
+
+    on_epoch_end = on_step_end  # save_strategy: epoch
+
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any], **kwargs: Any
     ) -> None:

@@ -25,10 +25,35 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
             raise UserError(f"device: {config['device']!r}; use cpu or cuda")
         if config.get("init_from"):
             check_start(config["init_from"], config.get("revision"), stages)
+        if "trainer" in config:
+            check_resume(config["trainer"])
         if program in CHECKS:
             CHECKS[program](config)
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
+
+
+# At any other value a resumed training lacks something: the reference model that follows the policy, the place in the
+# data, the optimizer, the losses since the last logged step. No snapshot holds these.
+RESUMABLE = {"sync_ref_model": False, "ignore_data_skip": False, "save_only_model": False, "logging_strategy": "steps"}
+
+
+def check_resume(trainer: dict[str, Any]) -> None:
+    """Refuse a training that, killed and resumed, ends with other weights or another curve than an undisturbed one."""
+    save, log = trainer["save_steps"], trainer["logging_steps"]
+    if trainer["save_strategy"] == "no":
+        return
+    for key, value in RESUMABLE.items():
+        if trainer.get(key, value) != value:
+            raise UserError(
+                f"trainer.{key}: {trainer[key]}: a resumed training would differ; leave it at {str(value).lower()},"
+                ' or set save_strategy: "no"'
+            )
+    if log != 1 and (log < 1 or save % log or trainer["save_strategy"] != "steps"):
+        raise UserError(
+            f"trainer.save_steps: {save} isn't a multiple of logging_steps, {log}; a resumed training's curve would"
+            " differ; make it one"
+        )
 
 
 def check_grpo(config: dict[str, Any]) -> None:
@@ -148,9 +173,12 @@ def check_sampling(config: dict[str, Any]) -> None:
     """What rejection and evaluate ask of a sampler."""
     if config["engine"] not in ENGINES:
         raise UserError(f"engine: there is no {config['engine']!r}; known: {', '.join(ENGINES)}")
-    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "max_new_tokens"):
+    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")
+    for key in ("n_problems", "prompts"):
+        if config.get(key) is not None and config[key] < 1:
+            raise UserError(f"{key}: {config[key]}; use 1 or more, or null for all")
     if not 0 < config["top_p"] <= 1:
         raise UserError(f"top_p: {config['top_p']} is no share; use above 0 to 1")
     if config["temperature"] < 0:

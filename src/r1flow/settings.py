@@ -142,6 +142,7 @@ class Rejection(Program):
     max_new_tokens: int
     engine: str
     batch_size: int
+    shard_size: int
     filters: list[Filter]
     general_share: float
 
@@ -156,6 +157,7 @@ class Evaluate(Program):
     max_new_tokens: int
     engine: str
     batch_size: int
+    shard_size: int
     language: str
     languages: list[str]
     reflection_words: list[str]

@@ -12,7 +12,7 @@ pytest.importorskip("trl")
 
 import torch
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, check_resume, make_model, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
@@ -68,36 +68,16 @@ def test_reward_rises_and_every_parameter_moves(base: Path) -> None:
     assert after.dtype == torch.float32
 
 
-def interrupt(stage: SimpleNamespace, at: int) -> None:
-    """Train until step `at` is logged, and no further."""
-
-    def kill(step: int, values: dict[str, float]) -> None:
-        if step == at:
-            raise KeyboardInterrupt
-
-    stage.log_metrics = kill
-    with pytest.raises(KeyboardInterrupt):
-        grpo.compute(stage)
-
-
 @pytest.mark.parametrize(("engine", "beta"), [("r1flow", 0.04), ("r1flow", 0.0), ("transformers", 0.001)])
 def test_resumed_equals_uninterrupted(base: Path, engine: str, beta: float) -> None:
-    whole = stage_of(base, "whole", engine, beta=beta)
-    expected = grpo.compute(whole)
-    killed = stage_of(base, "killed", engine, beta=beta)
-    interrupt(killed, at=5)  # after the snapshot at step 3
-    assert grpo.compute(stage_of(base, "killed", engine, beta=beta)) == expected
-    assert weights_hash(killed) == weights_hash(whole)
+    check_resume(grpo.compute, lambda name: stage_of(base, name, engine, beta=beta), at=5, snapshot=3)
 
 
-def test_resume_is_exact_with_several_updates_a_generation(base: Path) -> None:
-    several = {"num_iterations": 2, "steps_per_generation": 4, "save_steps": 4, "max_steps": 8}
-    whole = stage_of(base, "whole", **several)
-    grpo.compute(whole)
-    killed = stage_of(base, "killed", **several)
-    interrupt(killed, at=6)  # in the middle of a generation; the snapshot of step 4 is at its start
-    grpo.compute(stage_of(base, "killed", **several))
-    assert weights_hash(killed) == weights_hash(whole)
+@pytest.mark.parametrize("at", [6, END])
+def test_resume_is_exact_with_several_updates_a_generation(base: Path, at: int) -> None:
+    several = {"num_iterations": 2, "steps_per_generation": 4, "save_steps": 4, "max_steps": 7}
+    # killed in the middle of a generation; the snapshot is at its start
+    check_resume(grpo.compute, lambda name: stage_of(base, name, **several), at, snapshot=4)
 
 
 def test_spent_counts_every_token_once(base: Path) -> None:

@@ -1,10 +1,14 @@
-"""Every trainer option that can change a result is written in conf/, so that no new default of TRL's goes unseen."""
+"""Every trainer option that can change a result is written in conf/, and none that a resumed training can't keep to."""
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+
+from r1flow.checks import check, check_resume
+from r1flow.errors import UserError
 
 trl = pytest.importorskip("trl")
 
@@ -29,3 +33,45 @@ def test_options_that_change_a_result_are_written_down(group: str, config_class:
     options = {field.name for field in fields(getattr(trl, config_class))} - SET_BY_THE_STAGE
     assert {name for name in options if not name.startswith(CHANGE_NO_RESULT)} <= set(written)
     assert set(written) <= options
+
+
+def trainer(group: str, **changes: Any) -> dict[str, Any]:
+    return yaml.safe_load(Path(f"conf/{group}.yaml").read_text())["trainer"] | changes
+
+
+@pytest.mark.parametrize(
+    ("group", "changes"),
+    [
+        *[(group, {}) for group in ("pretrain/base", "sft/default", "reward_model/default", "grpo/default")],
+        ("pretrain/base", {"save_steps": 30, "logging_steps": 15}),
+        ("sft/default", {"save_strategy": "epoch"}),
+        ("sft/default", {"save_strategy": "no", "save_steps": 50, "logging_steps": 7}),
+        ("grpo/default", {"save_strategy": "no", "sync_ref_model": True}),
+    ],
+)
+def test_what_is_resumed_to_the_same_bytes_is_let_through(group: str, changes: dict[str, Any]) -> None:
+    check_resume(trainer(group, **changes))
+
+
+@pytest.mark.parametrize(
+    ("group", "changes", "named"),
+    [
+        ("pretrain/base", {"save_steps": 15}, "save_steps: 15 isn't a multiple of logging_steps, 10"),
+        ("pretrain/base", {"save_steps": 5}, "save_steps"),
+        ("sft/default", {"logging_steps": 0.5}, "save_steps: 50 .* logging_steps, 0.5"),
+        ("pretrain/base", {"save_strategy": "epoch"}, "logging_steps, 10"),
+        ("sft/default", {"logging_strategy": "epoch"}, "logging_strategy: epoch.* at steps"),
+        ("sft/default", {"ignore_data_skip": True}, "ignore_data_skip: True.* at false"),
+        ("sft/default", {"save_only_model": True}, "save_only_model"),
+        ("grpo/default", {"sync_ref_model": True}, "sync_ref_model"),
+    ],
+)
+def test_what_is_resumed_to_other_bytes_is_refused_by_key(group: str, changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=rf"^trainer\..*{named}"):
+        check_resume(trainer(group, **changes))
+
+
+def test_every_stage_that_trains_is_checked() -> None:
+    config = {"threads": 1, "device": "cpu", "trainer": trainer("sft/default", ignore_data_skip=True)}
+    with pytest.raises(UserError, match=r"^distill\.trainer\.ignore_data_skip"):
+        check("distill", "sft", config, stages=["distill"])

@@ -1,4 +1,4 @@
-"""The reward model learns its pairs, the same bytes for one seed, and RL shows it what training did; 10 s, CPU."""
+"""The reward model learns its pairs, to the same bytes even if killed, and RL shows it what training did; 10 s, CPU."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import yaml
 
 pytest.importorskip("trl")
 
-from tiny import make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 
 from r1flow import rewards
 from r1flow.errors import UserError
@@ -43,6 +43,12 @@ def test_held_out_pairs_are_told_apart_and_the_same_seed_gives_the_same_bytes(ba
     assert metrics["pairs"] + metrics["held_out_pairs"] == len(PAIRS)
     assert reward_model.compute(two) == metrics
     assert weights_hash(one) == weights_hash(two)
+
+
+@pytest.mark.parametrize("at", [8, END])
+def test_resumed_equals_uninterrupted(base: Path, at: int) -> None:
+    # an epoch is four steps: from within the second one
+    check_resume(reward_model.compute, lambda name: stage_of(base, name, max_steps=9, save_steps=3), at, snapshot=6)
 
 
 def test_scores_in_rl_are_bounded_ordered_and_for_the_right_rows(base: Path) -> None:

@@ -5,45 +5,47 @@ import random
 import pytest
 
 torch = pytest.importorskip("torch")
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
+from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
+from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from r1flow.errors import UserError  # noqa: E402
 from r1flow.sampling import SamplingParams, load  # noqa: E402
 from r1flow.sampling.draw import choose, uniforms  # noqa: E402
 from r1flow.sampling.engine import Engine  # noqa: E402
+from r1flow.stages.pretrain import build  # noqa: E402
 
 VOCABULARY = 61
 EOS = 0
 FREE = SamplingParams(1.0, 1.0, 24)
+SIZE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}
+
+
+def words() -> PreTrainedTokenizerFast:
+    """A tokenizer of `w2 w3 … w60`, whose numbers are their ids."""
+    vocabulary = {"<eos>": EOS, "<pad>": 1} | {f"w{i}": i for i in range(2, VOCABULARY)}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>")
 
 
 @pytest.fixture(scope="module", params=["tied", "grouped_queries"])
 def model(request) -> LlamaForCausalLM:
     torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2 if request.param == "grouped_queries" else 4,
-        max_position_embeddings=64,
-        tie_word_embeddings=request.param == "tied",
-        eos_token_id=EOS,
-        initializer_range=0.3,
-    )
-    return LlamaForCausalLM(config).eval()
+    heads = 2 if request.param == "grouped_queries" else 4
+    return build(SIZE | {"num_key_value_heads": heads, "tie_word_embeddings": heads == 4}, words()).eval()
 
 
 @pytest.fixture(scope="module")
 def folder(model, tmp_path_factory):
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
     path = tmp_path_factory.mktemp("model")
-    words = {"<eos>": EOS, "<pad>": 1} | {f"w{i}": i for i in range(2, VOCABULARY)}
-    backend = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
-    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>").save_pretrained(path)
+    words().save_pretrained(path)
     model.save_pretrained(path)
     return path
 

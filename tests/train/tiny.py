@@ -1,16 +1,30 @@
-"""A tiny untrained model, a byte tokenizer and a stage without a workflow, for the tests of this folder."""
+"""A tiny untrained model, a byte tokenizer, a stage without a workflow, and its kill, for the tests of this folder."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, set_seed
 
-TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
+from r1flow.callbacks import last_snapshot
+from r1flow.stages.pretrain import build
+from r1flow.template import TAGS
+
 TEMPLATE = "User: {{ messages[0]['content'] }}\nAssistant:{% if add_generation_prompt %} {% endif %}"
+SIZE = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 128,
+    "tie_word_embeddings": True,
+}
+END = 10**6  # a step that is never reached: the kill comes when training is over
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
@@ -20,7 +34,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", pad_token="<|pad|>")
-    fast.add_tokens(TAGS)
+    fast.add_tokens(list(TAGS))
     fast.chat_template = TEMPLATE
     return fast
 
@@ -29,19 +43,7 @@ def make_model(folder: Path) -> None:
     """A random Llama of 20,000 parameters, always the same one."""
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    build(SIZE, tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
@@ -63,3 +65,32 @@ def make_stage(folder: Path, name: str, config: dict[str, Any]) -> SimpleNamespa
 
 def weights_hash(stage: SimpleNamespace) -> str:
     return hashlib.sha256((stage.work / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def check_resume(
+    compute: Callable[[Any], dict[str, Any]], make: Callable[[str], SimpleNamespace], at: int, snapshot: int
+) -> None:
+    """Killed at step `at`, a training goes on after `snapshot`, to the undisturbed one's bytes and metrics."""
+    whole, killed, resumed = make("whole"), make("killed"), make("killed")
+    expected = compute(whole)
+    kill(compute, killed, at)
+    assert Path(last_snapshot(killed.snapshots)).name == f"checkpoint-{snapshot}"
+    set_seed(99)  # a new process doesn't have the killed one's random numbers
+    logged: list[int] = []
+    resumed.log_metrics = lambda step, values: logged.append(step)
+    assert compute(resumed) == expected
+    assert weights_hash(resumed) == weights_hash(whole)
+    assert logged[0] > snapshot
+
+
+def kill(compute: Callable[[Any], dict[str, Any]], stage: SimpleNamespace, at: int) -> None:
+    """Train until step `at` is logged, or to the end, and save no model."""
+
+    def log_metrics(step: int, values: dict[str, float]) -> None:
+        if step == at or "train_loss" in values:  # logged once, after the last step
+            raise KeyboardInterrupt
+
+    stage.log_metrics = log_metrics
+    with pytest.raises(KeyboardInterrupt):
+        compute(stage)
+    assert not (stage.work / "model").exists()

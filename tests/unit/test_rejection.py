@@ -94,18 +94,7 @@ def test_parquet_is_the_same_bytes_for_the_same_samples(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("samples_per_prompt", 0), ("keep_per_prompt", 0), ("general_share", 1.0), ("general_share", -0.1)],
-)
-def test_a_config_that_leaves_nothing_is_refused(key: str, value: float, tmp_path: Path) -> None:
-    config = yaml.safe_load(Path("conf/rejection/default.yaml").read_text()) | {key: value}
-    with pytest.raises(UserError, match=f"rejection.{key}"):
-        rejection.load_problems(tmp_path / "rejection.jsonl", config)
-
-
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rejection.jsonl").write_text("")
-    config = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
     with pytest.raises(UserError, match="no prompts to sample from"):
-        rejection.load_problems(tmp_path / "rejection.jsonl", config)
+        rejection.load_problems(tmp_path / "rejection.jsonl", None)

@@ -1,12 +1,19 @@
-"""Seeds and the checks of the sampling call; nothing here imports torch."""
+"""Seeds, shards, and what is refused before anything is sampled; nothing here imports torch."""
 
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from r1flow.checks import check_sampling
 from r1flow.errors import UserError
-from r1flow.sampling import load, seed_of
+from r1flow.sampling import Completion, load, seed_of, shards
+
+SHARD = 4
+PROMPTS = [f"prompt {row}" for row in range(10)]  # two shards of four rows and one of two
 
 
 def test_a_seed_is_a_function_of_its_three_names_and_of_nothing_else() -> None:
@@ -31,3 +38,124 @@ def test_a_bad_call_is_refused_by_name_before_anything_is_loaded(tmp_path, engin
 def test_the_call_is_importable_without_torch() -> None:
     code = "import sys, r1flow.sampling; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["evaluate", "rejection"])
+def test_the_default_can_be_sampled(stage) -> None:
+    check_sampling(default(stage))
+
+
+@pytest.mark.parametrize(
+    ("stage", "key", "value"),
+    [
+        *[("evaluate", key, 0) for key in ("k", "n_problems", "max_new_tokens", "batch_size", "shard_size")],
+        *[("evaluate", key, value) for key, value in [("top_p", 0), ("top_p", 1.1), ("temperature", -0.1)]],
+        *[("rejection", key, 0) for key in ("samples_per_prompt", "keep_per_prompt", "prompts", "shard_size")],
+        *[("rejection", "general_share", value) for value in (1.0, -0.1)],
+        ("rejection", "prompts", -1),
+        ("rejection", "engine", "vllm"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused_by_key(stage, key, value) -> None:
+    with pytest.raises(UserError, match=f"^{key}: .*{value}"):
+        check_sampling(default(stage) | {key: value})
+
+
+def default(stage: str) -> dict:
+    return yaml.safe_load(Path(f"conf/{stage}/default.yaml").read_text())
+
+
+# -- shards ------------------------------------------------------------------------------------------------------
+
+
+class Murmurs:
+    """A sampler whose completions tell with which rows they were sampled; killed before the row `until`."""
+
+    def __init__(self, until: int = 99) -> None:
+        self.asked: list[str] = []
+        self.until = until
+
+    def sample(self, prompts, params, seeds, on_progress):
+        if len(self.asked) + len(prompts) > self.until:
+            raise KeyboardInterrupt
+        self.asked += prompts
+        on_progress(len(prompts), len(prompts))
+        return [Completion([seed, 0], f"{prompts} {params} \n\u2028\x00ü", seed % 2 == 0) for seed in seeds]
+
+
+@pytest.fixture
+def stage(tmp_path) -> SimpleNamespace:
+    """A stage that remembers in `shown` what progress it was told of."""
+    shown: list[tuple[int, int]] = []
+    config = default("evaluate") | {"shard_size": SHARD}
+    progress = lambda *rows: shown.append(rows)  # noqa: E731
+    return SimpleNamespace(config=config, snapshots=tmp_path / "snapshots", progress=progress, shown=shown)
+
+
+def draw(stage: SimpleNamespace, sampler: Murmurs) -> list[Completion]:
+    return shards.sample(stage, sampler, PROMPTS, list(range(len(PROMPTS))))
+
+
+def killed(stage: SimpleNamespace, until: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        draw(stage, Murmurs(until))
+    stage.shown.clear()
+
+
+def undisturbed(stage: SimpleNamespace) -> list[Completion]:
+    return draw(SimpleNamespace(**vars(stage) | {"snapshots": stage.snapshots / "of another", "shown": []}), Murmurs())
+
+
+def test_rows_are_sampled_in_shards_and_come_back_in_order(stage) -> None:
+    completions = draw(stage, Murmurs())
+    assert [completion.ids for completion in completions] == [[seed, 0] for seed in range(10)]
+    assert completions[5].text.startswith(str(PROMPTS[4:8])) and completions[9].text.startswith(str(PROMPTS[8:]))
+    assert stage.shown == [(4, 10), (8, 10), (10, 10)]
+
+
+@pytest.mark.parametrize(("until", "again"), [(0, PROMPTS), (4, PROMPTS[4:]), (9, PROMPTS[8:]), (10, [])])
+def test_a_killed_sampling_goes_on_after_its_last_whole_shard(stage, until, again) -> None:
+    if until < len(PROMPTS):
+        killed(stage, until)
+    else:
+        draw(stage, Murmurs())
+    sampler = Murmurs()
+    assert draw(stage, sampler) == undisturbed(stage)
+    assert sampler.asked == again
+
+
+def test_progress_goes_on_from_the_rows_that_were_kept(stage) -> None:
+    killed(stage, until=4)
+    draw(stage, Murmurs())
+    assert stage.shown == [(8, 10), (10, 10)]
+
+
+DAMAGE = {
+    "empty": lambda data: b"",
+    "truncated": lambda data: data[:-7],
+    "a shard's first row only": lambda data: data[: data.index(b"}")] + b"}]",
+    "another digit": lambda data: data.replace(b"[4, 0]", b"[7, 0]"),
+    "garbage": lambda data: b"\xff\x00" * 100,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_shard_is_made_again_and_the_others_are_kept(stage, damage) -> None:
+    draw(stage, Murmurs())
+    path = stage.snapshots / "shards" / "4.json"
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    sampler = Murmurs()
+    assert draw(stage, sampler) == undisturbed(stage)
+    assert sampler.asked == PROMPTS[4:8]
+    assert path.read_bytes() == whole
+
+
+def test_a_shard_that_was_being_written_is_no_shard(stage) -> None:
+    killed(stage, until=4)
+    (stage.snapshots / "shards" / "4.partial").write_text("[")
+    assert draw(stage, Murmurs()) == undisturbed(stage)
+    assert {path.suffix for path in (stage.snapshots / "shards").iterdir()} == {".json"}

@@ -7,7 +7,8 @@
 Every row has random numbers of its own (`draw.py`), so a completion is decided by its prompt and its seed and not by
 the rows beside it, up to the last bits of the logits: these depend on the shape of the batch, which is why `batch_size`
 belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU) and `transformers` (hf.py:
-any model, through `generate`). Left out: servers and vLLM, which can implement the same `Sampler`.
+any model, through `generate`). Stages sample through shards.py, which survives a kill. Left out: servers and vLLM,
+which can implement the same `Sampler`.
 """
 
 import hashlib

@@ -26,7 +26,7 @@ from r1flow.grading import general, tasks
 from r1flow.language import consistency
 from r1flow.metrics import summarise_tasks
 from r1flow.rewards import GENERAL, reasoning_of
-from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of
+from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import read_jsonl
 from r1flow.template import TAGS, render, split
 
@@ -60,11 +60,10 @@ TABLE_ROWS = 40  # sample completions shown in tracking
 def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}."""
     config = stage.config
-    check(config)
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"])
     asked = [(problem, index) for problem in problems for index in range(config["k"])]
-    completions = answer(sampler, asked, config, stage.progress)
+    completions = answer(stage, sampler, asked)
     grade = grader(config["language"], config["languages"], config["reflection_words"])
     model = stage.name.removeprefix("evaluate/")
     rows = [
@@ -76,15 +75,6 @@ def compute(stage: "Stage") -> dict[str, Any]:
     track(stage, summaries, rows)
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
     return {"tasks": summaries, **overall, "ungradable": ungradable}
-
-
-def check(config: dict[str, Any]) -> None:
-    """Refuse an evaluation of nothing; raises UserError."""
-    for key in ("k", "max_new_tokens"):
-        if config[key] < 1:
-            raise UserError(f"evaluate.{key} is {config[key]}: nothing would be sampled; set it to 1 or more")
-    if config["n_problems"] is not None and config["n_problems"] < 1:
-        raise UserError(f"evaluate.n_problems is {config['n_problems']}; set it to 1 or more, or to null for all")
 
 
 def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
@@ -116,21 +106,16 @@ def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator
             yield problem
 
 
-def answer(
-    sampler: Sampler,
-    asked: Sequence[tuple[dict[str, Any], int]],
-    config: dict[str, Any],
-    on_progress: Callable[[int, int], None],
-) -> list[Completion]:
+def answer(stage: "Stage", sampler: Sampler, asked: Sequence[tuple[dict[str, Any], int]]) -> list[Completion]:
     """One completion for every (problem, sample index), in order."""
     if not sampler.tokenizer.chat_template:
         raise UserError("evaluate: the model's tokenizer has no chat template; start from one that has")
     prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem, _ in asked}
-    return sampler.sample(
+    return shards.sample(
+        stage,
+        sampler,
         [prompts[problem["id"]] for problem, _ in asked],
-        SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"]),
-        [seed_of(config["seed"], problem["id"], index) for problem, index in asked],
-        on_progress,
+        [seed_of(stage.config["seed"], problem["id"], index) for problem, index in asked],
     )
 
 

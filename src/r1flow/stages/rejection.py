@@ -25,10 +25,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from r1flow import sampling
 from r1flow.errors import UserError
 from r1flow.grading import tasks
 from r1flow.language import consistency
+from r1flow.sampling import load, seed_of, shards
 from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stage import Stage
 from r1flow.template import Parts, render, split
@@ -71,7 +71,7 @@ Filter = Callable[[Sample], bool]  # True: drop
 def compute(stage: Stage) -> dict[str, Any]:
     """Sample, filter and mix; metrics: counts by reason, acceptance, and the share of general rows in the mix."""
     config = stage.config
-    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config)
+    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
     chain = build_filters(config["filters"])
     samples = draw(stage, problems)
     reasons = judge(samples, chain, config["keep_per_prompt"])
@@ -86,29 +86,24 @@ def compute(stage: Stage) -> dict[str, Any]:
     return summary(samples, reasons, mix)
 
 
-def load_problems(path: Path, config: dict[str, Any]) -> list[Problem]:
-    """The prompts to sample from; raises UserError for k = 0, a share that can't be, or a file without prompts."""
-    for key in ("samples_per_prompt", "keep_per_prompt"):
-        if config[key] < 1:
-            raise UserError(f"rejection.{key}: {config[key]} leaves nothing to learn from; use 1 or more")
-    if not 0 <= config["general_share"] < 1:
-        raise UserError(f"rejection.general_share: {config['general_share']} must be at least 0 and below 1")
-    problems = [Problem(**row) for row in read_jsonl(path)[: config["prompts"]]]
+def load_problems(path: Path, limit: int | None) -> list[Problem]:
+    """The prompts to sample from, the first `limit` of the file; raises UserError when it has none."""
+    problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
     if not problems:
-        raise UserError(f"{path}: no prompts to sample from; look at the data stage, or at rejection.prompts")
+        raise UserError(f"{path}: no prompts to sample from; look at the data stage")
     return problems
 
 
 def draw(stage: Stage, problems: list[Problem]) -> list[Sample]:
     """k samples of every problem, those of a problem side by side."""
     config = stage.config
-    sampler = sampling.load(stage.inputs["model"], config["engine"], config["batch_size"])
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"])
     rows = [(problem, index) for problem in problems for index in range(config["samples_per_prompt"])]
-    completions = sampler.sample(
+    completions = shards.sample(
+        stage,
+        sampler,
         [render(sampler.tokenizer, problem.question) for problem, _ in rows],
-        sampling.SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"]),
-        [sampling.seed_of(stage.seed, problem.id, index) for problem, index in rows],
-        on_progress=stage.progress,
+        [seed_of(stage.seed, problem.id, index) for problem, index in rows],
     )
     return [
         Sample(problem, index, completion.text, len(completion.ids), completion.finished)
