@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.errors import UserError
+from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import ENGINES
 from r1flow.template import TAGS
 
@@ -96,20 +97,6 @@ def check_groups(trainer: dict[str, Any]) -> None:
         raise UserError(
             f"trainer.max_steps: {trainer['max_steps']}; a GRPO stage's length is given in steps, 1 or more"
         )
-
-
-def generation_size(trainer: dict[str, Any]) -> int:
-    """Completions sampled at once."""
-    if trainer.get("generation_batch_size"):
-        return trainer["generation_batch_size"]
-    return trainer["per_device_train_batch_size"] * steps_per_generation(trainer)
-
-
-def steps_per_generation(trainer: dict[str, Any]) -> int:
-    """Forward-backward passes (not optimiser steps) per set of completions, as TRL counts and defaults it."""
-    if trainer.get("generation_batch_size"):
-        return max(1, trainer["generation_batch_size"] // trainer["per_device_train_batch_size"])
-    return trainer.get("steps_per_generation") or trainer["gradient_accumulation_steps"]
 
 
 def check_snapshots(trainer: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ NO_PART: modules that show and record a run and can't change its outputs.
 
 import ast
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,12 @@ def user_modules(config: dict[str, Any]) -> set[str]:
 
 
 def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
-    """The modules that the roots import, directly or not, with their files; and the top-level names from elsewhere."""
-    own = {root.partition(".")[0] for root in roots}
+    """The modules that the roots import, directly or not, with their files; and the top-level names from elsewhere.
+
+    Followed are the packages of the roots, and what lies beside a user's own module.
+    """
+    tops = {root.partition(".")[0] for root in roots}
+    beside = {folder_of(top) for top in tops if top != PACKAGE.name} - {None}
     found: dict[str, Path] = {}
     outside: set[str] = set()
     waiting = sorted(roots)
@@ -94,11 +98,21 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
             continue
         found[name] = path
         for imported in read(name, path).imports:
-            if imported.partition(".")[0] in own:
+            top = imported.partition(".")[0]
+            if top in tops or (beside and folder_of(top) in beside):
                 waiting.append(imported)
             else:
-                outside.add(imported.partition(".")[0])
+                outside.add(top)
     return found, outside
+
+
+@cache
+def folder_of(top: str) -> Path | None:
+    """The folder that a top-level module or package of the user's lies in; None for installed and built-in ones."""
+    path = file_of(top)
+    if path is None or not path.is_absolute() or "site-packages" in path.parts or sys.prefix in map(str, path.parents):
+        return None
+    return path.parent.parent if path.name == "__init__.py" else path.parent
 
 
 def file_of(module: str) -> Path | None:
@@ -106,7 +120,7 @@ def file_of(module: str) -> Path | None:
     top, *rest = module.split(".")
     if top == PACKAGE.name:
         base = PACKAGE
-    elif spec := importlib.util.find_spec(top):
+    elif spec := PathFinder.find_spec(top, [*sys.path, os.getcwd()]):  # as the driver will import it
         if not spec.submodule_search_locations:
             return Path(spec.origin) if spec.origin and not rest else None
         base = Path(next(iter(spec.submodule_search_locations)))

@@ -121,7 +121,6 @@ class Grpo(Program):
     attention: str
     data: Prompts
     rewards: dict[str, RewardPart]
-    samples_every: int
     trainer: dict[str, Any]
 
 

@@ -34,8 +34,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from r1flow import rewards
 from r1flow.callbacks import History, last_snapshot
-from r1flow.checks import generation_size, steps_per_generation
 from r1flow.errors import UserError
+from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.schema import read_jsonl
 from r1flow.scoring import CompactGRPOTrainer
@@ -61,6 +61,7 @@ FIELDS = {
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # what rewards may ask of a row
 SHOWN = 4  # completions in a table of samples
+SAMPLES_EVERY = 10  # steps between tables
 
 
 def compute(stage: Stage) -> dict[str, Any]:
@@ -178,7 +179,7 @@ class Samples(TrainerCallback):
         return combined
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.global_step == 1 or state.global_step % self.stage.config["samples_every"] == 0:
+        if state.global_step == 1 or state.global_step % SAMPLES_EVERY == 0:
             self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
 
 

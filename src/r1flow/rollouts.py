@@ -1,0 +1,17 @@
+"""How many completions TRL samples at once, and for how many passes: its own rules, as plain arithmetic."""
+
+from typing import Any
+
+
+def generation_size(trainer: dict[str, Any]) -> int:
+    """Completions sampled at once."""
+    if trainer.get("generation_batch_size"):
+        return trainer["generation_batch_size"]
+    return trainer["per_device_train_batch_size"] * steps_per_generation(trainer)
+
+
+def steps_per_generation(trainer: dict[str, Any]) -> int:
+    """Forward-backward passes (not optimiser steps) per set of completions, as TRL counts and defaults it."""
+    if trainer.get("generation_batch_size"):
+        return max(1, trainer["generation_batch_size"] // trainer["per_device_train_batch_size"])
+    return trainer.get("steps_per_generation") or trainer["gradient_accumulation_steps"]

@@ -1,0 +1,127 @@
+"""What a stage's code is: meaning and reach, not text; read without importing anything."""
+
+import importlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from r1flow import fingerprint
+
+SOURCE = Path(fingerprint.__file__).parent
+PROGRAMS = sorted(path.stem for path in (SOURCE / "stages").glob("[!_]*.py"))
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the package that a test may edit; returns the codes of all programs."""
+    shutil.copytree(SOURCE, tmp_path / "r1flow", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path / "r1flow")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def codes(config: dict | None = None) -> dict[str, str]:
+        fingerprint.parse.cache_clear()
+        return {program: fingerprint.code_of(program, config or {}).digest for program in PROGRAMS}
+
+    codes.folder = tmp_path / "r1flow"
+    return codes
+
+
+def edit(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text, f"{path} has changed; adapt this test"
+    path.write_text(text.replace(before, after, 1))
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {program for program in before if before[program] != after[program]}
+
+
+def test_comments_docstrings_and_layout_change_nothing(package):
+    before = package()
+    for path in package.folder.rglob("*.py"):
+        path.write_text(f'"""Another docstring."""\n\n# a comment\n{path.read_text()}\n\n\n')
+    edit(package.folder / "rewards.py", "    if not specs:\n", "    if  not specs :  # none\n\n")
+    assert changed(before, package()) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "programs"),
+    [
+        ("stages/grpo.py", "SHOWN = 4", {"grpo"}),
+        ("scoring.py", "import torch", {"grpo"}),
+        ("rewards.py", "BATCH_SIZE = 64", {"grpo", "reward_model", "evaluate"}),
+        ("data/corpus.py", "import random", {"data"}),
+        ("claims.py", "SMALL_COST = 0.03", {"report"}),
+        ("sampling/hf.py", "import torch", {"grpo", "rejection", "evaluate"}),  # imported inside a function
+        ("stage.py", "import hashlib", set(PROGRAMS)),
+    ],
+)
+def test_a_changed_module_reaches_the_programs_that_import_it_and_no_other(package, module, line, programs):
+    before = package()
+    edit(package.folder / module, line, f"{line}\nADDED = 1")
+    assert changed(before, package()) >= programs
+    assert changed(before, package()) <= programs | ({"data"} if "sampling" in module else set())
+
+
+def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_nothing(package):
+    before = package()
+    (package.folder / "unrelated.py").write_text("X = 1\n")
+    edit(package.folder / "progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
+    edit(package.folder / "plan.py", "SHOWN = 5", "SHOWN = 6")
+    assert changed(before, package()) == set()
+
+
+def test_a_template_of_the_report_is_code(package):
+    before = package()
+    edit(package.folder / "report/report.html.jinja", "claims", "assertions")
+    assert changed(before, package()) == {"report"}
+
+
+def test_a_users_own_rewards_and_what_they_import_are_code(package, tmp_path):
+    (tmp_path / "my_rewards.py").write_text("import my_words\n\n\ndef brevity():\n    return None\n")
+    (tmp_path / "my_words.py").write_text("LIMIT = 10\n")
+    config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
+    before = package(config)
+    (tmp_path / "my_words.py").write_text("LIMIT = 10  # words\n")
+    assert package(config) == before
+    (tmp_path / "my_words.py").write_text("LIMIT = 11\n")
+    assert package(config)["grpo"] != before["grpo"]
+
+
+def test_what_the_imports_execute_is_in_the_closure():
+    """The closure against the truth: the modules of the package that importing a program loads."""
+    script = "import sys, r1flow.stages.{0}; print([m for m in sys.modules if m.startswith('r1flow')])"
+    for program in ("data", "report"):
+        done = subprocess.run(
+            [sys.executable, "-c", script.format(program)], capture_output=True, text=True, check=True
+        )
+        loaded = set(eval(done.stdout)) - {"r1flow.stages"} - fingerprint.NO_PART
+        assert loaded <= set(fingerprint.code_of(program, {}).modules) | {"r1flow.stages"}
+
+
+def test_nothing_heavy_is_imported():
+    script = "import sys; from r1flow.fingerprint import code_of; code_of('grpo', {}); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"torch", "transformers", "numpy", "yaml"} & set(eval(done.stdout))
+
+
+def test_the_libraries_of_a_stage_are_those_it_uses_and_what_they_bring():
+    assert {"trl", "transformers", "torch"} <= set(fingerprint.code_of("sft", {}).libraries)
+    assert "trl" not in fingerprint.code_of("rejection", {}).libraries
+    assert "torch" in fingerprint.code_of("rejection", {}).libraries
+
+
+def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_path):
+    (tmp_path / "my_rewards.py").write_text("def brevity():\n    return 1\n")
+    config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
+    copy = fingerprint.snapshot([config], tmp_path / "frozen")
+    assert copy == fingerprint.snapshot([config], tmp_path / "frozen")
+    edit(package.folder / "rewards.py", "BATCH_SIZE = 64", "BATCH_SIZE = 65")
+    assert "BATCH_SIZE = 64" in (copy / "r1flow/rewards.py").read_text()
+    assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/report/report.html.jinja").is_file()
+    assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
+    importlib.invalidate_caches()

@@ -1,0 +1,229 @@
+"""Only what changed runs again: every leaf of the configuration, every kind of damage, and the way back."""
+
+import copy as copies
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import frozen
+from r1flow.plan import COMPUTE, FOLLOW, KEEP, RESTORE, plan
+from r1flow.recipe import STAGES, stage_of
+from r1flow.run import Run
+
+
+def composed(**words: str) -> Run:
+    return Run.compose(Path(), "r1_micro", **words)
+
+
+def actions(**words: str) -> dict[str, str]:
+    """What the run in the current folder would do, kept jobs left out."""
+    return {step.job: step.action for step in plan(composed(**words)) if step.action != KEEP}
+
+
+def downstream(run: Run, jobs: set[str]) -> set[str]:
+    return {job for job in run.jobs if jobs & ({job} | run.upstream(job))}
+
+
+def leaves(config: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def flipped(run: Run, stage: str, path: tuple[str, ...]) -> Run:
+    """The run with one leaf of one stage's slice changed; the dataflow that a leaf names moves to another model."""
+    config = copies.deepcopy(run.config)
+    block = config[stage]
+    for key in path[:-1]:
+        block = block[key]
+    value = block[path[-1]]
+    if path[-1] == "init_from":
+        new = "student_base" if value == "base" else "base" if value else "results/r1_micro/base/model"
+    else:
+        kinds = {bool: lambda: not value, int: lambda: value + 1, float: lambda: value * 1.5, str: lambda: f"{value}x"}
+        others = {list: lambda: [*value, "x"], dict: lambda: {"x": 1}, type(None): lambda: 1}
+        new = (kinds | others)[type(value)]()
+    block[path[-1]] = new
+    return Run(config)
+
+
+@pytest.fixture(scope="module")
+def reads(micro) -> dict[str, set[str]]:
+    """The leaves that each stage read while the shared run was computed; evaluations together."""
+    found: dict[str, set[str]] = {}
+    for file in (micro.folder / "reads").glob("*.json"):
+        job, paths = json.loads(file.read_text())
+        found.setdefault(stage_of(job), set()).update(paths)
+    return found
+
+
+def test_a_flip_of_any_leaf_reruns_the_stages_that_read_it_and_what_follows(micro, reads, monkeypatch):
+    monkeypatch.chdir(micro.folder)
+    run = composed()
+    assert {step.action for step in plan(run)} == {KEEP}
+    wrong, count = [], 0
+    for stage in STAGES:
+        for path in leaves(run.slice(stage)):
+            readers = {stage} if ".".join(path) in reads.get(stage, set()) else set()
+            expected = downstream(run, {job for job in run.jobs if stage_of(job) in readers})
+            planned = {step.job for step in plan(flipped(run, stage, path)) if step.action != KEEP}
+            count += 1
+            if planned != expected:
+                wrong.append((stage, ".".join(path), "read" if readers else "not read", len(planned)))
+    assert count > 500 and not wrong, wrong
+
+
+def test_a_leaf_that_several_stages_read_reruns_all_of_them(micro, reads, monkeypatch):
+    monkeypatch.chdir(micro.folder)
+    for leaf, overrides in (("seed", "seed=2"), ("threads", "threads=2"), ("device", "device=cuda")):
+        run = composed(overrides=overrides)
+        read_by = {job for job in run.jobs if leaf in reads[stage_of(job)]}
+        assert set(actions(overrides=overrides)) == downstream(run, read_by), leaf
+
+
+def test_where_a_run_takes_place_reruns_nothing(copy):
+    assert copy.planned() == set()
+    done = copy.snakemake("--dry-run", "--cores", "1", "--quiet", "all")
+    assert done.returncode == 0 and "r1flow-stage" not in done.stdout
+
+
+def test_snakemake_runs_what_the_plan_says(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    for overrides in ("distill.trainer.learning_rate=1.0e-3", "evaluate.k=3", "seed=5"):
+        assert copy.planned(overrides=overrides) == set(actions(overrides=overrides)) != set()
+
+
+def test_going_back_computes_nothing(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    before = {path: path.read_bytes() for path in Path("results").rglob("manifest.json")}
+    done = copy.snakemake(overrides="evaluate.k=1")
+    assert done.returncode == 0 and Path("results/r1_micro/report/manifest.json").read_bytes() not in before.values()
+    back = actions()
+    assert set(back.values()) == {RESTORE} and "report" in back
+    hidden = shutil.move("results/r1_micro/base/model", "hidden")  # no evaluation could be computed now
+    shutil.copytree(hidden, "results/r1_micro/base/model")
+    done = copy.snakemake()
+    assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in Path("results").rglob("manifest.json")} == before
+
+
+def test_another_run_of_the_same_recipe_comes_from_the_store_but_for_its_report(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    found = actions(run="again")
+    assert found.pop("report") == COMPUTE and set(found.values()) == {RESTORE} and len(found) == 21
+
+
+DAMAGE = {
+    "edited": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "deleted": lambda path: path.unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", ["cold_start/model/model.safetensors", "rejection/mix.jsonl", "base/provenance.json"])
+def test_damage_is_named_and_mended_and_reaches_nothing_else(copy, monkeypatch, damage, name):
+    monkeypatch.chdir(copy.folder)
+    stage, path = name.split("/")[0], Path("results/r1_micro", name)
+    before = path.read_bytes()
+    status = path.stat()
+    DAMAGE[damage](path)
+    if path.exists():
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    steps = {step.job: step for step in plan(composed()) if step.action != KEEP}
+    assert set(steps) == {stage} and str(path) in steps[stage].why[0]
+    done = copy.snakemake("--until", stage)
+    assert done.returncode == 0 and path.read_bytes() == before and actions() == {}
+
+
+def test_without_the_store_a_mended_stage_is_computed_and_what_follows_is_not(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    manifest = Path("results/r1_micro/student_base/manifest.json")
+    before = manifest.read_bytes()
+    shutil.rmtree(".memo/student_base")
+    Path("results/r1_micro/student_base/model/config.json").unlink()
+    assert actions() == {
+        "student_base": COMPUTE,
+        **dict.fromkeys(("distill", "student_rl", "evaluate/student_base", "evaluate/distill", "report"), FOLLOW),
+        "evaluate/student_rl": FOLLOW,
+    }
+    done = copy.snakemake(hooks={"HOOK_READS": str(copy.folder / "reads")})
+    assert done.returncode == 0 and manifest.read_bytes() == before and actions() == {}
+    computed = {json.loads(file.read_text())[0] for file in newest(copy.folder / "reads", manifest)}
+    assert computed == {"student_base"}
+
+
+def newest(folder: Path, than: Path) -> list[Path]:
+    """What stages wrote that began to compute since the file was there."""
+    return [file for file in folder.iterdir() if file.stat().st_mtime >= than.stat().st_mtime - 1]
+
+
+def test_old_files_copied_over_new_ones_with_their_times_are_noticed(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    old = shutil.copytree("results/r1_micro/student_base", "old")  # copytree keeps times, as cp -p does
+    done = copy.snakemake("--until", "student_base", overrides="student_base.trainer.max_steps=4")
+    assert done.returncode == 0, done.stderr
+    assert set(actions(overrides="student_base.trainer.max_steps=4")) >= {"distill", "student_rl"}
+    shutil.rmtree("results/r1_micro/student_base")
+    shutil.copytree(old, "results/r1_micro/student_base")
+    assert actions(overrides="student_base.trainer.max_steps=4")["student_base"] == RESTORE
+    assert actions() == {}
+
+
+def test_touched_files_a_fresh_clone_and_lost_records_rerun_nothing(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    for number, path in enumerate(sorted(Path("results").rglob("*"), reverse=True)):
+        os.utime(path, (number * 1e6, number * 1e6))
+    for lost in (".snakemake", ".config", "scratch", "logs"):
+        shutil.rmtree(lost)
+    assert actions() == {} and copy.planned() == set()
+
+
+def test_another_version_of_a_library_is_refused_until_someone_decides(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    path = Path("results/r1_micro/base/provenance.json")
+    then = json.loads(path.read_text())
+    libraries = {**then["libraries"], "torch": "2.12.0"}
+    path.write_text(json.dumps({**then, "libraries": libraries}))
+    done = copy.snakemake()
+    assert done.returncode != 0 and "torch 2.12.0 → " in done.stderr and "started" not in done.stderr
+    rerun = plan(composed(libraries="rerun"))
+    assert [step.job for step in rerun if step.action != KEEP] == ["base"]
+    assert copy.snakemake(libraries="accept").returncode == 0
+    assert json.loads(path.read_text())["accepted"] == {"torch": then["libraries"]["torch"]}
+    assert copy.snakemake().returncode == 0 and actions() == {}
+
+
+def test_a_plan_changes_nothing(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    before = {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+    copy.planned(overrides="seed=7")
+    assert before == {path: path.stat().st_mtime_ns for path in Path("results").rglob("*")}
+
+
+def test_a_users_reward_module_reruns_its_stage_and_edits_do_not_reach_a_live_run(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    rewards = copy.folder / "my_rewards.py"
+    rewards.write_text(
+        "def brevity():\n    return lambda prompts, completions, **_: [-len(c) / 100 for c in completions]\n"
+    )
+    overrides = "+zero_rl.rewards.short={name: my_rewards.brevity}"
+    done = copy.snakemake("--until", "zero_rl", overrides=overrides)
+    assert done.returncode == 0, done.stderr
+    assert "zero_rl" not in actions(overrides=overrides)
+    frozen_run = next(path for path in Path(".config").glob("run-*.yaml") if "brevity" in path.read_text())
+    snapshot = Path(frozen.load(frozen_run)["sources"])
+    text = (snapshot / "my_rewards.py").read_text()
+    rewards.write_text(f"# shorter\n{text}")
+    assert "zero_rl" not in actions(overrides=overrides)
+    rewards.write_text(text.replace("100", "50"))
+    assert actions(overrides=overrides)["zero_rl"] == COMPUTE
+    assert (snapshot / "my_rewards.py").read_text() == text
