@@ -13,10 +13,10 @@ options ?=
 CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test report ui lint bench clean
+.PHONY: help setup run test test-slow report ui lint bench clean
 
 help: ## list these targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(VENV)/.ready ## make .venv with the pinned dependencies
 
@@ -31,6 +31,9 @@ run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
 
 test: setup ## run the tests
 	pytest $(options)
+
+test-slow: setup ## run the long tests: kills at every stage's worst moment
+	pytest -m slow $(options)
 
 report: setup ## make the report of the run again
 	snakemake --cores all --forcerun report $(options) $(CONFIG)

@@ -1,8 +1,9 @@
-"""Removes scratch and old runs: lists what and how much, asks, and only then removes.
+"""Removes scratch, old runs and the oldest of the store: lists what and how much, asks, and only then removes.
 
     scratch                    210.4 MB   snapshots of interrupted stages, records on their way to MLflow
     results/r1_zero            41.0 MB    last changed 3 days ago
     logs/r1_zero               0.1 MB
+    .memo                      512.7 MB   96 results of 140 in the store, the longest unused
 
 Never touches data/, anything outside the project's root, or what a symbolic link points to. MLflow keeps its records.
 """
@@ -14,15 +15,19 @@ import time
 from pathlib import Path
 from typing import IO
 
+from r1flow import memo
 from r1flow.errors import UserError
 
+STORE_GB = 10.0
 
-def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool) -> int:
-    """Remove the named runs or scratch, or by default scratch and all runs but the newest; 1: nothing was removed.
+
+def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, store_gb: float | None = None) -> int:
+    """Remove the named runs or scratch, or trim the store; by default scratch, all runs but the newest, and the store
+    above STORE_GB. 1: nothing was removed.
 
     Raises UserError for an unknown run, when a run is live, and when nobody can be asked.
     """
-    targets = chosen(root, runs, scratch)
+    targets = chosen(root, runs, scratch, store_gb)
     if not targets:
         print("nothing to remove")
         return 0
@@ -38,9 +43,9 @@ def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool) 
     return 0
 
 
-def chosen(root: Path, runs: list[str], scratch: bool) -> list[Path]:
+def chosen(root: Path, runs: list[str], scratch: bool, store_gb: float | None) -> list[Path]:
     """The folders to remove, scratch first; each a real folder inside the root."""
-    everything = not runs and not scratch
+    everything = not runs and not scratch and store_gb is None
     names = runs or (old_runs(root) if everything else [])
     for name in runs:
         if name not in all_runs(root):
@@ -49,7 +54,26 @@ def chosen(root: Path, runs: list[str], scratch: bool) -> list[Path]:
             )
     folders = [root / "scratch"] if scratch or everything else []
     folders += [root / parent / name for name in names for parent in ("results", "logs")]
+    if store_gb is not None or everything:
+        folders += surplus(root / memo.STORE, (STORE_GB if store_gb is None else store_gb) * 1e9)
     return [folder for folder in folders if is_own_folder(root, folder)]
+
+
+def entries(store: Path) -> list[Path]:
+    """The results in the store, the longest unused first."""
+    found = [path.parent for path in store.rglob("manifest.json")]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def surplus(store: Path, limit: float) -> list[Path]:
+    """The longest unused results whose removal brings the store down to `limit` bytes."""
+    found = entries(store)
+    sizes = [size(path) for path in found]
+    total, count = sum(sizes), 0
+    while total > limit:
+        total -= sizes[count]
+        count += 1
+    return found[:count]
 
 
 def is_own_folder(root: Path, folder: Path) -> bool:
@@ -79,10 +103,19 @@ def size(folder: Path) -> int:
 
 
 def listing(root: Path, targets: list[Path]) -> None:
-    sizes = [size(target) for target in targets]
-    for target, count in zip(targets, sizes, strict=True):
-        print(f"{target.relative_to(root)!s:<40} {megabytes(count):>12}   {remark(target)}".rstrip())
-    print(f"{'in all':<40} {megabytes(sum(sizes)):>12}")
+    stored = [target for target in targets if memo.STORE.name in target.parts]
+    for target in targets:
+        if target not in stored:
+            print(line(str(target.relative_to(root)), size(target), remark(target)))
+    if stored:
+        known = len(entries(root / memo.STORE))
+        remarks = f"{len(stored)} results of {known} in the store, the longest unused"
+        print(line(str(memo.STORE), sum(map(size, stored)), remarks))
+    print(line("in all", sum(map(size, targets))))
+
+
+def line(name: str, count: int, remark: str = "") -> str:
+    return f"{name:<40} {megabytes(count):>12}   {remark}".rstrip()
 
 
 def remark(target: Path) -> str:

@@ -159,12 +159,14 @@ def add_export(commands: argparse._SubParsersAction) -> None:
 def add_clean(commands: argparse._SubParsersAction) -> None:
     clean = commands.add_parser(
         "clean",
-        help="remove scratch and old runs, after listing what and how much",
-        description="List what can go with its size, ask, and remove it. Without options: scratch/ and every run in "
-        "results/ but the newest one. data/ and MLflow's records stay.",
+        help="remove scratch, old runs and old results of the store, after listing them",
+        description="List what can go with its size, ask, and remove it. Without options: scratch/, every run in "
+        "results/ but the newest one, and of the store of computed results (.memo/) what is above 10 GB, the longest "
+        "unused first. data/ and MLflow's records stay.",
     )
     clean.add_argument("--run", action="append", default=[], metavar="NAME", help="this run only; repeatable")
     clean.add_argument("--scratch", action="store_true", help="scratch/ only: snapshots of interrupted stages")
+    clean.add_argument("--store-gb", type=float, metavar="GB", help="trim the store to so much; 0 empties it")
     clean.add_argument("--yes", action="store_true", help="don't ask")
     clean.add_argument("--dry-run", action="store_true", help="only list")
     clean.set_defaults(command=run_clean)
@@ -248,7 +250,8 @@ def run_export(arguments: argparse.Namespace) -> None:
 def run_clean(arguments: argparse.Namespace) -> int:
     from r1flow.clean import clean
 
-    return clean(project_root(), arguments.run, arguments.scratch, arguments.yes, arguments.dry_run)
+    chosen = (arguments.run, arguments.scratch, arguments.yes, arguments.dry_run, arguments.store_gb)
+    return clean(project_root(), *chosen)
 
 
 def run_pin(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,115 @@
+"""Kills at any moment: the same command goes on, and the run ends with the bytes of one that nothing disturbed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+
+from r1flow import manifest
+
+# Every stage's worst moment, and what can happen in every stage.
+TRAINED = ("base", "student_base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "reward_model", "align_rl")
+TRAINED += ("distill", "student_rl")
+SAMPLED = ("rejection", "evaluate/base", "evaluate/align_rl")
+ANYWHERE = [("start", 1), ("rename", 1), ("rename", 3), ("store", 1), ("end", 1)]
+EVENTS = {
+    "data": ANYWHERE,
+    **{stage: [*ANYWHERE, ("step", 2), ("step", 3), ("save", 1), ("save", 4), ("save", 9)] for stage in TRAINED},
+    **{stage: [*ANYWHERE, ("step", 1), ("save", 1)] for stage in SAMPLED},
+    "report": [("start", 1), ("rename", 2), ("store", 1), ("end", 1)],
+}
+WORST = [
+    *((stage, "save", 6, "tree") for stage in TRAINED),
+    *((stage, "save", 1, "tree") for stage in SAMPLED),
+    ("data", "rename", 4, "tree"),
+    ("report", "rename", 2, "tree"),
+]
+VICTIMS = ("stage", "snakemake", "tree")
+
+
+def drawn(count: int, seed: int) -> list[tuple[str, str, int, str]]:
+    chooser = random.Random(seed)
+    stages = chooser.sample(sorted(EVENTS), min(count, len(EVENTS)))
+    stages += chooser.choices(sorted(EVENTS), k=count - len(stages))
+    return [(stage, *chooser.choice(EVENTS[stage]), chooser.choice(VICTIMS)) for stage in stages]
+
+
+def bear(checkout: Checkout, kills: list[tuple[str, str, int, str]]) -> list[str]:
+    """Run with one kill after the other, until all that can happen have; returns the words of those that did."""
+    done = []
+    for number, (stage, event, n, victim) in enumerate(kills):
+        flag = checkout.folder / f"kill-{number}"
+        kill = {"stage": stage, "event": event, "n": n, "victim": victim, "flag": str(flag)}
+        checkout.snakemake(hooks={"HOOK_KILL": json.dumps(kill)})
+        if flag.exists():
+            done.append(flag.read_text())
+    return done
+
+
+def edges(folder: Path) -> dict[str, bytes]:
+    """Every manifest and provenance of a run, by its path."""
+    found = folder.glob("results/r1_micro/**/*.json")
+    return {str(p.relative_to(folder)): p.read_bytes() for p in found if p.name in ("manifest.json", "provenance.json")}
+
+
+def assert_as_undisturbed(killed: Checkout, micro: Checkout) -> None:
+    done = killed.snakemake()
+    assert done.returncode == 0, done.stderr
+    assert edges(killed.folder) == edges(micro.folder)
+    for folder in {path.parent for path in killed.folder.glob("results/**/manifest.json")}:
+        assert manifest.broken(folder) is None
+    left = [p for p in (killed.folder / "scratch").rglob("*") if p.is_file() and "tracking" not in p.parts]
+    assert all(path.name in ("lock", "live.lock") for path in left), left
+
+
+def test_a_run_killed_five_times_ends_as_an_undisturbed_one_in_another_folder(micro, empty_checkout):
+    """Two clean checkouts: what the kills don't change, the place doesn't either."""
+    kills = [
+        ("base", "save", 9, "stage"),
+        ("zero_rl", "step", 3, "tree"),
+        ("rejection", "rename", 2, "snakemake"),
+        ("align_rl", "save", 4, "tree"),
+        ("report", "end", 1, "tree"),
+    ]
+    assert len(bear(empty_checkout, kills)) == len(kills)
+    assert_as_undisturbed(empty_checkout, micro)
+
+
+@pytest.mark.slow
+def test_twenty_drawn_kills_and_a_few_by_the_clock(micro, empty_checkout):
+    kills = drawn(20, seed=7)
+    happened = bear(empty_checkout, kills[:10])
+    for seconds in (3, 9, 21):  # by the clock, wherever that is
+        kill_after(empty_checkout, seconds)
+    happened += bear(empty_checkout, kills[10:])
+    assert len(happened) >= 10, happened  # a kill in a stage that is finished by then can't happen
+    assert_as_undisturbed(empty_checkout, micro)
+
+
+@pytest.mark.slow
+def test_one_kill_in_every_stage_at_its_worst_moment(micro, empty_checkout):
+    order = list(EVENTS)
+    kills = sorted(WORST, key=lambda kill: order.index(kill[0]))
+    happened = bear(empty_checkout, kills)
+    assert len(happened) == len(kills), (happened, kills)
+    assert_as_undisturbed(empty_checkout, micro)
+
+
+def kill_after(checkout: Checkout, seconds: float) -> None:
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
+    process = subprocess.Popen(
+        command, cwd=checkout.folder, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(0.1)
