@@ -24,6 +24,8 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
             raise UserError(f"threads: {config['threads']}; use 1 or more")
         if config["device"] not in ("cpu", "cuda"):
             raise UserError(f"device: {config['device']!r}; use cpu or cuda")
+        if config.get("revision") and not config["init_from"]:
+            raise UserError("revision: it is of a hub id; name that in init_from")
         if config.get("init_from"):
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
@@ -72,9 +74,11 @@ def check_grpo(config: dict[str, Any]) -> None:
 
 
 def check_shares(config: dict[str, Any]) -> None:
-    share = config["data"]["general_share"]
+    share, file = config["data"]["general_share"], config["data"]["general_file"]
     if not 0 <= share < 1:
         raise UserError(f"data.general_share: {share} is no share; use 0 (reasoning only) to below 1")
+    if bool(share) != bool(file):
+        raise UserError(f"data.general_share: {share} and data.general_file: {file} go together: both, or 0 and null")
     scored = any("reward_model" in (label, part.get("name")) for label, part in config["rewards"].items())
     if share and not scored:
         raise UserError("data.general_share: general prompts need a reward_model among the rewards; set it to 0")

@@ -66,8 +66,9 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {first_lines(error)}") from error
     run |= {"run": run["run"] or experiment, "experiment": experiment}
-    for stage in STAGES:  # what every stage has, unless its own block says otherwise
-        run[stage] = {**{key: run[key] for key in ("seed", "threads", "device")}, **run[stage]}
+    for stage, program in PROGRAMS.items():  # the run's, unless the stage's own block says otherwise
+        own = {field.name for field in dataclasses.fields(SETTINGS[program])}
+        run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
     run["report"]["run"] = run["run"]

@@ -9,12 +9,18 @@ from typing import Any
 
 
 @dataclass
-class Program:
-    """What every stage has."""
+class Place:
+    """What every stage has: how it is computed."""
 
-    seed: int
     threads: int
     device: str
+
+
+@dataclass
+class Program(Place):
+    """What every stage has that draws random numbers."""
+
+    seed: int
 
 
 @dataclass
@@ -102,7 +108,7 @@ class RewardModel(Program):
 
 @dataclass
 class Prompts(Rows):
-    general_file: str
+    general_file: str | None
     general_share: float
 
 
@@ -163,5 +169,5 @@ class Evaluate(Program):
 
 
 @dataclass
-class Report(Program):
+class Report(Place):
     run: str
