@@ -1,13 +1,18 @@
-"""DVC's part: `data.dvc` is the contract on data/, and this module reads it and keeps it.
+"""DVC's part: `data.dvc` is the contract on data/, and this module reads it and keeps it; and how DVC is called.
 
 Beside DVC's own hash of the folder, `data.dvc` carries under `meta` the hash of the config that the data was made from
 (which tells whether a run's data is that data) and the sha256 of every file (which tells what differs when it isn't):
 
     meta: {config: 3f2a91c07b1d, files: {corpus.jsonl: 9f2c…, …}}
+
+What data/ says of its own making changes without the data, so it is no part of DVC's hash (.dvcignore); publish.py
+keeps it in git beside the pointer: data.provenance.json, data.cost.json.
 """
 
+import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +22,9 @@ import yaml
 from r1flow import manifest
 from r1flow.errors import UserError
 
-POINTER = Path("data.dvc")
+DATA, POINTER = Path("data"), Path("data.dvc")
+BESIDE = {name: Path(f"data.{name}") for name in ("provenance.json", "cost.json")}  # file of data/: its copy in git
+DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # a second DVC at work is waited for
 
 
 def pinned(pointer: Path = POINTER) -> dict[str, Any]:
@@ -28,8 +35,7 @@ def pinned(pointer: Path = POINTER) -> dict[str, Any]:
 def fetch(work: Path) -> bool:
     """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it."""
     with TemporaryDirectory(dir=work) as folder:
-        command = ["dvc", "get", "--quiet", ".", "data", "--out", f"{folder}/data"]
-        if subprocess.run(command, capture_output=True).returncode:
+        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") is not None:
             return False
         for item in Path(folder, "data").iterdir():
             item.replace(work / item.name)
@@ -54,7 +60,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {name: entry["sha256"] for name, entry in files.items() if name != "metrics.json"}
 
 
-def pin(source: Path, data: Path = Path("data"), pointer: Path = POINTER) -> None:
+def pin(source: Path, data: Path = DATA, pointer: Path = POINTER) -> None:
     """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
     from r1flow.frozen import digest, load
 
@@ -64,7 +70,46 @@ def pin(source: Path, data: Path = Path("data"), pointer: Path = POINTER) -> Non
     if source.resolve() != data.resolve():
         shutil.rmtree(data, ignore_errors=True)
         shutil.copytree(source, data, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
-    subprocess.run(["dvc", "add", "--quiet", str(data)], check=True)
+    if (error := dvc("add", data)) is not None:
+        raise UserError(f"{data}: DVC can't add it: {error}")
     contract = yaml.safe_load(pointer.read_text())
     contract["meta"] = {"config": digest(load(data / "config.yaml")), "files": contents(data)}
     pointer.write_text(yaml.safe_dump(contract, sort_keys=False))
+
+
+def dvc(*arguments: str | Path) -> str | None:
+    """Run one DVC command, its progress bars on the terminal if there is one; what went wrong, or None."""
+    terminal = sys.stderr.isatty()
+    done = subprocess.run(
+        [*DVC, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,  # it would ask before it overwrites; the answer is no
+        stdout=subprocess.DEVNULL,
+        stderr=None if terminal else subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode == 0:
+        return None
+    return "DVC says why above" if terminal else reason(done.stderr)
+
+
+def reason(output: str) -> str:
+    """The first error among DVC's lines: "remote 'nope' doesn't exist"."""
+    lines = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
+    return (lines or output.splitlines() or ["no reason given"])[0].removeprefix("unexpected error - ").rstrip(" :")
+
+
+def asked(*arguments: str) -> str:
+    """What a DVC command answers on stdout; empty when it fails."""
+    return subprocess.run([*DVC, *arguments], capture_output=True, text=True).stdout
+
+
+def status() -> dict[str, Any]:
+    """What of the pointers' files differs or isn't here: `{"not_in_cache": ["results/r1/base/model/…"], …}`."""
+    return json.loads(asked("data", "status", "--granular", "--json") or "{}")
+
+
+def describe_remote(name: str | None) -> str:
+    """A configured remote for people: `local (/home/me/r1flow/.dvc-remote)`; without a name, the default one."""
+    settings = dict(line.split("=", 1) for line in asked("config", "--list").splitlines() if "=" in line)
+    name = name or settings.get("core.remote", "none")
+    return f"{name} ({settings.get(f'remote.{name}.url', 'not in .dvc/config')})"

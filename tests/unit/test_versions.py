@@ -1,7 +1,5 @@
 """data.dvc as a contract: the pinned data passes, and what differs is named."""
 
-import shutil
-
 import pytest
 import yaml
 
@@ -37,7 +35,6 @@ def test_without_a_pointer_nothing_is_pinned(tmp_path):
     assert versions.pinned(tmp_path / "data.dvc") == {}
 
 
-@pytest.mark.skipif(shutil.which("dvc") is None, reason="the dvc command is not installed")
 def test_data_that_dvc_does_not_have_is_not_fetched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert versions.fetch(tmp_path) is False and not list(tmp_path.iterdir())

@@ -1,0 +1,326 @@
+"""Publishing and restoring a run with real git and DVC: what comes back is what was there, or is named."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from r1flow import manifest, versions
+from r1flow.errors import UserError
+from r1flow.publish import drop_pointers_without_a_stage, keep_contract, publish
+from r1flow.restore import find_pointers, restore, verify
+from r1flow.run import hold
+
+ROOT = Path(__file__).parents[2]
+RUN = Path("results/tiny")
+PARENTS = {"base": ["data"], "zero_rl": ["data", "base"], "evaluate/zero_rl": ["data", "zero_rl"]}
+STAGES = sorted(PARENTS)
+WEIGHTS = Path("results/tiny/base/model/model.safetensors")
+
+
+def make_stage(folder: Path, stage: str, parents: list[str]) -> None:
+    """A stage's folder as a run leaves it: outputs, manifest and provenance."""
+    (folder / "model").mkdir(parents=True)
+    (folder / "model/model.safetensors").write_text(f"weights of {stage}")
+    (folder / "metrics.json").write_text("{}")
+    (folder / "config.yaml").write_text(f"seed: 1\nname: {stage}\n")
+    (folder / "cost.json").write_text('{"seconds": 1.5}')
+    seal(folder, stage, parents)
+
+
+def seal(folder: Path, stage: str, parents: list[str]) -> None:
+    """Write the manifest of what lies in the folder, and the provenance that goes with it and the parents on disk."""
+    manifest.write_json(folder / "manifest.json", manifest.describe(stage, folder))
+    edges = {name: ("data" if name == "data" else RUN / name) for name in parents}
+    inputs = {name: {"stage": name, "sha256": edge(Path(path))} for name, path in edges.items()}
+    made = {"stage": stage, "inputs": inputs, "outputs": edge(folder)}
+    manifest.write_json(folder / "provenance.json", made)
+
+
+def edge(folder: Path) -> str:
+    return manifest.sha256(folder / "manifest.json")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def make_project(root: Path) -> None:
+    """A git repository with our own ignore files and DVC settings, pinned data and a finished run; goes there."""
+    git("init", "--quiet", str(root))
+    os.chdir(root)
+    Path(".dvc").mkdir()
+    for name in (".gitignore", ".dvcignore", ".dvc/config"):
+        shutil.copyfile(ROOT / name, name)
+    git("config", "user.name", "Ann")
+    git("config", "user.email", "ann@example.org")
+    make_stage(Path("data"), "data", [])
+    assert versions.dvc("add", "data") is None
+    contract = yaml.safe_load(Path("data.dvc").read_text())
+    contract["meta"] = {"config": "0123", "files": versions.contents(Path("data"))}
+    Path("data.dvc").write_text(yaml.safe_dump(contract))
+    for stage, parents in PARENTS.items():
+        make_stage(RUN / stage, stage, parents)
+    (RUN / "base/.snakemake_timestamp").touch()
+    (RUN / "base/model/optimizer.pt").write_text("a trainer's state")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "Begin")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A project whose run was published and committed by the printed command, under the tag v1."""
+    root, settings = tmp_path_factory.mktemp("ours") / "project", tmp_path_factory.mktemp("settings")
+    (settings / "config").write_text("[cache]\n    type = symlink\n")  # the user's own, which the project's overrides
+    with contextlib.chdir(tmp_path_factory.getbasetemp()), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_GLOBAL_CONFIG_DIR", str(settings))
+        make_project(root)
+        with (root / "printed").open("w") as file, contextlib.redirect_stdout(file):
+            publish(RUN)
+        printed = Path("printed").read_text()
+        Path("printed").unlink()
+        command = next(line for line in printed.splitlines() if "git add" in line)
+        subprocess.run(command, shell=True, check=True, capture_output=True)
+        git("tag", "v1")
+        yield root
+
+
+@pytest.fixture
+def clone(published, tmp_path, monkeypatch):
+    """A fresh clone of it as the current folder; its remote is a copy of the published one."""
+    root = tmp_path / "clone"
+    git("clone", "--quiet", str(published), str(root))
+    shutil.copytree(published / ".dvc-remote", root / ".dvc-remote")
+    monkeypatch.chdir(root)
+    return root
+
+
+def in_remote(path: Path) -> Path:
+    """Where the clone's remote has a published file."""
+    listing = next(p for p in Path(".dvc-remote").rglob("*.dir") if path.name in p.read_text() and is_of(p, path))
+    md5 = next(item["md5"] for item in json.loads(listing.read_text()) if path.name in item["relpath"])
+    return Path(".dvc-remote/files/md5", md5[:2], md5[2:])
+
+
+def is_of(listing: Path, path: Path) -> bool:
+    pointer = yaml.safe_load(RUN.joinpath(f"{path.parts[2]}.dvc").read_text())
+    return pointer["outs"][0]["md5"] == f"{listing.parent.name}{listing.name}"
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file of the run and of its data."""
+    paths = [path for top in ("results", "data") for path in (root / top).rglob("*") if path.is_file()]
+    skipped = ("optimizer.pt", ".snakemake_timestamp", ".gitignore")
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths if path.name not in skipped}
+
+
+def test_a_published_run_comes_back_whole_and_proved(published, clone, capsys):
+    Path("data.dvc").write_text("outs: []\n")
+    git("-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "--quiet", "-am", "Later, with other data")
+    restore("v1", None)
+    assert "4 stages are restored and verified" in capsys.readouterr().out
+    assert contents(clone) == contents(published)
+    assert verify(None) == 0
+
+
+def test_a_trainers_state_and_snakemakes_marks_are_not_published(published):
+    listings = [path.read_text() for path in (published / ".dvc-remote").rglob("*.dir")]
+    assert len(listings) == 4 and not any("optimizer" in text or "snakemake" in text for text in listings)
+
+
+def test_publishing_leaves_outputs_as_they_were_whatever_the_users_cache_type_is(published):
+    for path in [published / WEIGHTS, published / "data/model/model.safetensors"]:
+        assert not path.is_symlink() and path.stat().st_nlink == 1 and os.stat(path).st_mode & 0o200
+
+
+def test_the_printed_command_commits_every_pointer_and_nothing_else_of_the_run(published):
+    tracked = git("-C", str(published), "ls-files", "results", "data*").split()
+    pointers = [f"results/tiny/{stage}.dvc" for stage in STAGES]
+    assert sorted(tracked) == sorted(["data.cost.json", "data.dvc", "data.provenance.json", *pointers])
+    assert git("-C", str(published), "status", "--porcelain") == ""
+
+
+def test_publishing_does_not_touch_the_contract_on_the_data(published):
+    assert git("-C", str(published), "diff", "--stat", "v1~", "v1", "--", "data.dvc") == ""
+
+
+def test_data_that_is_not_byte_for_byte_as_pinned_keeps_its_contract_and_is_refused(project):
+    contract = Path("data.dvc").read_bytes()
+    Path("data.dvc").write_text("outs:\n- md5: ff.dir\n  path: data\n")
+    with pytest.raises(UserError, match=r"^data\.dvc: pins another"):
+        keep_contract(contract)
+    assert Path("data.dvc").read_bytes() == contract
+
+
+def test_a_stage_that_the_run_no_longer_has_does_not_come_back_with_it(project):
+    shutil.rmtree(RUN / "evaluate/zero_rl")
+    drop_pointers_without_a_stage(RUN)
+    assert find_pointers("tiny") == [RUN / "base.dvc", RUN / "zero_rl.dvc", Path("data.dvc")]
+
+
+def test_pinned_data_is_not_asked_of_a_remote_for_a_run_with_data_of_its_own(project):
+    Path("results/more").mkdir()
+    Path("results/more/data.dvc").touch()
+    assert find_pointers("more") == [Path("results/more/data.dvc")]
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_text("other"), lambda path: path.unlink()])
+def test_a_file_that_is_wrong_or_missing_in_the_remote_is_named_and_not_served(clone, damage):
+    stored = in_remote(WEIGHTS)
+    stored.chmod(0o644)
+    damage(stored)
+    with pytest.raises(
+        UserError, match=r"results/tiny/base/model/model\.safetensors of results/tiny/base\.dvc"
+    ) as error:
+        restore(None, "tiny")
+    assert "remote local" in str(error.value) and "\n" not in str(error.value)
+    assert not WEIGHTS.exists()
+
+
+def test_a_wrong_file_from_a_remote_that_dvc_does_not_check_is_named_and_removed(clone):
+    Path(".dvc/config.local").write_text("['remote \"local\"']\n    verify = false\n")
+    stored = in_remote(WEIGHTS)
+    stored.chmod(0o644)
+    stored.write_text("other")
+    with pytest.raises(UserError, match=r"base/model/model\.safetensors is not what its manifest says"):
+        restore(None, "tiny")
+    assert not WEIGHTS.exists() and Path("results/tiny/zero_rl/model/model.safetensors").exists()
+
+
+def test_a_remote_that_is_away_is_one_line(clone):
+    shutil.rmtree(".dvc-remote")
+    with pytest.raises(UserError, match=r"^remote local \(.*\.dvc-remote\).* results/tiny/base of results/tiny/base\."):
+        restore(None, "tiny")
+
+
+def test_outputs_that_were_never_published_are_not_overwritten(clone):
+    WEIGHTS.parent.mkdir(parents=True)
+    WEIGHTS.write_text("a week of training")
+    with pytest.raises(UserError, match=r"base/model/model\.safetensors of .*never published"):
+        restore(None, "tiny")
+    assert WEIGHTS.read_text() == "a week of training"
+
+
+def test_a_remote_that_is_away_leaves_the_pointers_and_the_push_can_be_repeated(clone):
+    make_stage(Path("results/more/data"), "data", [])
+    shutil.rmtree(".dvc-remote")
+    Path(".dvc-remote").touch()
+    with pytest.raises(UserError, match=r"^remote local \(.*the pointers are made, `r1flow publish results/more`"):
+        publish(Path("more"))
+    Path(".dvc-remote").unlink()
+    publish(Path("more"))
+    assert Path("results/more/data.dvc").exists() and list(Path(".dvc-remote").rglob("*.dir"))
+
+
+def test_an_s3_remote_by_configuration(clone, monkeypatch):
+    server = pytest.importorskip("moto.server", reason="moto[server] is not installed").ThreadedMotoServer(port=0)
+    pytest.importorskip("dvc_s3", reason="dvc-s3 is not installed: pip install r1flow[s3]")
+    import boto3
+
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "x")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    server.start()
+    url = "http://{}:{}".format(*server.get_host_and_port())
+    boto3.client("s3", endpoint_url=url).create_bucket(Bucket="runs")
+    Path(".dvc/config.local").write_text(f"['remote \"s3\"']\n    url = s3://runs/dvc\n    endpointurl = {url}\n")
+    make_stage(Path("results/more/data"), "data", [])
+    publish(Path("more"), remote="s3")
+    before = contents(clone)
+    shutil.rmtree(".dvc/cache")
+    shutil.rmtree("results/more/data")
+    restore(None, "more", remote="s3")
+    assert contents(clone) == before
+    server.stop()
+    with pytest.raises(UserError, match=r"^remote s3 \(s3://runs/dvc\)"):
+        publish(Path("more"), remote="s3")
+
+
+@pytest.fixture
+def project(published, tmp_path, monkeypatch):
+    """A copy of the project, to break; DVC is not to be called."""
+    shutil.copytree(published, tmp_path / "copy", ignore=shutil.ignore_patterns("cache", ".dvc-remote"))
+    monkeypatch.chdir(tmp_path / "copy")
+    monkeypatch.setattr(versions, "dvc", lambda *arguments: pytest.fail(f"dvc {arguments} was called"))
+
+
+def retrain() -> None:
+    """Another base, whole in itself, beside what was made from the one before."""
+    WEIGHTS.write_text("retrained")
+    seal(RUN / "base", "base", PARENTS["base"])
+
+
+BREAKAGES = {
+    "model/model.safetensors is not what its manifest says": lambda: WEIGHTS.write_text("edited"),
+    "model/model.safetensors is missing": WEIGHTS.unlink,
+    "manifest.json is missing": (RUN / "base/manifest.json").unlink,
+    "base/manifest.json can't be read": lambda: (RUN / "base/manifest.json").write_text("{"),
+    "base/provenance.json is missing": (RUN / "base/provenance.json").unlink,
+    "base/provenance.json is not of these outputs": lambda: seal_without_provenance(RUN / "base"),
+    "zero_rl/provenance.json says that base (input base) was another one": retrain,
+    "zero_rl/provenance.json says that base (input base) was there": lambda: shutil.rmtree(RUN / "base"),
+    "data/metrics.json is not what its manifest says": lambda: Path("data/metrics.json").write_text("edited"),
+    "data/config.json is not what data.dvc pins": lambda: repin("config.json"),
+}
+
+
+def seal_without_provenance(folder: Path) -> None:
+    (folder / "metrics.json").write_text('{"loss": 1}')
+    manifest.write_json(folder / "manifest.json", manifest.describe("base", folder))
+
+
+def repin(name: str) -> None:
+    contract = yaml.safe_load(Path("data.dvc").read_text())
+    contract["meta"]["files"][name] = "ff"
+    Path("data.dvc").write_text(yaml.safe_dump(contract))
+
+
+@pytest.mark.parametrize("line", BREAKAGES)
+def test_verify_names_what_is_wrong_and_publish_refuses_it(project, capsys, line):
+    BREAKAGES[line]()
+    assert verify(RUN) == 1
+    assert line in capsys.readouterr().out
+    with pytest.raises(UserError, match="nothing was published"):
+        publish(RUN)
+
+
+def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
+    (RUN / "rejection").mkdir()  # Snakemake makes the folder before the stage runs
+    assert verify(None) == 0
+    assert capsys.readouterr().out == "4 stages, 8 files, 0.0 MB hashed: everything is as its manifest says\n"
+
+
+def test_verify_hashes_contents_also_when_size_and_time_are_the_same(project):
+    status = WEIGHTS.stat()
+    WEIGHTS.write_text(WEIGHTS.read_text()[::-1])
+    os.utime(WEIGHTS, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert verify(RUN) == 1
+
+
+def test_changes_that_are_not_committed_are_named_and_kept(project):
+    Path("data.dvc").write_text("mine")
+    with pytest.raises(UserError, match=r"data\.dvc: has changes that are not committed"):
+        restore("v1", None)
+    assert Path("data.dvc").read_text() == "mine"
+
+
+def test_an_unknown_revision_or_run_is_one_line(project):
+    with pytest.raises(UserError, match="nowhere"):
+        restore("nowhere", None)
+    with pytest.raises(UserError, match="runs published in this revision: tiny"):
+        restore(None, "other")
+    with pytest.raises(UserError, match=r"other: there is no such run; in results/: tiny"):
+        publish(Path("other"))
+
+
+def test_nothing_is_restored_under_a_live_run(project):
+    lock = hold(Path("scratch/live.lock"))
+    with pytest.raises(UserError, match="a run is live"):
+        restore(None, "tiny")
+    lock.close()
