@@ -26,13 +26,17 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/.tests-ready: $(VENV)/.ready
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[test]
+	@touch $@
+
 run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
 	snakemake --cores all $(options) $(CONFIG)
 
-test: setup ## run the tests
+test: setup $(VENV)/.tests-ready ## run the tests
 	pytest $(options)
 
-test-slow: setup ## run the long tests: kills at every stage's worst moment
+test-slow: setup $(VENV)/.tests-ready ## run the long tests: kills at every stage's worst moment
 	pytest -m slow $(options)
 
 report: setup ## make the report of the run again

@@ -123,6 +123,7 @@ def add_restore(commands: argparse._SubParsersAction) -> None:
     )
     restore.add_argument("revision", nargs="?", metavar="REV", help="a commit, tag or branch (default: as checked out)")
     restore.add_argument("--run", metavar="NAME", help="this run only")
+    restore.add_argument("--remote", help="where it was published (default: the configured one)")
     restore.set_defaults(command=run_restore)
 
 
@@ -211,19 +212,22 @@ def run_diff(arguments: argparse.Namespace) -> int:
 def run_verify(arguments: argparse.Namespace) -> int:
     from r1flow.restore import verify
 
+    os.chdir(project_root())
     return verify(arguments.run)
 
 
 def run_publish(arguments: argparse.Namespace) -> None:
     from r1flow.publish import publish
 
+    os.chdir(project_root())
     publish(arguments.run, arguments.remote)
 
 
 def run_restore(arguments: argparse.Namespace) -> None:
     from r1flow.restore import restore
 
-    restore(arguments.revision, arguments.run)
+    os.chdir(project_root())
+    restore(arguments.revision, arguments.run, arguments.remote)
 
 
 def run_chat(arguments: argparse.Namespace) -> int:

@@ -91,7 +91,7 @@ def test_spent_counts_every_token_once(base: Path) -> None:
 
 def test_general_prompts_come_at_the_share_asked_for(base: Path) -> None:
     stage = stage_of(base, "shares", max_steps=9)
-    stage.config["data"] = CONFIG["data"] | {"general_share": 0.25}
+    stage.config["data"] = CONFIG["data"] | {"general_file": "general_rl.jsonl", "general_share": 0.25}
     rows = grpo.training_rows(stage.config, base / "data", make_tokenizer())
     general = [row for row in rows if row["task"] == "general"]
     assert len(rows) == 9 * 4 and len(general) == 9

@@ -44,7 +44,12 @@ def test_the_default_can_be_run() -> None:
         ({"temperature": 0.0}, "trainer.temperature"),
         ({"rewards": {}}, "rewards: there are none"),
         ({"data": DEFAULT["data"] | {"general_share": 1.5}}, "data.general_share: 1.5"),
-        ({"data": DEFAULT["data"] | {"general_share": 0.2}}, "data.general_share: .* reward_model"),
+        ({"data": DEFAULT["data"] | {"general_share": 0.2}}, "data.general_share: .* go together"),
+        ({"data": DEFAULT["data"] | {"general_file": "a.jsonl"}}, "data.general_share: .* go together"),
+        (
+            {"data": DEFAULT["data"] | {"general_file": "a.jsonl", "general_share": 0.2}},
+            "general_share: .* reward_model",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) -> None:
