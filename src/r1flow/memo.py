@@ -44,7 +44,7 @@ def take(stage: str, identity: str, work: Path) -> bool:
 def keep(stage: str, identity: str, folder: Path) -> None:
     """Copy a computed stage's folder into the store; the entry appears whole."""
     target = entry(stage, identity)
-    partial = target.with_name(f"{identity}.partial")
+    partial = target.with_name(f"{identity}.{os.getpid()}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(target, ignore_errors=True)

@@ -165,7 +165,7 @@ class Run:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any that Snakemake has seen
         newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
-        os.utime(path, (max(time.time(), newest) + 1,) * 2)
+        os.utime(path, (max(time.time(), newest + 0.001),) * 2)
         return [str(path)]
 
     @cached_property

@@ -26,7 +26,8 @@ class Checkout:
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, "--config", *config]
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "R1FLOW"))}
         if hooks:
-            environment |= hooks | {"PYTHONPATH": str(HOOKS)}
+            paths = [str(HOOKS), *filter(None, [environment.get("PYTHONPATH")])]
+            environment |= hooks | {"PYTHONPATH": os.pathsep.join(paths)}
         return subprocess.run(
             command,
             cwd=self.folder,

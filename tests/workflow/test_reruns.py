@@ -3,7 +3,10 @@
 import copy as copies
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,17 @@ def test_snakemake_runs_what_the_plan_says(copy, monkeypatch):
         assert copy.planned(overrides=overrides) == set(actions(overrides=overrides)) != set()
 
 
+def test_the_plan_says_what_why_and_how_long_without_torch(copy):
+    words = ["experiment=r1_micro", "overrides=distill.trainer.num_train_epochs=5"]
+    script = f"import sys; from r1flow.cli import main; main(['plan', *{words}]); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", script], cwd=copy.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second, *_, last = done.stdout.splitlines()
+    assert re.fullmatch(r"compute  distill +\d+ s  config: trainer.num_train_epochs 12 → 5", first)
+    assert re.fullmatch(r"follow   evaluate/distill +\d+ s  after distill", second)
+    assert last.startswith("1 to compute, 2 to compute if what runs before them comes out different, 19 kept; at most ")
+
+
 def test_going_back_computes_nothing(copy, monkeypatch):
     monkeypatch.chdir(copy.folder)
     before = {path: path.read_bytes() for path in Path("results").rglob("manifest.json")}
@@ -137,7 +151,7 @@ def test_another_run_of_the_same_recipe_comes_from_the_store_but_for_its_report(
 
 
 DAMAGE = {
-    "edited": lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"),
+    "edited": lambda path: path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1])),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "deleted": lambda path: path.unlink(),
     "emptied": lambda path: path.write_bytes(b""),

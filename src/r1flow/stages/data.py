@@ -13,6 +13,7 @@ the ids (data/splits.py), and is checked all the same, on ids and on questions. 
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,8 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Write every data file to work; metrics: rows of each file."""
     pinned = "pin" in stage.inputs
     if not (pinned and versions.fetch(stage.work)):
+        if pinned:
+            print("data.dvc: neither DVC's cache nor its remote has this data; it is generated again", file=sys.stderr)
         generate(stage.config, stage.seed, stage.work, stage.progress)
     if pinned:
         versions.check(stage.work, stage.inputs["pin"])
