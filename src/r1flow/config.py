@@ -14,7 +14,7 @@ from typing import Any
 
 from r1flow import checks, settings
 from r1flow.errors import UserError, did_you_mean
-from r1flow.recipe import PROGRAMS, STAGES
+from r1flow.recipe import PROGRAMS, REWARDED_BY, ROWS_OF, STAGES
 
 SETTINGS = {
     "data": settings.Data,
@@ -104,12 +104,21 @@ def check(run: dict[str, Any]) -> None:
     for stage in run["stages"]:
         if stage not in STAGES:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
+    for stage in run["stages"]:
+        check_sources(stage, run[stage].get("init_from"), run["stages"])
     for stage, program in PROGRAMS.items():
         check_keys(stage, run[stage], SETTINGS[program])
         if "trainer" in run[stage]:
             check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
         if stage in run["stages"]:
             checks.check(stage, program, run[stage], STAGES)
+
+
+def check_sources(stage: str, start: str | None, stages: list[str]) -> None:
+    """What a stage reads is made by the same run, unless it comes from outside."""
+    needed = {"data", ROWS_OF.get(stage), REWARDED_BY.get(stage), start} & set(STAGES)
+    for source in sorted(needed - set(stages)):
+        raise UserError(f"stages: {stage} reads {source}, which is not among them; add it")
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:

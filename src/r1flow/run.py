@@ -21,6 +21,7 @@ from r1flow.plan import KEEP, Step, plan
 from r1flow.recipe import NOT_MODELS, REWARDED_BY, ROWS_OF, STAGES, stage_of
 
 FROZEN = Path(".config")
+LIVE = Path("scratch/live.lock")
 WORDS = ("experiment", "overrides", "run", "libraries")
 
 
@@ -109,10 +110,9 @@ class Run:
         if stage == "data":
             return {"pin": str(versions.POINTER)} if self.data_is_pinned else {}
         found = {"data": ROWS_OF.get(stage, "data")}
-        if self.slice(stage)["init_from"] and not self.slice(stage).get(
-            "revision"
-        ):  # a hub's revision is in the config
-            found["model"] = self.slice(stage)["init_from"]
+        config = self.slice(stage)
+        if config["init_from"] and not config.get("revision"):  # else the hub's, which the revision pins
+            found["model"] = config["init_from"]
         if stage in REWARDED_BY:
             found["reward_model"] = REWARDED_BY[stage]
         return found
@@ -157,8 +157,8 @@ class Run:
         For Snakemake it is an updated input. The outputs' own times and Snakemake's records decide nothing: every other
         input is ancient().
         """
-        step = next((step for step in self.steps if step.job == job), None)
-        if step is None or step.action == KEEP:
+        step = next(step for step in self.steps if step.job == job)
+        if step.action == KEEP:
             return []
         text = "\n".join([f"{job}: {step.action}", *step.why])
         path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.digest({'text': text})}.txt"
@@ -182,7 +182,7 @@ class Run:
 
     def begin(self) -> None:
         """Refuse a second live run in this folder, then open the run's record in MLflow."""
-        self.lock = hold(Path("scratch/live.lock"))
+        self.lock = hold(LIVE)
         tracking.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
 
     def end(self, status: str) -> None:
@@ -190,12 +190,15 @@ class Run:
 
     def accept(self) -> None:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""
-        for step in self.steps:
-            if step.action == KEEP and step.moved:
+        moved = [step for step in self.steps if step.moved]
+        if moved:
+            lock = hold(LIVE)
+            for step in moved:
                 path = Path(self.folder(step.job), manifest.PROVENANCE)
                 then = manifest.read_json(path)
                 now = {name: change.partition(" → ")[2] for name, change in step.moved.items()}
                 manifest.write_json(path, {**then, "accepted": {**then.get("accepted", {}), **now}})
+            lock.close()
 
 
 def hold(path: Path) -> Any:

@@ -11,7 +11,7 @@ from r1flow.run import Run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = sorted(p.stem for p in (ROOT / "conf/experiment").glob("*.yaml"))
-NEEDS = {"distill_only": "rejection.init_from=reasoning_rl"}
+NEEDS = {"distill_only": "rejection.init_from=student_base"}
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -49,6 +49,7 @@ REFUSED = {
     "k = 0": ("evaluate.k=0", "evaluate.k"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),
+    "a stage without what it reads": ("stages=[data,zero_rl,evaluate,report]", "zero_rl reads base"),
     "unknown reward": ("+zero_rl.rewards.acuracy={weight: 1}", "acuracy"),
 }
 

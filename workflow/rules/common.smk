@@ -23,10 +23,12 @@ try:
         if not workflow.output_settings.dryrun:
             RUN.accept()
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
-    else:  # a job on another machine must see what was planned, not compose again
+        REASONS = {job: RUN.reason(job) for job in RUN.jobs}
+    else:  # a job on another machine must see what was planned, not compose and plan again
         RUN = Run.thaw(config["frozen"])
+        REASONS = {}
     RUN.equip_jobs()
-except UserError as error:
+except (UserError, OSError) as error:
     sys.exit(f"r1flow: {error}")
 
 
@@ -61,7 +63,7 @@ def inputs(job):
     return {
         "config": ancient(RUN.frozen(stage_of(job))),
         **reads,
-        "reason": RUN.reason(job),
+        "reason": REASONS.get(job, []),
         "after": [edge(other) for other in first if other not in sources.values()],
     }
 
