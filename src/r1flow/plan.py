@@ -66,9 +66,8 @@ def decide(run: "Run", job: str, edges: dict[str, str | None]) -> Step:
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
     seconds = last_cost(folder, job)
     if waiting:
-        return Step(
-            job, FOLLOW if not why else COMPUTE, [*why, *(f"{source} runs first" for source in waiting)], seconds
-        )
+        after = "after " + shortened(sorted(set(waiting), key=run.jobs.index))
+        return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds)
     if not why:
         return Step(job, KEEP, [], seconds, manifest.sha256(folder / manifest.MANIFEST), moved)
     edge = memo.manifest_of(job, now["identity"])

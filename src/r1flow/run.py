@@ -45,6 +45,11 @@ class Run:
             raise UserError(f"--config {key}: the words are {', '.join(WORDS)}; keys of conf/ go in overrides")
         if libraries not in ("refuse", "rerun", "accept"):
             raise UserError(f"--config libraries={libraries}: say rerun or accept (default: refuse)")
+        if not isinstance(overrides, str | None):
+            raise UserError(
+                f"--config overrides: Snakemake reads this as {overrides}; write an override without ': ', "
+                "a.b=1 a.c=2 for a={b: 1, c: 2}"
+            )
         words = overrides or ""  # Snakemake reads `overrides=` as None
         if run:
             words += f" run={run}"

@@ -90,3 +90,8 @@ def test_numbers_in_scientific_notation_are_numbers():
 
     for path in (ROOT / "conf").rglob("*.yaml"):
         assert not re.search(r":\s*\d+e-?\d+\s*($|#)", path.read_text(), re.M), path
+
+
+def test_an_override_that_snakemake_reads_as_yaml_is_refused_with_the_remedy():
+    with pytest.raises(UserError, match="without ': '"):
+        Run.compose(ROOT, overrides={"+zero_rl.rewards.short={name": "my_rewards.brevity}"})
