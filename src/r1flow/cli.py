@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `r1flow plan | head`
+        sys.stdout = None
+        return 0
 
 
 def parser() -> argparse.ArgumentParser:

@@ -67,6 +67,9 @@ class Run:
         return run
 
     def freeze(self) -> str:
+        """Write every stage's slice, and the whole for jobs on other machines; the file of the latter."""
+        for stage in STAGES:  # before Snakemake takes stock of the files that are there
+            self.frozen(stage)
         return str(frozen.freeze("run", {"config": self.config, "sources": self.sources}, FROZEN))
 
     @property
