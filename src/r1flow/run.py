@@ -19,6 +19,7 @@ from r1flow.errors import UserError
 from r1flow.fingerprint import snapshot
 from r1flow.plan import KEEP, Step, plan
 from r1flow.recipe import NOT_MODELS, REWARDED_BY, ROWS_OF, STAGES, stage_of
+from r1flow.report.making import write_making
 
 FROZEN = Path(".config")
 LIVE = Path("scratch/live.lock")
@@ -195,6 +196,9 @@ class Run:
 
     def end(self, status: str) -> None:
         tracking.end_execution(self.name, Path.cwd(), status)
+        if Path(self.path("report")).exists():
+            folders = {job: Path(self.folder(job)) for job in self.jobs}
+            write_making(self.name, folders, Path(self.folder("report")))
 
     def accept(self) -> None:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""

@@ -11,7 +11,8 @@ from fabricated_run import SKILLS, fabricate_run
 
 from r1flow.claims import NOT_TESTED
 from r1flow.errors import UserError
-from r1flow.report.page import safe_text
+from r1flow.report.making import write_making
+from r1flow.report.templates import safe_text
 from r1flow.stages.report import compute
 
 ZERO_ONLY = ("base", "zero_rl")
@@ -95,10 +96,11 @@ def test_what_a_run_cost_is_beside_its_results_and_not_in_them(tmp_path):
         cost = json.loads((folder / "cost.json").read_text())
         (folder / "cost.json").write_text(json.dumps({**cost, "seconds": cost["seconds"] + 100}))
     assert make(tmp_path / "later", inputs) == (page, summary)
+    write_making("tiny", inputs, tmp_path / "later")
     costs = json.loads((tmp_path / "later/costs.json").read_text())
     assert set(costs) == set(inputs) and all(cost["seconds"] > 100 for cost in costs.values())
     making = (tmp_path / "later/making.html").read_text()
-    assert all(stage in making for stage in ("zero_rl", "evaluate (2 models)", "0123456789ab"))
+    assert all(word in making for word in ("zero_rl", "evaluate (2 models)", "0123456789ab"))
 
 
 @pytest.mark.parametrize(("models", "tested"), [(ZERO_ONLY, {"C1", "C2", "C3"}), (DISTILL_ONLY, set())])

@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+import tokenizers
 
 from r1flow import driver, frozen, memo
 from r1flow.errors import UserError
@@ -27,12 +28,13 @@ def run_stage(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)
     slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": "cpu"}, Path(".config"))
 
-    def run(compute, name="zero_rl") -> int:
+    def run(compute, name="zero_rl", *inputs: str, forget: bool = True) -> int:
         monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute))
-        shutil.rmtree(memo.STORE, ignore_errors=True)  # the fakes share an identity
+        if forget:  # the fakes share an identity
+            shutil.rmtree(memo.STORE, ignore_errors=True)
         out = f"results/r/{name}/manifest.json"
         try:
-            driver.main(["fake", name, "--run", "r", "--config", str(slice_file), "--out", out])
+            driver.main(["fake", name, "--run", "r", "--config", str(slice_file), "--out", out, *inputs])
         except SystemExit as leaving:
             return leaving.code
         return 0
@@ -107,3 +109,36 @@ def test_stages_have_seeds_of_their_own_and_all_evaluations_share_one(run_stage)
 def test_the_thread_count_of_the_config_is_set_before_the_program_is_imported(run_stage):
     run_stage(lambda stage: {"threads": int(os.environ["OMP_NUM_THREADS"])})
     assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"threads": 1}
+
+
+def test_what_was_computed_before_comes_from_the_store_and_the_program_does_not_start(run_stage):
+    run_stage(write_model)
+    first = Path("results/r/zero_rl/manifest.json").read_bytes()
+    shutil.rmtree("results")
+    assert run_stage(lambda stage: 1 / 0, forget=False) == 0
+    assert Path("results/r/zero_rl/manifest.json").read_bytes() == first and not list(Path("scratch").rglob("work"))
+
+
+def test_inputs_that_do_not_fit_are_refused_before_anything_is_computed(run_stage, capsys):
+    outside = Path("outside")
+    outside.mkdir()
+    (outside / "config.json").write_text("{}")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    tokenizer.save(str(outside / "tokenizer.json"))
+    assert run_stage(lambda stage: 1 / 0, "zero_rl", "--input", "model=outside") == 1
+    assert "input model (outside) loses the think tags" in capsys.readouterr().err
+
+
+def test_a_changed_input_is_another_identity(run_stage):
+    Path("rows").mkdir()
+    for text in ("1", "2", "1"):
+        Path("rows/a.jsonl").write_text(text)
+        run_stage(
+            lambda stage: {"text": int((stage.inputs["data"] / "a.jsonl").read_text())},
+            "zero_rl",
+            "--input",
+            "data=rows",
+            forget=False,
+        )
+        assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"text": int(text)}
+    assert len(list(Path(".memo/zero_rl").iterdir())) == 2

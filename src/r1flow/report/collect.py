@@ -39,14 +39,12 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 
 @dataclass(frozen=True)
 class Results:
-    """A run's evaluations, training histories, costs and provenance, as far as they exist."""
+    """A run's evaluations and training histories, as far as they exist."""
 
     run: str
     samples: Mapping[str, list[Row]]  # model -> rows of samples.parquet, models in MODELS' order
     summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
-    costs: Mapping[str, Mapping[str, float]]  # stage -> {"seconds", "peak_mb"}
-    provenance: Mapping[str, Mapping[str, Any]]
 
     @property
     def models(self) -> list[str]:
@@ -93,18 +91,11 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     if not evaluated:
         raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
     models = in_order(list(evaluated))
-    found = {name: read_optional(path) for name, path in inputs.items()}
+    metrics = {name: path / "metrics.json" for name, path in inputs.items()}
+    found = {name: json.loads(path.read_text()) for name, path in metrics.items() if path.is_file()}
     return Results(
         run=run,
         samples={model: parquet.read_table(evaluated[model] / "samples.parquet").to_pylist() for model in models},
-        summaries={model: found[f"evaluate/{model}"]["metrics"]["tasks"] for model in models},
-        metrics={name: files["metrics"] for name, files in found.items() if "metrics" in files},
-        costs={name: files["cost"] for name, files in found.items() if "cost" in files},
-        provenance={name: files["provenance"] for name, files in found.items() if "provenance" in files},
+        summaries={model: found[f"evaluate/{model}"]["tasks"] for model in models},
+        metrics=found,
     )
-
-
-def read_optional(folder: Path) -> dict[str, Any]:
-    """The JSON sidecars that a stage's folder has, by name."""
-    paths = {name: folder / f"{name}.json" for name in ("metrics", "cost", "provenance")}
-    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.is_file()}

@@ -4,26 +4,18 @@ Text that a model wrote is hostile: jinja2 escapes it, and what could still dece
 direction overrides) or bloat the page (enormous completions) is made visible or cut first.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from r1flow.claims import CANT_TELL, MARGIN, MIN_PROBLEMS, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, Claim, Part
 from r1flow.metrics import Interval, Row, mean_interval, paired_difference
-from r1flow.recipe import STAGES
 from r1flow.report import figures
-from r1flow.report.collect import BASES, RL_STAGES, Results, in_order
+from r1flow.report.collect import BASES, RL_STAGES, Results
+from r1flow.report.templates import fill
 from r1flow.template import split
-
-SHOWN_CHARACTERS = 1200
-_INVISIBLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_TESTED: ("none", "–")}
 
@@ -53,6 +45,7 @@ def render(results: Results) -> str:
     """report.html: what came out, and nothing that another run of the same recipe wouldn't say."""
     return fill(
         "report.html.jinja",
+        run=results.run,
         results=results,
         verdicts=VERDICTS,
         margin=MARGIN,
@@ -69,49 +62,6 @@ def render(results: Results) -> str:
         rejection=rejection(results),
         examples=examples(results),
     )
-
-
-def render_making(results: Results) -> str:
-    """making.html: time, memory and provenance of every stage."""
-    return fill(
-        "making.html.jinja",
-        results=results,
-        costs=cost_rows(results),
-        provenance={stage: results.provenance[stage] for stage in in_order(list(results.provenance), STAGES)},
-        libraries=libraries(results),
-    )
-
-
-def fill(template: str, **values: Any) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
-    page = environment.get_template(template).render(values)
-    return page.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{100 * value:.{digits}f}"
-
-
-def number(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
-
-
-def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
-    """Text as a person should see it: invisible and direction-changing characters spelt out, the end cut off."""
-    text = text or ""
-    shown = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text[:limit])
-    return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown
 
 
 def count_verdicts(claims: Sequence[Claim]) -> list[tuple[str, int]]:
@@ -326,29 +276,3 @@ def present(row: Row) -> dict[str, Any]:
         "length": row["length"],
         "finished": row["finished"],
     }
-
-
-def cost_rows(results: Results) -> list[dict[str, Any]]:
-    """Every stage's time and memory, the evaluations as one line, with its share of the longest for a bar."""
-    stages = {name: results.costs[name] for name in in_order(list(results.costs), STAGES) if "/" not in name}
-    evaluations = [cost for name, cost in results.costs.items() if "/" in name]
-    if evaluations:
-        label = f"evaluate ({len(evaluations)} models)"
-        stages[label] = {
-            "seconds": sum(cost["seconds"] for cost in evaluations),
-            "peak_mb": max(cost["peak_mb"] for cost in evaluations),
-        }
-    longest = max((cost["seconds"] for cost in stages.values()), default=0) or 1
-    largest = max((cost["peak_mb"] for cost in stages.values()), default=0) or 1
-    return [
-        {"stage": stage, **cost, "time_share": cost["seconds"] / longest, "memory_share": cost["peak_mb"] / largest}
-        for stage, cost in stages.items()
-    ]
-
-
-def libraries(results: Results) -> dict[str, str]:
-    """Versions of the libraries, from the stages' provenance."""
-    found: dict[str, str] = {}
-    for provenance in results.provenance.values():
-        found |= {name: version for name, version in (provenance.get("libraries") or {}).items() if version}
-    return dict(sorted(found.items()))

@@ -1,13 +1,11 @@
 """The report of a run: report.html for people, summary.json for programs; what it cost is beside them.
 
 Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"); computes the claims
-C1–C7 from the samples. Both depend on results alone and are the same for equal runs, byte by byte. making.html (time,
-memory and provenance of every stage) and costs.json are no outputs of the stage: they change from run to run. Left out:
-anything that needs a network or a server to be read.
+C1–C7 from the samples. Both depend on results alone and are the same for equal runs, byte by byte; what the run cost
+(making.py) is beside them. Left out: anything that needs a network or a server to be read.
 
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny"}
-    costs.json:   {"zero_rl": {"seconds": 113.0, "peak_mb": 1450}, …}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.claims import describe
 from r1flow.manifest import write_json
 from r1flow.report.collect import Results, collect
-from r1flow.report.page import render, render_making
+from r1flow.report.page import render
 
 if TYPE_CHECKING:
     from r1flow.stage import Stage
@@ -25,9 +23,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Write the report; its metrics are the claims' verdicts."""
     results = collect(stage.config["run"], stage.inputs)
     write_json(stage.work / "summary.json", summarise_run(results))
-    write_json(stage.work / "costs.json", results.costs)
     (stage.work / "report.html").write_text(render(results), encoding="utf-8")
-    (stage.work / "making.html").write_text(render_making(results), encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
 
 
