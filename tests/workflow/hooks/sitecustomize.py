@@ -1,9 +1,9 @@
 """What the tests put into a stage's process, by being first on its PYTHONPATH: the program itself knows nothing of it.
 
 HOOK_READS=<folder>: notes which leaves of its configuration each stage reads while it runs, one JSON file a process.
-HOOK_KILL=<JSON>: kills, once, when something happens the n-th time in a stage:
+HOOK_KILL=<JSON>: kills when something happens the n-th time in a stage, each entry of the list once:
 
-    {"stage": "zero_rl", "event": "save", "n": 2, "victim": "tree", "flag": "<file that says it was done>"}
+    [{"stage": "zero_rl", "event": "save", "n": 2, "victim": "tree", "flag": "<file that says it was done>"}, …]
 
 events: start (before anything), step (a line of progress), save (a file of a snapshot or a shard is opened to be
 written), rename (an output moves to its place), store (a copy is put into the store), end (the record is closed).
@@ -66,20 +66,17 @@ def record_reads(folder):
     driver.Stage.__init__ = begin
 
 
-def kill_when(stage, event, n, victim, flag):
+def kill_when(kills):
     from r1flow import driver
 
-    if stage not in sys.orig_argv or Path(flag).exists():
-        return
+    armed = [kill for kill in kills if kill["stage"] in sys.orig_argv and not Path(kill["flag"]).exists()]
     counts = Counter()
 
-    def happened(what):
-        counts[what] += 1
-        if what == event and counts[what] == n:
-            Path(flag).write_text(f"{stage} {event} {n} {victim}")
-            leader = os.getpgrp()  # Snakemake: the tests start it in a group of its own
-            os.killpg(leader, signal.SIGKILL) if victim == "tree" else None
-            os.kill(leader if victim == "snakemake" else os.getpid(), signal.SIGKILL)
+    def happened(event):
+        counts[event] += 1
+        for kill in armed:
+            if (kill["event"], kill["n"]) == (event, counts[event]):
+                strike(**kill)
 
     def heard(name, arguments):
         if name == "open" and "/snapshots/" in str(arguments[0]) and str(arguments[1])[:1] in ("w", "x", "a"):
@@ -89,13 +86,22 @@ def kill_when(stage, event, n, victim, flag):
         if name == "os.rename" and str(arguments[1]).startswith(".memo"):
             happened("store")
 
-    sys.addaudithook(heard)
-    for owner, name, what in (
+    if armed:
+        sys.addaudithook(heard)
+    for owner, name, event in (
         (driver, "prepare_process", "start"),
         (driver.Progress, "update", "step"),
         (driver.StageRun, "finish", "end"),
     ):
-        wrap(owner, name, lambda what=what: happened(what))
+        wrap(owner, name, lambda event=event: happened(event))
+
+
+def strike(stage, event, n, victim, flag):
+    Path(flag).write_text(f"{stage} {event} {n} {victim}")
+    leader = os.getpgrp()  # Snakemake: the tests start it in a group of its own
+    if victim == "tree":
+        os.killpg(leader, signal.SIGKILL)
+    os.kill(leader if victim == "snakemake" else os.getpid(), signal.SIGKILL)
 
 
 def wrap(owner, name, before):
@@ -112,4 +118,4 @@ if any(word.endswith("r1flow-stage") for word in sys.orig_argv):
     if "HOOK_READS" in os.environ:
         record_reads(os.environ["HOOK_READS"])
     if "HOOK_KILL" in os.environ:
-        kill_when(**json.loads(os.environ["HOOK_KILL"]))
+        kill_when(json.loads(os.environ["HOOK_KILL"]))
