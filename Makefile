@@ -9,8 +9,9 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 experiment ?= r1_tiny
 overrides ?=
 run ?=
+libraries ?= refuse
 options ?=
-CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)"
+CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)" libraries=$(libraries)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-slow report ui lint bench clean
@@ -40,6 +41,7 @@ test-slow: setup $(VENV)/.tests-ready ## run the long tests: kills at every stag
 	pytest -m slow $(options)
 
 report: setup ## make the report of the run again
+	rm -rf .memo/report
 	snakemake --cores all --forcerun report $(options) $(CONFIG)
 
 ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000

@@ -134,6 +134,8 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     if source in stages:
         return
     folder = Path(source)
+    if revision is not None and folder.exists():
+        raise UserError(f"revision: {source} is a folder here, which has none; set it to null")
     if revision is not None:
         if not re.fullmatch(r"[0-9a-f]{40}", revision):
             raise UserError(f"revision: {revision!r} can move; give the commit, 40 hex digits")

@@ -61,7 +61,7 @@ def chosen(root: Path, runs: list[str], scratch: bool, store_gb: float | None) -
 
 def entries(store: Path) -> list[Path]:
     """The results in the store, the longest unused first."""
-    found = [path.parent for path in store.rglob("manifest.json")]
+    found = [path.parent for path in store.rglob("manifest.json") if path.parent.suffix != ".partial"]
     return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
@@ -73,7 +73,7 @@ def surplus(store: Path, limit: float) -> list[Path]:
     while total > limit:
         total -= sizes[count]
         count += 1
-    return found[:count]
+    return [*store.rglob("*.partial"), *found[:count]]  # a partial is a copy that a kill cut off
 
 
 def is_own_folder(root: Path, folder: Path) -> bool:
@@ -143,9 +143,12 @@ def ago(seconds: float) -> str:
 
 
 def refuse_live(root: Path) -> IO[str] | None:
-    """Raise UserError when a run is live in this folder; return its lock, which keeps a new one from starting."""
-    from r1flow.run import hold
+    """Raise UserError when a run or an orphaned stage is live in this folder; the lock that keeps a new run out."""
+    from r1flow.run import hold, is_held
 
+    for path in (root / "scratch").rglob("lock"):
+        if is_held(path):
+            raise UserError(f"{path.parent.relative_to(root)} is being computed; wait for it or stop it")
     return hold(root / "scratch/live.lock") if (root / "scratch").is_dir() else None
 
 

@@ -65,10 +65,13 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
         "libraries=. compute: its config, code or inputs are new. restore: the store has it. follow: it runs only if "
         "what is computed before it comes out different.",
     )
-    plan.add_argument("words", nargs="*", metavar="WORD=VALUE", help='experiment=r1_zero overrides="seed=2 threads=2"')
-    plan.add_argument("--config", nargs="+", default=[], metavar="WORD=VALUE", help="the same, as Snakemake has it")
-    plan.add_argument("--cores", help=argparse.SUPPRESS)  # so that the run's whole command line may be given
-    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too")
+    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too (before the words)")
+    plan.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="WORD=VALUE",
+        help='experiment=r1_zero overrides="seed=2 threads=2"; Snakemake\'s own options are passed over',
+    )
     plan.set_defaults(command=run_plan)
 
 
@@ -192,12 +195,10 @@ def run_plan(arguments: argparse.Namespace) -> None:
     from r1flow.run import Run
 
     os.chdir(project_root())
-    pairs = [word.partition("=") for word in (*arguments.words, *arguments.config)]
-    for key, equals, _ in pairs:
-        if not equals:
-            raise UserError(f"{key}: write WORD=VALUE, for example experiment=r1_zero")
+    pairs = [word.partition("=") for word in arguments.words if "=" in word and not word.startswith("-")]
     run = Run.compose(Path(), **{key: value for key, _, value in pairs})
     print(table(run.steps, arguments.all))
+    run.check_libraries()
 
 
 def run_trace(arguments: argparse.Namespace) -> int:

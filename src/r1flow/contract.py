@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from r1flow import manifest
 from r1flow.errors import UserError
 from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 
@@ -56,7 +55,7 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
     edges: dict[str, Edge] = {}
     for name, path in inputs.items():
         folder = path.parent if path.name == "model" else path
-        known = read(folder / manifest.MANIFEST)
+        known = read(folder / "manifest.json")
         edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), describe(path))
     return edges
 

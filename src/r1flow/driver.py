@@ -133,12 +133,14 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
         else:
             measure(stage, arguments.program)
             shutil.copyfile(arguments.config, stage.work / "config.yaml")
+            if inputs != {name: input_of(name, path) for name, path in sorted(arguments.inputs.items())}:
+                raise UserError("an input changed while this was computed from it; run again")
             seal(stage, made_by)
             memo.keep(stage.name, made_by["identity"], stage.work)
         metrics = manifest.read_json(stage.work / "metrics.json")
         manifest.publish(stage.work, arguments.out.parent)
         tracker.finish(metrics, arguments.out.parent)
-    shutil.rmtree(scratch)
+        shutil.rmtree(scratch)  # under the lock: another process may wait for just this folder
     return metrics
 
 

@@ -24,9 +24,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from r1flow.errors import UserError
+
 PACKAGE = Path(__file__).parent
 CACHE = Path(".config/modules.json")
 REMEMBERED = 1000
+# What else decides a module's meaning: how it is read.
+RULES = hashlib.sha256(Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:12]
 NO_PART = {"r1flow.tracking", "r1flow.progress", "r1flow.errors"}
 # Import name → distribution, of the libraries whose version can change a result, and what each brings along.
 LIBRARIES = {
@@ -60,7 +64,7 @@ class Code:
 def code_of(program: str, config: dict[str, Any]) -> Code:
     """The code that computes a stage with this slice; the program is a module of r1flow.stages."""
     before = len(remembered())
-    found, outside = closure({"r1flow.stage", f"r1flow.stages.{program}", *user_modules(config)})
+    found, outside = closure({"r1flow.stage", "r1flow.contract", f"r1flow.stages.{program}", *user_modules(config)})
     used = {name for name in outside if name in LIBRARIES}
     for name in tuple(used):
         used |= BRINGS.get(name, set())
@@ -147,10 +151,13 @@ def read(module: str, path: Path) -> Source:
 def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
     """A module's source, parsed once per content: parsing all of them takes a second, and a plan must not."""
     text = path.read_bytes()
-    key = f"{module}:{hashlib.sha256(text).hexdigest()}:{sys.version_info[:2]}"
+    key = f"{module}:{hashlib.sha256(text).hexdigest()}:{RULES}"
     known = remembered()
     if key not in known:
-        tree = without_asides(ast.parse(text, filename=str(path)))
+        try:
+            tree = without_asides(ast.parse(text, filename=str(path)))
+        except SyntaxError as error:
+            raise UserError(f"{path}:{error.lineno}: {error.msg}; mend it") from None
         meaning = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         known[key] = Source(meaning, tuple(sorted(set(imports(tree, package)))))
@@ -211,10 +218,15 @@ def is_for_type_checkers(node: ast.stmt) -> bool:
 def meaning(module: str, path: Path) -> str:
     """12 hex digits of a module: its tree, and of a package the other files beside it."""
     parts = [read(module, path).meaning.encode()]
-    if path.name == "__init__.py":
-        beside = sorted(file for file in path.parent.iterdir() if file.is_file() and file.suffix not in (".py", ".pyc"))
-        parts += [file.name.encode() + file.read_bytes() for file in beside]
+    parts += [file.name.encode() + file.read_bytes() for file in data_files(path)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+
+
+def data_files(module: Path) -> list[Path]:
+    """What isn't Python in a package's folder, editors' leavings apart."""
+    if module.name != "__init__.py":
+        return []
+    return sorted(file for file in module.parent.iterdir() if is_source(file) and file.suffix != ".py")
 
 
 @cache
@@ -234,11 +246,12 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     for module, path in closure(set().union(*map(user_modules, configs)))[0].items():
         parts = module.split(".")
         files[Path(*parts, "__init__.py") if path.name == "__init__.py" else Path(*parts).with_suffix(".py")] = path
+        files |= {Path(*parts, file.name): file for file in data_files(path)}
     contents = {name: file.read_bytes() for name, file in sorted(files.items())}
     whole = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
     target = folder / f"code-{whole}"
     if not target.exists():
-        partial = Path(f"{target}.partial")
+        partial = Path(f"{target}.{os.getpid()}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         for name, content in contents.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
@@ -248,4 +261,5 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
 
 
 def is_source(file: Path) -> bool:
-    return file.is_file() and "__pycache__" not in file.parts and file.suffix != ".pyc"
+    odd = file.name.startswith(".") or file.name.endswith(("~", ".pyc")) or "__pycache__" in file.parts
+    return file.is_file() and not odd

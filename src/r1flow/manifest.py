@@ -64,6 +64,9 @@ def broken(folder: Path, digest: Digest = sha256) -> str | None:
         return f"{folder / MANIFEST} is missing"
     except (ValueError, KeyError, TypeError):
         return f"{folder / MANIFEST} can't be read"
+    for name, path in output_files(folder):  # transformers reads what lies in a model's folder
+        if "/" in name and name not in files:
+            return f"{path} is not in {folder / MANIFEST}"
     for name, entry in files.items():
         path = folder / name
         if not path.is_file():

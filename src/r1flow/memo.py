@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from r1flow import manifest
+from r1flow import manifest, provenance
 
 STORE = Path(".memo")
 
@@ -20,7 +20,7 @@ def entry(stage: str, identity: str) -> Path:
 
 
 def manifest_of(stage: str, identity: str) -> str | None:
-    """The sha256 of the manifest that this identity led to, if the store has it."""
+    """The sha256 of the manifest that this identity led to, if the store has it (`take` verifies it)."""
     path = entry(stage, identity) / manifest.MANIFEST
     return manifest.sha256(path) if path.is_file() else None
 
@@ -31,7 +31,8 @@ def take(stage: str, identity: str, work: Path) -> bool:
     if not (source / manifest.MANIFEST).is_file():
         return False
     shutil.copytree(source, work, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    if fault := manifest.broken(work):
+    then, fault = provenance.recorded(work)
+    if fault or then["identity"] != identity:
         print(f"the store's copy is damaged and was thrown away ({fault})", file=sys.stderr)
         shutil.rmtree(source)
         shutil.rmtree(work)
@@ -39,6 +40,13 @@ def take(stage: str, identity: str, work: Path) -> bool:
         return False
     os.utime(source)  # used now: the last to go when the store is trimmed
     return True
+
+
+def keep_whole(stage: str, folder: Path) -> None:
+    """Keep what lies in a stage's folder, if it is whole and the store doesn't have it: it is about to be replaced."""
+    then, fault = provenance.recorded(folder)
+    if not fault and manifest_of(stage, then["identity"]) is None:
+        keep(stage, then["identity"], folder)
 
 
 def keep(stage: str, identity: str, folder: Path) -> None:

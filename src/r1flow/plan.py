@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow import manifest, memo, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
-from r1flow.frozen import digest, load
+from r1flow.frozen import load
 from r1flow.recipe import PROGRAMS, stage_of
 
 if TYPE_CHECKING:
@@ -59,15 +59,16 @@ def decide(run: "Run", job: str, edges: dict[str, str | None]) -> Step:
     inputs = {name: found(name, source, edges) for name, source in sources.items() if source not in waiting}
     now = provenance.describe(job, program, config, code_of(program, config), inputs)
     folder = Path(run.folder(job))
-    then, fault = recorded(folder)
-    why = [fault] if fault else [*differences(then, now, config, folder)]
+    with manifest.Hashes(folder) as remembered:
+        then, fault = provenance.recorded(folder, remembered)
+    why = [fault] if fault else [*differences(then, now, config, folder, sources)]
     moved = {} if why else libraries_moved(then, now)
     if run.libraries == "rerun":
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
     seconds = last_cost(folder, job)
     if waiting:
         after = "after " + shortened(sorted(set(waiting), key=run.jobs.index))
-        return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds)
+        return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds, None, moved)
     if not why:
         return Step(job, KEEP, [], seconds, manifest.sha256(folder / manifest.MANIFEST), moved)
     edge = memo.manifest_of(job, now["identity"])
@@ -83,25 +84,9 @@ def found(name: str, source: str, edges: dict[str, str | None]) -> dict[str, str
         raise UserError(f"input {name}: {error}") from None
 
 
-def recorded(folder: Path) -> tuple[dict[str, Any], str | None]:
-    """The provenance of what lies in the folder, and what is wrong with that, if anything is."""
-    if not folder.exists():
-        return {}, "not computed yet"
-    with manifest.Hashes(folder) as remembered:
-        if fault := manifest.broken(folder, remembered):
-            return {}, fault
-    try:
-        then = manifest.read_json(folder / manifest.PROVENANCE)
-        of_these = then["outputs"] == manifest.sha256(folder / manifest.MANIFEST)
-        own_config = then["config"] == digest(load(folder / "config.yaml"))
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}, f"{folder / manifest.PROVENANCE} is missing or can't be read"
-    if not (of_these and own_config):
-        return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
-    return then, None
-
-
-def differences(then: dict[str, Any], now: dict[str, Any], config: dict[str, Any], folder: Path) -> Iterator[str]:
+def differences(
+    then: dict[str, Any], now: dict[str, Any], config: dict[str, Any], folder: Path, sources: dict[str, str]
+) -> Iterator[str]:
     """What decides the outputs and isn't what it was, libraries apart; nothing when a stage can be kept."""
     if then["config"] != now["config"]:
         yield "config: " + shortened(changed_leaves(load(folder / "config.yaml"), config))
@@ -116,6 +101,8 @@ def differences(then: dict[str, Any], now: dict[str, Any], config: dict[str, Any
             yield f"input {name}: {after.get('stage', after.get('path'))} " + (
                 "has other bytes" if before else "is new"
             )
+    for name in sorted(then["inputs"].keys() - sources.keys()):
+        yield f"input {name}: is gone"
     if then["python"] != now["python"]:
         yield f"python {then['python']} → {now['python']}"
 
@@ -147,7 +134,8 @@ def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]
 
 def last_cost(folder: Path, job: str) -> float | None:
     """Seconds of the last computation: of what lies in the folder, else of the newest entry of the store."""
-    entries = sorted((memo.STORE / job).glob("*/cost.json"), key=lambda path: path.stat().st_mtime)
+    found = [path for path in (memo.STORE / job).glob("*/cost.json") if path.parent.suffix != ".partial"]
+    entries = sorted(found, key=lambda path: path.stat().st_mtime)
     for path in [folder / "cost.json", *reversed(entries)]:
         try:
             return float(manifest.read_json(path)["seconds"])

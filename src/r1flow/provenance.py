@@ -14,10 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from r1flow import manifest
 from r1flow.errors import UserError
 from r1flow.fingerprint import Code
-from r1flow.frozen import digest
+from r1flow.frozen import digest, load
 
 DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
 
@@ -57,7 +59,7 @@ def input_of(path: Path) -> dict[str, str]:
     if edge.is_file():
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
-                raise UserError(f"{fault}; the same command makes it anew")
+                raise UserError(f"{fault}; run again what made {folder}")
         return {"stage": manifest.read_json(edge)["stage"], "sha256": manifest.sha256(edge)}
     if not path.exists():
         raise UserError(f"{path} is missing")
@@ -71,3 +73,22 @@ def content(path: Path) -> str:
             return remembered(path)
         listing = json.dumps(manifest.describe("", path, remembered)["files"], sort_keys=True)
         return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[dict[str, Any], str | None]:
+    """The provenance of what lies in a stage's folder, and what is wrong with the folder, if anything is."""
+    if not folder.exists():
+        return {}, "not computed yet"
+    if fault := manifest.broken(folder, hashed):
+        return {}, fault
+    try:
+        then = manifest.read_json(folder / manifest.PROVENANCE)
+        if then["outputs"] != manifest.sha256(folder / manifest.MANIFEST) or then["identity"] != identity(then):
+            return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}, f"{folder / manifest.PROVENANCE} is missing or can't be read"
+    try:
+        known = digest(load(folder / "config.yaml")) == then["config"]
+    except (OSError, ValueError, TypeError, yaml.YAMLError):
+        known = False
+    return (then, None) if known else ({}, f"{folder / 'config.yaml'} is not what this was made with")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from r1flow import config as conf
-from r1flow import frozen, manifest, tracking, versions
+from r1flow import frozen, manifest, memo, tracking, versions
 from r1flow.errors import UserError
 from r1flow.fingerprint import snapshot
 from r1flow.plan import KEEP, Step, plan
@@ -63,7 +63,7 @@ class Run:
         """The run that another process composed: jobs on other machines must not compose again, nor plan."""
         found = frozen.load(Path(path))
         run = cls(found["config"])
-        run.sources = found["sources"]
+        run.sources, run.data_is_pinned = found["sources"], found["data_is_pinned"]
         run.steps = []
         return run
 
@@ -71,16 +71,25 @@ class Run:
         """Write every stage's slice, and the whole for jobs on other machines; the file of the latter."""
         for stage in STAGES:  # before Snakemake takes stock of the files that are there
             self.frozen(stage)
-        return str(frozen.freeze("run", {"config": self.config, "sources": self.sources}, FROZEN))
+        facts = {"config": self.config, "sources": self.sources, "data_is_pinned": self.data_is_pinned}
+        return str(frozen.freeze("run", facts, FROZEN))
 
     @property
     def name(self) -> str:
         return self.config["run"]
 
-    @property
+    @cached_property
     def stages(self) -> list[str]:
-        """The stages this experiment asks for, in dataflow order."""
-        return [stage for stage in STAGES if stage in self.config["stages"]]
+        """The stages this experiment asks for, in dataflow order; raises UserError for a circle."""
+        waiting = [stage for stage in STAGES if stage in self.config["stages"]]
+        ordered: list[str] = []
+        while waiting:
+            ready = [stage for stage in waiting if not set(self.sources_of(stage).values()) & set(waiting)]
+            if not ready:
+                raise UserError(f"{waiting[0]}.init_from: {', '.join(waiting)} start from each other; break the circle")
+            ordered.append(ready[0])
+            waiting.remove(ready[0])
+        return ordered
 
     @property
     def models(self) -> list[str]:
@@ -116,6 +125,12 @@ class Run:
             return {other: other for other in self.jobs if other != "report"}
         if stage == "evaluate":
             return {"data": "data", "model": job.partition("/")[2]}
+        return self.sources_of(stage)
+
+    def sources_of(self, stage: str) -> dict[str, str]:
+        """`inputs` of the stages that compute something to compute from."""
+        if stage in ("evaluate", "report"):
+            return {}
         if stage == "data":
             return {"pin": str(versions.POINTER)} if self.data_is_pinned else {}
         found = {"data": ROWS_OF.get(stage, "data")}
@@ -131,7 +146,7 @@ class Run:
         return f"{self.folder(source)}/{manifest.MANIFEST}" if self.is_job(source) else source
 
     def is_job(self, source: str) -> bool:
-        return stage_of(source) in STAGES
+        return source in STAGES or source.startswith("evaluate/")
 
     def arguments(self, job: str) -> str:
         """The inputs of a job as r1flow-stage's words."""
@@ -139,17 +154,19 @@ class Run:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """What this run would do; raises UserError when libraries moved and nobody said what that means."""
-        steps = plan(self)
-        moved = {step.job: step.moved for step in steps if step.moved}
+        """What this run would do."""
+        return plan(self)
+
+    def check_libraries(self) -> None:
+        """Raise UserError when libraries moved since jobs that would be kept, and nobody said what that means."""
+        moved = {step.job: step.moved for step in self.steps if step.moved}
         if moved and self.libraries == "refuse":
             changes = sorted({f"{name} {change}" for found in moved.values() for name, change in found.items()})
             raise UserError(
                 f"{', '.join(changes)}: other versions than {len(moved)} finished jobs were computed with "
-                f"({', '.join(moved)}); add `--config libraries=rerun` to compute them again, or libraries=accept to "
-                "keep them, which their provenance will say"
+                f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "
+                "to keep them, which their provenance will say"
             )
-        return steps
 
     def first(self, job: str) -> list[str]:
         """The jobs that run before this one, if it runs: those upstream, through kept ones too."""
@@ -190,8 +207,14 @@ class Run:
         os.environ["R1FLOW_JOBS"] = " ".join(self.jobs)
 
     def begin(self) -> None:
-        """Refuse a second live run in this folder, then open the run's record in MLflow."""
+        """Refuse a second live run in this folder, keep what will be replaced, open the run's record in MLflow."""
         self.lock = hold(LIVE)
+        kept = [step.job for step in self.steps if step.action == KEEP]
+        if orphan := next((job for job in kept if is_held(Path("scratch", self.name, job, "lock"))), None):
+            raise UserError(f"{orphan} is still being computed by a stage whose run was killed; wait for it or stop it")
+        for job in self.jobs:
+            if job not in kept:
+                memo.keep_whole(job, Path(self.folder(job)))
         tracking.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
 
     def end(self, status: str) -> None:
@@ -202,7 +225,7 @@ class Run:
 
     def accept(self) -> None:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""
-        moved = [step for step in self.steps if step.moved]
+        moved = [step for step in self.steps if step.moved and step.action == KEEP]
         if moved:
             lock = hold(LIVE)
             for step in moved:
@@ -211,6 +234,18 @@ class Run:
                 now = {name: change.partition(" → ")[2] for name, change in step.moved.items()}
                 manifest.write_json(path, {**then, "accepted": {**then.get("accepted", {}), **now}})
             lock.close()
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the lock."""
+    if not path.exists():
+        return False
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def hold(path: Path) -> Any:

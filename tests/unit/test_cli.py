@@ -157,6 +157,14 @@ def test_a_scratch_that_is_a_link_stays(project, tmp_path_factory):
     assert main(["clean", "--yes", "--scratch"]) == 0 and (elsewhere / "scratch/zero_rl/f").exists()
 
 
+def test_clean_refuses_while_a_stage_outlives_its_run(project, capsys):
+    from r1flow.run import hold
+
+    lock = hold(project / "scratch/odd/zero_rl/lock")
+    assert main(["clean", "--yes"]) == 2 and "scratch/odd/zero_rl is being computed" in capsys.readouterr().err
+    lock.close()
+
+
 def test_clean_refuses_while_a_run_is_live(project):
     lock = hold(project / "scratch/live.lock")
     before = left(project)

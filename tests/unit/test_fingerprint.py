@@ -1,6 +1,5 @@
 """What a stage's code is: meaning and reach, not text; read without importing anything."""
 
-import importlib
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from r1flow import fingerprint
+from r1flow.errors import UserError
 
 SOURCE = Path(fingerprint.__file__).parent
 PROGRAMS = sorted(path.stem for path in (SOURCE / "stages").glob("[!_]*.py"))
@@ -72,6 +72,8 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
     (package.folder / "unrelated.py").write_text("X = 1\n")
     edit(package.folder / "progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
     edit(package.folder / "plan.py", "SHOWN = 5", "SHOWN = 6")
+    for leaving in (".plan.py.swp", "rewards.py~", "stages/.DS_Store"):
+        (package.folder / leaving).write_text("an editor's")
     assert changed(before, package()) == set()
 
 
@@ -124,4 +126,20 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     assert "BATCH_SIZE = 64" in (copy / "r1flow/rewards.py").read_text()
     assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/report/report.html.jinja").is_file()
     assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
-    importlib.invalidate_caches()
+
+
+def test_a_snapshot_has_the_data_files_of_a_users_package(package, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text("def brevity():\n    return 1\n")
+    (tmp_path / "mine/words.json").write_text("[]")
+    config = {"rewards": {"short": {"name": "mine.brevity"}}}
+    assert (fingerprint.snapshot([config], tmp_path / "frozen") / "mine/words.json").is_file()
+    before = package(config)["grpo"]
+    (tmp_path / "mine/words.json").write_text("[1]")
+    assert package(config)["grpo"] != before
+
+
+def test_a_module_that_cannot_be_read_is_named_with_its_line(package, tmp_path):
+    (tmp_path / "my_rewards.py").write_text("def brevity(:\n")
+    with pytest.raises(UserError, match=r"my_rewards.py:1: "):
+        package({"rewards": {"short": {"name": "my_rewards.brevity"}}})

@@ -32,6 +32,11 @@ def test_a_changed_byte_is_named(folder, content):
     assert "model/weights" in manifest.broken(folder)
 
 
+def test_a_file_added_to_a_model_is_named(folder):
+    (folder / "model/added_tokens.json").write_text("{}")
+    assert "added_tokens.json is not in" in manifest.broken(folder)
+
+
 def test_a_missing_file_is_named(folder):
     (folder / "metrics.json").unlink()
     assert "metrics.json is missing" in manifest.broken(folder)

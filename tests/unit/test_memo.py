@@ -1,23 +1,39 @@
 """The store: what comes out is what went in, verified; it is bounded; and it never costs a training."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from r1flow import clean, manifest, memo
+from r1flow import clean, frozen, manifest, memo, provenance
+from r1flow.fingerprint import Code
 
 
 @pytest.fixture
 def computed(tmp_path, monkeypatch):
-    """A stage's folder, kept in the store as identity 1a."""
+    """A stage's folder, kept in the store."""
     monkeypatch.chdir(tmp_path)
     folder = Path("work")
     (folder / "model").mkdir(parents=True)
     (folder / "model/weights").write_bytes(b"1234")
+    return kept(folder, 1)
+
+
+def kept(folder: Path, seed: int) -> Path:
+    """The folder as a stage with this seed would have left it, and in the store."""
+    config = {"seed": seed, "threads": 1, "device": "cpu"}
+    (folder / "config.yaml").write_text(frozen.dump(config))
     manifest.write_json(folder / "manifest.json", manifest.describe("base", folder))
-    memo.keep("base", "1a", folder)
+    made = provenance.describe("base", "pretrain", config, Code({}, {}), {})
+    outputs = manifest.sha256(folder / "manifest.json")
+    manifest.write_json(folder / "provenance.json", {**made, "outputs": outputs})
+    memo.keep("base", made["identity"], folder)
     return folder
+
+
+def identity(folder: Path) -> str:
+    return manifest.read_json(folder / "provenance.json")["identity"]
 
 
 def empty(name: str) -> Path:
@@ -27,26 +43,38 @@ def empty(name: str) -> Path:
 
 def test_what_was_kept_comes_back(computed):
     back = empty("back")
-    assert memo.take("base", "1a", back) and manifest.broken(back) is None
-    assert memo.manifest_of("base", "1a") == manifest.sha256(computed / "manifest.json")
+    assert memo.take("base", identity(computed), back) and manifest.broken(back) is None
+    assert memo.manifest_of("base", identity(computed)) == manifest.sha256(computed / "manifest.json")
 
 
 def test_another_identity_or_stage_is_not_there(computed):
-    assert not memo.take("base", "2b", empty("a")) and not memo.take("student_base", "1a", empty("b"))
+    assert not memo.take("base", "2b", empty("a")) and not memo.take("student_base", identity(computed), empty("b"))
     assert memo.manifest_of("base", "2b") is None
 
 
 def test_an_edit_of_the_outputs_does_not_reach_the_store(computed):
     (computed / "model/weights").write_bytes(b"5678")
     back = empty("back")
-    assert memo.take("base", "1a", back) and (back / "model/weights").read_bytes() == b"1234"
+    assert memo.take("base", identity(computed), back) and (back / "model/weights").read_bytes() == b"1234"
 
 
-def test_a_damaged_entry_is_thrown_away_and_not_served(computed, capsys):
-    (memo.entry("base", "1a") / "model/weights").write_bytes(b"1235")
+@pytest.mark.parametrize("name", ["model/weights", "provenance.json", "config.yaml", "manifest.json"])
+def test_a_damaged_entry_is_thrown_away_and_not_served(computed, capsys, name):
+    (memo.entry("base", identity(computed)) / name).write_bytes(b"")
     back = empty("back")
-    assert not memo.take("base", "1a", back) and not any(back.iterdir())
-    assert "damaged" in capsys.readouterr().err and memo.manifest_of("base", "1a") is None
+    assert not memo.take("base", identity(computed), back) and not any(back.iterdir())
+    assert "damaged" in capsys.readouterr().err and memo.manifest_of("base", identity(computed)) is None
+
+
+def test_what_is_about_to_be_replaced_is_kept_if_it_is_whole(computed):
+    shutil.rmtree(memo.STORE)
+    memo.keep_whole("base", computed)
+    assert memo.manifest_of("base", identity(computed))
+    shutil.rmtree(memo.STORE)
+    (computed / "model/weights").write_bytes(b"1235")
+    memo.keep_whole("base", computed)
+    memo.keep_whole("base", Path("nowhere"))
+    assert not memo.STORE.exists()
 
 
 def test_a_full_disk_costs_a_line_and_no_entry(computed, monkeypatch, capsys):
@@ -56,15 +84,18 @@ def test_a_full_disk_costs_a_line_and_no_entry(computed, monkeypatch, capsys):
     monkeypatch.setattr(memo.shutil, "copyfile", full)
     memo.keep("base", "2b", computed)
     assert "No space left" in capsys.readouterr().err
-    assert [path.name for path in (memo.STORE / "base").iterdir()] == ["1a"]
+    assert [path.name for path in (memo.STORE / "base").iterdir()] == [identity(computed)]
 
 
-def test_the_store_is_trimmed_from_the_longest_unused(computed):
-    for number, identity in enumerate(("1a", "2b", "3c")):
-        memo.keep("base", identity, computed)
-        os.utime(memo.entry("base", identity), (number, number))
-    assert memo.take("base", "1a", empty("used"))
-    size = clean.size(memo.entry("base", "1a"))
-    assert [path.name for path in clean.surplus(memo.STORE, 2 * size)] == ["2b"]
+def test_the_store_is_trimmed_from_the_longest_unused_and_of_what_a_kill_cut_off(computed):
+    first = identity(computed)
+    names = [first, *(identity(kept(computed, seed)) for seed in (2, 3))]
+    for number, name in enumerate(names):
+        os.utime(memo.entry("base", name), (number, number))
+    assert memo.take("base", first, empty("used"))
+    size = clean.size(memo.entry("base", first))
+    assert [path.name for path in clean.surplus(memo.STORE, 2 * size)] == [names[1]]
     assert clean.surplus(memo.STORE, 3 * size) == []
-    assert [path.name for path in clean.surplus(memo.STORE, 0)] == ["2b", "3c", "1a"]
+    assert [path.name for path in clean.surplus(memo.STORE, 0)] == [names[1], names[2], first]
+    (memo.STORE / "base/4d.17.partial/model").mkdir(parents=True)
+    assert [path.name for path in clean.surplus(memo.STORE, 3 * size)] == ["4d.17.partial"]

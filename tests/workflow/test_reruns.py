@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from r1flow import frozen
+from r1flow.errors import UserError
 from r1flow.plan import COMPUTE, FOLLOW, KEEP, RESTORE, plan
 from r1flow.recipe import STAGES, stage_of
 from r1flow.run import Run
@@ -108,9 +109,20 @@ def test_a_leaf_that_several_stages_read_reruns_all_of_them(micro, reads, monkey
 
 
 def test_where_a_run_takes_place_reruns_nothing(copy):
-    assert copy.planned() == set()
-    done = copy.snakemake("--dry-run", "--cores", "1", "--quiet", "all")
-    assert done.returncode == 0 and "r1flow-stage" not in done.stdout
+    done = copy.snakemake("--dry-run", "--cores", "1", "--quiet", "all", "--printshellcmds", "--keep-incomplete")
+    assert done.returncode == 0 and "r1flow-stage" not in done.stdout + done.stderr
+
+
+def test_an_input_that_is_gone_reruns_what_read_it(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    assert actions(overrides="stages=[data,base,zero_rl,evaluate,report]") == {"report": COMPUTE}
+
+
+def test_a_stage_may_start_from_one_that_stands_later_in_the_recipe(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    assert actions(overrides="zero_rl.init_from=cold_start")["zero_rl"] == COMPUTE
+    with pytest.raises(UserError, match="start from each other"):
+        actions(overrides="zero_rl.init_from=cold_start cold_start.init_from=zero_rl")
 
 
 def test_snakemake_runs_what_the_plan_says(copy, monkeypatch):
@@ -158,7 +170,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", ["cold_start/model/model.safetensors", "rejection/mix.jsonl", "base/provenance.json"])
+@pytest.mark.parametrize(
+    "name", ["cold_start/model/model.safetensors", "rejection/mix.jsonl", "base/provenance.json", "zero_rl/config.yaml"]
+)
 def test_damage_is_named_and_mended_and_reaches_nothing_else(copy, monkeypatch, damage, name):
     monkeypatch.chdir(copy.folder)
     stage, path = name.split("/")[0], Path("results/r1_micro", name)
@@ -177,7 +191,7 @@ def test_without_the_store_a_mended_stage_is_computed_and_what_follows_is_not(co
     monkeypatch.chdir(copy.folder)
     manifest = Path("results/r1_micro/student_base/manifest.json")
     before = manifest.read_bytes()
-    shutil.rmtree(".memo/student_base")
+    shutil.rmtree(".memo")  # what is whole goes back into it before it is replaced
     Path("results/r1_micro/student_base/model/config.json").unlink()
     assert actions() == {
         "student_base": COMPUTE,

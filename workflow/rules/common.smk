@@ -20,6 +20,7 @@ logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 try:
     if workflow.is_main_process:
         RUN = Run.compose(Path(workflow.basedir), **config)
+        RUN.check_libraries()
         if not workflow.output_settings.dryrun:
             RUN.accept()
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
