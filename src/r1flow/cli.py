@@ -27,7 +27,11 @@ the plan only. `make help` lists the short forms; `make ui` opens the runs in ML
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
-    arguments = parser().parse_args(argv)
+    arguments, rest = parser().parse_known_args(argv)
+    if arguments.command is run_plan:
+        arguments.words += rest  # the run's own command line, with Snakemake's options
+    elif rest:
+        parser().error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return arguments.command(arguments) or 0
     except UserError as error:
@@ -65,10 +69,10 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
         "libraries=. compute: its config, code or inputs are new. restore: the store has it. follow: it runs only if "
         "what is computed before it comes out different.",
     )
-    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too (before the words)")
+    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too")
     plan.add_argument(
         "words",
-        nargs=argparse.REMAINDER,
+        nargs="*",
         metavar="WORD=VALUE",
         help='experiment=r1_zero overrides="seed=2 threads=2"; Snakemake\'s own options are passed over',
     )
