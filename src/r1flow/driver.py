@@ -106,7 +106,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     config = load(arguments.config)
     prepare_process(config)
     terminal.started()
-    inputs = {name: input_of(name, path) for name, path in sorted(arguments.inputs.items())}
+    inputs = inputs_of(arguments)
     contract.check(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
     made_by = provenance.describe(
         arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
@@ -131,17 +131,22 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
         if memo.take(stage.name, made_by["identity"], stage.work):
             tracker.tag("restored", "from the store")
         else:
-            measure(stage, arguments.program)
-            shutil.copyfile(arguments.config, stage.work / "config.yaml")
-            if inputs != {name: input_of(name, path) for name, path in sorted(arguments.inputs.items())}:
-                raise UserError("an input changed while this was computed from it; run again")
-            seal(stage, made_by)
-            memo.keep(stage.name, made_by["identity"], stage.work)
+            compute(stage, arguments, made_by)
         metrics = manifest.read_json(stage.work / "metrics.json")
         manifest.publish(stage.work, arguments.out.parent)
         tracker.finish(metrics, arguments.out.parent)
         shutil.rmtree(scratch)  # under the lock: another process may wait for just this folder
     return metrics
+
+
+def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
+    """Run the program; write what made its outputs beside them, and a copy of all into the store."""
+    measure(stage, arguments.program)
+    if inputs_of(arguments) != made_by["inputs"]:
+        raise UserError("an input changed while this was computed from it; run again")
+    shutil.copyfile(arguments.config, stage.work / "config.yaml")
+    seal(stage, made_by)
+    memo.keep(stage.name, made_by["identity"], stage.work)
 
 
 def prepare_process(config: dict[str, Any]) -> None:
@@ -154,11 +159,15 @@ def prepare_process(config: dict[str, Any]) -> None:
         sys.path.append(os.getcwd())
 
 
-def input_of(name: str, path: Path) -> dict[str, str]:
-    try:
-        return provenance.input_of(path)
-    except UserError as error:
-        raise UserError(f"input {name}: {error}") from None
+def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """Every input by its content; raises UserError for one that is missing or isn't what its manifest says."""
+    found = {}
+    for name, path in sorted(arguments.inputs.items()):
+        try:
+            found[name] = provenance.input_of(path)
+        except UserError as error:
+            raise UserError(f"input {name}: {error}") from None
+    return found
 
 
 def measure(stage: Stage, program: str) -> None:
