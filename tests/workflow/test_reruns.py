@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from r1flow import frozen
+from r1flow import frozen, provenance
 from r1flow.errors import UserError
 from r1flow.plan import COMPUTE, FOLLOW, KEEP, RESTORE, plan
 from r1flow.recipe import STAGES, stage_of
@@ -235,8 +235,8 @@ def test_another_version_of_a_library_is_refused_until_someone_decides(copy, mon
     monkeypatch.chdir(copy.folder)
     path = Path("results/r1_micro/base/provenance.json")
     then = json.loads(path.read_text())
-    libraries = {**then["libraries"], "torch": "2.12.0"}
-    path.write_text(json.dumps({**then, "libraries": libraries}))
+    older = {**then, "libraries": {**then["libraries"], "torch": "2.12.0"}}
+    path.write_text(json.dumps({**older, "identity": provenance.identity(older)}))
     done = copy.snakemake()
     assert done.returncode != 0 and "torch 2.12.0 → " in done.stderr and "started" not in done.stderr
     rerun = plan(composed(libraries="rerun"))
