@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT, Checkout
 
 from r1flow import frozen, provenance
 from r1flow.errors import UserError
@@ -271,3 +272,36 @@ def test_a_users_reward_module_reruns_its_stage_and_edits_do_not_reach_a_live_ru
     rewards.write_text(text.replace("100", "50"))
     assert actions(overrides=overrides)["zero_rl"] == COMPUTE
     assert (snapshot / "my_rewards.py").read_text() == text
+
+
+def test_a_published_run_comes_back_in_a_fresh_clone_with_nothing_to_do(copy, tmp_path):
+    def done(folder: Path, *command: str) -> None:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    r1flow = (sys.executable, "-m", "r1flow.cli")
+    shutil.copyfile(ROOT / ".gitignore", copy.folder / ".gitignore")
+    for words in ("init -q", "config user.name a", "config user.email a@b.c", "add .", "commit -qm run"):
+        done(copy.folder, "git", *words.split())
+    done(copy.folder, *r1flow, "publish", "results/r1_micro")
+    done(copy.folder, "git", "add", "results/r1_micro")
+    done(copy.folder, "git", "commit", "-qm", "publish")
+    done(tmp_path, "git", "clone", "-q", str(copy.folder), "fresh")
+    shutil.copytree(copy.folder / ".dvc-remote", tmp_path / "fresh/.dvc-remote")
+    done(tmp_path / "fresh", *r1flow, "restore")
+    fresh = Checkout(tmp_path / "fresh")
+    assert fresh.planned() == set()
+    done(fresh.folder, *r1flow, "diff", str(copy.folder / "results/r1_micro"), "results/r1_micro")
+
+
+def test_two_processes_that_compute_one_stage_do_not_meet(copy):
+    """As after a kill of Snakemake alone: its stage lives on when the next one starts."""
+    shutil.rmtree(copy.folder / "results/r1_micro/data")
+    shutil.rmtree(copy.folder / ".memo/data")
+    config = next((copy.folder / ".config").glob("data-*.yaml"))
+    out = "results/r1_micro/data/manifest.json"
+    words = ["data", "data", "--run", "r1_micro", "--config", str(config), "--out", out]
+    command = [sys.executable, "-c", "from r1flow.driver import main; main()", *words]
+    stages = [subprocess.Popen(command, cwd=copy.folder, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [stage.communicate()[1] for stage in stages]
+    assert [stage.returncode for stage in stages] == [0, 0], said
+    assert copy.planned() == set()
