@@ -173,7 +173,7 @@ class Delivery:
         self.log_inputs(name)
 
     def create_run(self, name: str, record: Record) -> dict[str, Any]:
-        run = self.client.create_run(
+        run = self.find_run(record) or self.client.create_run(
             self.experiment_id, start_time=record["time"], tags=self.tags(name, record), run_name=record["name"]
         )
         inputs = record.get("inputs", {})
@@ -184,6 +184,12 @@ class Delivery:
             "began": record["time"],
             "open": True,
         }
+
+    def find_run(self, record: Record) -> Any:
+        """The run of this record if an earlier delivery made it and was killed before it could note that."""
+        when = f"attributes.start_time = {record['time']}"
+        found = self.client.search_runs([self.experiment_id], when)
+        return next((run for run in found if run.info.run_name == record["name"]), None)
 
     def tags(self, name: str, record: Record) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,31 @@ def test_a_second_attempt_of_a_stage_is_a_run_of_its_own(project, store, monkeyp
     store()
     runs = store.client.search_runs(store.client.get_experiment_by_name("r1flow").experiment_id)
     assert sorted(run.info.run_name for run in runs) == ["tiny", "zero_rl", "zero_rl"]
+
+
+@pytest.mark.parametrize("moment", ["create_run", "log_batch", "save"])
+def test_a_delivery_killed_between_the_store_and_its_ledger_delivers_nothing_twice(project, store, monkeypatch, moment):
+    from r1flow import delivery
+
+    begin(project)
+    with stage("zero_rl") as run:
+        run.log_metrics(1, {"reward": 0.5})
+    owner = delivery.Delivery if moment == "save" else type(store.client)
+    original = getattr(owner, moment)
+
+    def killed(*arguments, **options):
+        original(*arguments, **options)
+        raise KeyboardInterrupt  # no Exception: nothing of ours runs after it, as after kill -9
+
+    for _ in range(3):
+        monkeypatch.setattr(owner, moment, killed)
+        with suppress(KeyboardInterrupt):
+            delivery.deliver_all(tracking.TRACKING)
+        monkeypatch.setattr(owner, moment, original)
+    runs = store()
+    found = store.client.search_runs(store.client.get_experiment_by_name("r1flow").experiment_id)
+    assert len(found) == len(runs) == 2 and runs["zero_rl"].info.status == "FINISHED"
+    assert len(store.client.get_metric_history(runs["zero_rl"].info.run_id, "curve/reward")) == 1
 
 
 def test_half_a_line_waits_for_its_other_half(project, store):
