@@ -59,15 +59,9 @@ def chosen(root: Path, runs: list[str], scratch: bool, store_gb: float | None) -
     return [folder for folder in folders if is_own_folder(root, folder)]
 
 
-def entries(store: Path) -> list[Path]:
-    """The results in the store, the longest unused first."""
-    found = [path.parent for path in store.rglob("manifest.json") if path.parent.suffix != ".partial"]
-    return sorted(found, key=lambda path: path.stat().st_mtime)
-
-
 def surplus(store: Path, limit: float) -> list[Path]:
     """The longest unused results whose removal brings the store down to `limit` bytes."""
-    found = entries(store)
+    found = memo.entries(store)
     sizes = [size(path) for path in found]
     total, count = sum(sizes), 0
     while total > limit:
@@ -108,7 +102,7 @@ def listing(root: Path, targets: list[Path]) -> None:
         if target not in stored:
             print(line(str(target.relative_to(root)), size(target), remark(target)))
     if stored:
-        known = len(entries(root / memo.STORE))
+        known = len(memo.entries(root / memo.STORE))
         remarks = f"{len(stored)} results of {known} in the store, the longest unused"
         print(line(str(memo.STORE), sum(map(size, stored)), remarks))
     print(line("in all", sum(map(size, targets))))

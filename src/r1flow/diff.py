@@ -19,7 +19,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r1flow.errors import UserError
+from r1flow.errors import UserError, listed
 from r1flow.frozen import load
 from r1flow.manifest import MANIFEST
 from r1flow.trace import Record, children, folder_of, position, read, read_record
@@ -82,7 +82,7 @@ def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
     first = next((stage for stage in other if not sources(a[stage], b[stage]) & set(other)), other[0])
     found = list(causes(a[first], b[first]))
     yield f"the first stage that differs is {first}"
-    yield f"  other bytes: {shortened(artifacts(a[first].manifest, b[first].manifest))}"
+    yield f"  other bytes: {listed(list(artifacts(a[first].manifest, b[first].manifest)), SHOWN_FILES)}"
     yield from (f"  cause: {cause}" for cause in found or [NO_CAUSE])
     later = [stage for stage in other if stage != first]
     if later:
@@ -177,12 +177,6 @@ def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, A
     for key in sorted(a.keys() | b.keys()):
         if key not in a or key not in b or a[key] != b[key]:
             yield key, a.get(key, "absent"), b.get(key, "absent")
-
-
-def shortened(names: Iterator[str]) -> str:
-    names = list(names)
-    more = f" and {len(names) - SHOWN_FILES} more" if len(names) > SHOWN_FILES else ""
-    return ", ".join(names[:SHOWN_FILES]) + more
 
 
 # -- how far the results moved -----------------------------------------------------------------------------------

@@ -11,3 +11,9 @@ def did_you_mean(word: str, known: list[str]) -> str:
     """The end of a message about a word that isn't among the known ones: the nearest, or all of them."""
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def listed(words: list[str], shown: int = 5) -> str:
+    """The first words of a list that may be long, and how many more there are."""
+    more = len(words) - shown
+    return ", ".join(words[:shown]) + (f" and {more} more" if more > 0 else "")

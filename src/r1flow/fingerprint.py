@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.errors import UserError
+from r1flow.manifest import write_json
 
 PACKAGE = Path(__file__).parent
 CACHE = Path(".config/modules.json")
@@ -175,12 +176,9 @@ def remembered() -> dict[str, Source]:
 def remember() -> None:
     """Keep the newest; a cache that can't be written is no cache."""
     newest = dict(list(remembered().items())[-REMEMBERED:])
-    text = json.dumps({key: [source.meaning, source.imports] for key, source in newest.items()})
     with suppress(OSError):
         CACHE.parent.mkdir(exist_ok=True)
-        partial = CACHE.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text(text)
-        partial.replace(CACHE)
+        write_json(CACHE, {key: [source.meaning, source.imports] for key, source in newest.items()})
 
 
 def imports(tree: ast.Module, package: str) -> Iterator[str]:

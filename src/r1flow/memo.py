@@ -2,7 +2,7 @@
 
 Going back to an earlier configuration, or repairing one file, then takes the time of a copy. Copies, not links, so that
 an edit of a run's outputs by hand can't reach the store; what comes out is verified, and an entry that fails is thrown
-away. `r1flow clean --memo` bounds it. A store that can't be written (disk full) costs a line, not a training.
+away. `r1flow clean --store-gb` bounds it. A store that can't be written (disk full) costs a line, not a training.
 """
 
 import os
@@ -17,6 +17,12 @@ STORE = Path(".memo")
 
 def entry(stage: str, identity: str) -> Path:
     return STORE / stage / identity
+
+
+def entries(folder: Path = STORE) -> list[Path]:
+    """The results in the store or in a part of it, the longest unused first; not the copies that a kill cut off."""
+    found = [path.parent for path in folder.rglob(manifest.MANIFEST) if path.parent.suffix != ".partial"]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
 def manifest_of(stage: str, identity: str) -> str | None:
@@ -44,7 +50,8 @@ def take(stage: str, identity: str, work: Path) -> bool:
 
 def keep_whole(stage: str, folder: Path) -> None:
     """Keep what lies in a stage's folder, if it is whole and the store doesn't have it: it is about to be replaced."""
-    then, fault = provenance.recorded(folder)
+    with manifest.Hashes(folder) as remembered:  # the plan has just looked at it
+        then, fault = provenance.recorded(folder, remembered)
     if not fault and manifest_of(stage, then["identity"]) is None:
         keep(stage, then["identity"], folder)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow import manifest, memo, provenance
-from r1flow.errors import UserError
+from r1flow.errors import UserError, listed
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
 from r1flow.recipe import PROGRAMS, stage_of
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from r1flow.run import Run
 
 KEEP, RESTORE, COMPUTE, FOLLOW = "keep", "restore", "compute", "follow"
-SHOWN = 5  # reasons of a kind
 
 
 @dataclass
@@ -67,7 +66,7 @@ def decide(run: "Run", job: str, edges: dict[str, str | None]) -> Step:
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
     seconds = last_cost(folder, job)
     if waiting:
-        after = "after " + shortened(sorted(set(waiting), key=run.jobs.index))
+        after = "after " + listed(sorted(set(waiting), key=run.jobs.index))
         return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds, None, moved)
     if not why:
         return Step(job, KEEP, [], seconds, manifest.sha256(folder / manifest.MANIFEST), moved)
@@ -89,10 +88,10 @@ def differences(
 ) -> Iterator[str]:
     """What decides the outputs and isn't what it was, libraries apart; nothing when a stage can be kept."""
     if then["config"] != now["config"]:
-        yield "config: " + shortened(changed_leaves(load(folder / "config.yaml"), config))
+        yield "config: " + listed(changed_leaves(load(folder / "config.yaml"), config))
     if then["code"] != now["code"]:
         names = then["modules"].keys() | now["modules"].keys()
-        yield "code: " + shortened(
+        yield "code: " + listed(
             sorted(n for n in names if then["modules"].get(n) != now["modules"].get(n)) or ["program"]
         )
     for name in sorted(then["inputs"].keys() | now["inputs"].keys()):
@@ -117,11 +116,6 @@ def changed_leaves(before: Any, after: Any, path: str = "") -> list[str]:
     return [] if before == after else [f"{path} {before} → {after}"]
 
 
-def shortened(lines: list[str]) -> str:
-    more = len(lines) - SHOWN
-    return ", ".join(lines[:SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
 def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
     """Libraries that aren't the ones it was computed with, nor ones that a person accepted for it."""
     known = {**then["libraries"], **then.get("accepted", {})}
@@ -133,15 +127,19 @@ def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]
 
 
 def last_cost(folder: Path, job: str) -> float | None:
-    """Seconds of the last computation: of what lies in the folder, else of the newest entry of the store."""
-    found = [path for path in (memo.STORE / job).glob("*/cost.json") if path.parent.suffix != ".partial"]
-    entries = sorted(found, key=lambda path: path.stat().st_mtime)
-    for path in [folder / "cost.json", *reversed(entries)]:
-        try:
-            return float(manifest.read_json(path)["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return None
+    """Seconds of the last computation: of what lies in the folder, else of the store's entry that was used last."""
+    here = seconds_of(folder)
+    if here is not None:
+        return here
+    stored = map(seconds_of, reversed(memo.entries(memo.STORE / job)))
+    return next((seconds for seconds in stored if seconds is not None), None)
+
+
+def seconds_of(folder: Path) -> float | None:
+    try:
+        return float(manifest.read_json(folder / "cost.json")["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def table(steps: list[Step], everything: bool = False) -> str:

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from r1flow import versions
 from r1flow.clean import megabytes, refuse_live
-from r1flow.errors import UserError
+from r1flow.errors import UserError, listed
 from r1flow.manifest import MANIFEST, read_json, sha256
 from r1flow.progress import Progress
 
 RESULTS = Path("results")
-SHOWN = 5  # faults in one line
+SHOWN = 5  # changed files in one line
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -111,11 +111,6 @@ def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
         own = [name for name in names if name.startswith(folder)]
         found += [f"{name.rstrip('/')} of {pointer}" for name in own if name != folder or len(own) == 1]
     return found
-
-
-def listed(words: list[str]) -> str:
-    more = len(words) - SHOWN
-    return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def bring_what_was_beside_data() -> None:

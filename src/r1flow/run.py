@@ -171,7 +171,8 @@ class Run:
     def first(self, job: str) -> list[str]:
         """The jobs that run before this one, if it runs: those upstream, through kept ones too."""
         runs = [step.job for step in self.steps if step.action != KEEP]
-        return [other for other in runs if other in self.upstream(job)] if job in runs else []
+        above = self.upstream(job) if job in runs else set()
+        return [other for other in runs if other in above]
 
     def upstream(self, job: str) -> set[str]:
         direct = {source for source in self.inputs(job).values() if self.is_job(source)}

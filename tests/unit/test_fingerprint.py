@@ -71,7 +71,7 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
     before = package()
     (package.folder / "unrelated.py").write_text("X = 1\n")
     edit(package.folder / "progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
-    edit(package.folder / "plan.py", "SHOWN = 5", "SHOWN = 6")
+    edit(package.folder / "plan.py", "never timed", "not timed")
     for leaving in (".plan.py.swp", "rewards.py~", "stages/.DS_Store"):
         (package.folder / leaving).write_text("an editor's")
     assert changed(before, package()) == set()

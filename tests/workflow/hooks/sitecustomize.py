@@ -81,7 +81,7 @@ def kill_when(kills):
     def heard(name, arguments):
         if name == "open" and "/snapshots/" in str(arguments[0]) and str(arguments[1])[:1] in ("w", "x", "a"):
             happened("save")
-        if name == "os.rename" and "/work/" in str(arguments[0]) and str(arguments[1]).startswith(("results", "data")):
+        if name == "os.rename" and str(arguments[0]).startswith("scratch") and is_output(str(arguments[1])):
             happened("rename")
         if name == "os.rename" and str(arguments[1]).startswith(".memo"):
             happened("store")
@@ -94,6 +94,10 @@ def kill_when(kills):
         (driver.StageRun, "finish", "end"),
     ):
         wrap(owner, name, lambda event=event: happened(event))
+
+
+def is_output(path):
+    return path.startswith(("results", "data"))
 
 
 def strike(stage, event, n, victim, flag):
