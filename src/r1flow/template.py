@@ -13,6 +13,7 @@ from typing import Any
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
+GENERAL = "general"  # the `task` of prompts without a checkable answer
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 
 
@@ -51,3 +52,11 @@ def split(completion: str) -> Parts:
         answer=answer.strip() if whole else None,
         well_formed=reasoning is not None and whole and once and not after.strip(),
     )
+
+
+def reasoning_of(completion: str, task: str | None) -> str:
+    """The text whose language counts: the reasoning block; without one all of it, or nothing of a general reply."""
+    reasoning = split(completion).reasoning
+    if reasoning is not None:
+        return reasoning
+    return "" if task == GENERAL else completion

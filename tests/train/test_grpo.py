@@ -47,12 +47,12 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
     write_jsonl(tmp_path / "data" / "general_rl.jsonl", GENERAL)
-    monkeypatch.setattr(grpo.rewards, "combine", letters)
+    monkeypatch.setattr(grpo, "combine", letters)
     return tmp_path
 
 
 def stage_of(folder: Path, name: str, engine: str = "r1flow", **trainer: object) -> SimpleNamespace:
-    config = CONFIG | {"engine": engine, "rewards": {}, "trainer": CONFIG["trainer"] | SMALL | trainer}
+    config = CONFIG | {"engine": engine, "rewards": {}, "stop_above": {}, "trainer": CONFIG["trainer"] | SMALL | trainer}
     return make_stage(folder, name, config)
 
 

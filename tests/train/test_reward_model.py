@@ -11,6 +11,7 @@ pytest.importorskip("trl")
 from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 
 from r1flow import rewards
+from r1flow.classifier import judged_ids
 from r1flow.errors import UserError
 from r1flow.schema import write_jsonl
 from r1flow.stages import reward_model
@@ -70,8 +71,8 @@ def test_scores_in_rl_are_bounded_ordered_and_for_the_right_rows(base: Path) -> 
 def test_helpful_sees_the_summary_and_harmless_the_whole_response() -> None:
     tokenizer = make_tokenizer()
     response = "<think>secret</think>Hello!"
-    summary = rewards.judged_ids(tokenizer, "hi", response, "summary")
-    whole = rewards.judged_ids(tokenizer, "hi", response, "response")
+    summary = judged_ids(tokenizer, "hi", response, "summary")
+    whole = judged_ids(tokenizer, "hi", response, "response")
     assert tokenizer.decode(summary) == "User: hi\nAssistant: Hello!<|endoftext|>"
     assert tokenizer.decode(whole) == f"User: hi\nAssistant: {response}<|endoftext|>"
     row = {"question": "hi", "chosen": response, "rejected": "no", "kind": "helpful"}

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from r1flow.classifier import judged_ids
 from r1flow.data.tokenizer import train_tokenizer
-from r1flow.rewards import judged_ids
 from r1flow.template import render
 
 TEMPLATES = Path(__file__).parents[2] / "conf/template"

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from r1flow.errors import UserError
-from r1flow.rewards import accuracy, answer_format, combine, language_consistency, reward_model
+from r1flow.rewards import accuracy, answer_format, language_consistency, reward_model
+from r1flow.rewards.combine import combine
 
 RIGHT = "<think>we add 2 and 5</think>so it is <answer>7</answer>"
 WRONG = "<think>wir addieren</think>also <answer>8</answer>"

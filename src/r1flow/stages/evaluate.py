@@ -25,10 +25,9 @@ from r1flow.errors import UserError
 from r1flow.grading import general, tasks
 from r1flow.language import consistency
 from r1flow.metrics import summarise_tasks
-from r1flow.rewards import GENERAL, reasoning_of
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import read_jsonl
-from r1flow.template import TAGS, render, split
+from r1flow.template import GENERAL, TAGS, reasoning_of, render, split
 
 if TYPE_CHECKING:
     from r1flow.stage import Stage

@@ -32,15 +32,16 @@ from transformers import (
 )
 from trl import GRPOConfig, GRPOTrainer
 
-from r1flow import rewards
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
+from r1flow.rewards.combine import combine
+from r1flow.rewards.contract import Reward
 from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.schema import read_jsonl
 from r1flow.scoring import CompactGRPOTrainer
 from r1flow.stage import Stage
-from r1flow.template import render
+from r1flow.template import GENERAL, render
 
 # TRL's names for what our curves show.
 FIELDS = {
@@ -74,7 +75,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     history, samples = History(stage, FIELDS), Samples(stage)
     trainer = (CompactGRPOTrainer if compact(stage.config) else GRPOTrainer)(
         model=model,
-        reward_funcs=samples.watch(rewards.combine(stage.config["rewards"], stage.inputs.get("reward_model"))),
+        reward_funcs=samples.watch(
+            combine(stage.config["rewards"], stage.inputs.get("reward_model"), stage.config["stop_above"])
+        ),
         args=GRPOConfig(
             **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
         ),
@@ -107,7 +110,7 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
     rows = cycled(load_rows(folder / data["file"], data["limit"]), count - general, order)
     if general:
         chosen = cycled(load_rows(folder / data["general_file"], None), general, order)
-        rows += [{**row, "task": rewards.GENERAL} for row in chosen]
+        rows += [{**row, "task": GENERAL} for row in chosen]
         order.shuffle(rows)
     return [{"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows]
 
@@ -167,7 +170,7 @@ class Samples(TrainerCallback):
         self.stage = stage
         self.latest: list[dict[str, Any]] = []
 
-    def watch(self, reward: rewards.Reward) -> rewards.Reward:
+    def watch(self, reward: Reward) -> Reward:
         """The same reward, whose latest values are remembered."""
 
         def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:

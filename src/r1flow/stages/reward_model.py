@@ -19,8 +19,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from trl import RewardConfig, RewardTrainer
 
 from r1flow.callbacks import History, last_snapshot
+from r1flow.classifier import classify, judged_ids
 from r1flow.errors import UserError
-from r1flow.rewards import classify, judged_ids
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
 

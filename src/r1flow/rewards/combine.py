@@ -1,0 +1,145 @@
+"""Several rewards as one: what a config names, weighed and added up, watched, and stopped when grading breaks.
+
+    accuracy: {weight: 1.0}
+    answer_format: {weight: 0.2}
+    short: {name: my_rewards.brevity, weight: 0.1, args: {words: 30}}
+
+TRL would count a partial None as 0, so it is given one number per row: the sum of the parts that apply, and None (which
+TRL leaves out of the group's mean, with advantage 0) where none applies or one could not be graded.
+"""
+
+import difflib
+import importlib
+import inspect
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from r1flow.errors import UserError
+from r1flow.grading.verdict import Cause
+from r1flow.rewards.contract import Completion, LogMetric, Reward, Scores, log_scores
+
+WATCHED_ROWS = 1000  # of each part: the latest, over which a share of failures is taken
+ENOUGH_ROWS = 100  # before that many, no share stops a stage
+
+
+@dataclass(frozen=True)
+class Part:
+    """One line of a rewards config, built."""
+
+    name: str
+    label: str
+    weight: float
+    reward: Reward
+    latest: deque[Cause | None] = field(default_factory=lambda: deque(maxlen=WATCHED_ROWS))
+
+
+def combine(
+    specs: dict[str, dict[str, Any]],
+    reward_model_dir: str | Path | None = None,
+    stop_above: Mapping[str, float] | None = None,
+) -> Reward:
+    """One reward from a config's `label: {name, weight, args}`: the weighted sum of the parts that apply.
+
+    `name` is a factory's name here (default: the label) or a dotted path to one of the user's own; `reward_model_dir`
+    is the `model_dir` of reward models. Each part is logged as `rewards/<label>`, with the shares of its rows that have
+    no score and why, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `stop_above` gives the share of
+    each cause above which training must stop: {"infrastructure": 0.02}. Raises UserError for a spec that can't be
+    built, and for such a share.
+    """
+    if not specs:
+        raise UserError("rewards: there are none; name at least one")
+    parts = [build(label, spec, reward_model_dir) for label, spec in specs.items()]
+
+    def combined(
+        prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
+    ) -> list[float | None]:
+        table = [scored(part, prompts, completions, columns) for part in parts]
+        for part, scores in zip(parts, table, strict=True):
+            if log_metric:
+                log_part(log_metric, part, scores)
+            watch(part, scores, stop_above or {})
+        return [total(row, parts, table) for row in range(len(prompts))]
+
+    return combined
+
+
+def scored(part: Part, prompts: list[Any], completions: list[Completion], columns: dict[str, Any]) -> Scores:
+    """A part's scores; a None in a plain list, as a user's own reward returns it, says that the row isn't its."""
+    found = part.reward(prompts=prompts, completions=completions, **columns)
+    if len(found) != len(prompts):
+        raise UserError(f"rewards.{part.label}: {part.name} gave {len(found)} scores for {len(prompts)} completions")
+    if isinstance(found, Scores):
+        return found
+    return Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
+
+
+def total(row: int, parts: list[Part], table: list[Scores]) -> float | None:
+    """The weighted sum of a row's parts; None when none applies, or one could not be graded."""
+    if any(scores.failed(row) for scores in table):
+        return None
+    found = [part.weight * scores[row] for part, scores in zip(parts, table, strict=True) if scores[row] is not None]
+    return sum(found) if found else None
+
+
+def log_part(log_metric: LogMetric, part: Part, scores: Scores) -> None:
+    log_scores(log_metric, part.label, scores)
+    known = [value for value in scores if value is not None]
+    if known and part.name == "accuracy":
+        log_metric("accuracy", sum(known) / len(known))
+
+
+def watch(part: Part, scores: Scores, stop_above: Mapping[str, float]) -> None:
+    """Stop a training whose rewards mean nothing any more: too many of a part's latest rows failed for one cause."""
+    part.latest.extend(scores.causes.get(row) for row in range(len(scores)))
+    for cause, limit in stop_above.items():
+        share = part.latest.count(Cause(cause)) / len(part.latest)
+        if share > limit and len(part.latest) >= ENOUGH_ROWS:
+            raise UserError(
+                f"rewards.{part.label}: {share:.1%} of the latest {len(part.latest)} completions: {cause}; above"
+                f" stop_above.{cause}: {limit}. Look at what grades them, or raise the limit"
+            )
+
+
+def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
+    """The reward that one entry of a config names."""
+    if set(spec) - {"name", "weight", "args"}:
+        raise UserError(f"rewards.{label}: {spec}: the keys are name, weight and args")
+    name, weight = spec.get("name") or label, spec.get("weight", 1.0)
+    factory = factory_of(str(name))
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise UserError(f"rewards: {name}: weight must be a number, not {weight!r}")
+    args = dict(spec.get("args") or {})
+    if name == "reward_model" and reward_model_dir is not None:
+        args.setdefault("model_dir", reward_model_dir)
+    try:
+        inspect.signature(factory).bind(**args)
+    except TypeError as error:
+        known = ", ".join(inspect.signature(factory).parameters) or "none"
+        raise UserError(f"rewards: {name}: args: {error} (its args: {known})") from error
+    return Part(name, label, float(weight), factory(**args))
+
+
+def factories() -> dict[str, Callable[..., Reward]]:
+    """Our own rewards by name."""
+    from r1flow import rewards
+
+    return {name: getattr(rewards, name) for name in rewards.__all__}
+
+
+def factory_of(name: str) -> Callable[..., Reward]:
+    """One of ours by its name, or a user's own by its dotted path: `my_rewards.brevity` in my_rewards.py."""
+    if name in factories():
+        return factories()[name]
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        close = difflib.get_close_matches(name, factories(), n=1) or sorted(factories())
+        raise UserError(f"rewards: there is no reward {name!r}; did you mean {' or '.join(close)}?")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(
+            f"rewards: {name}: {error}; put the function into {module.replace('.', '/')}.py in the project's folder"
+        ) from error

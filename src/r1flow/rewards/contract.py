@@ -1,0 +1,92 @@
+"""What a reward is: TRL's call, and what stands where there is no number.
+
+    reward(prompts, completions, **columns) -> list[float | None]        columns are lists too: answer=["5", …]
+
+A completion is text or a chat whose last message is the reply. None is not 0: it says that the reward isn't for this
+row, or that it couldn't be graded; a `Scores` knows which, row by row. No text of a model makes a reward raise, and a
+row's score depends on that row alone, unless a reward says that it compares within the group of one prompt.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from r1flow.errors import UserError
+from r1flow.grading.verdict import Cause
+
+Completion = str | list[dict[str, Any]]
+Reward = Callable[..., list[float | None]]
+LogMetric = Callable[[str, float], None]
+
+
+class Scores(list[float | None]):
+    """One score per row, and the causes of the rows that have none (or that timed out), by row number."""
+
+    def __init__(self, values: Iterable[float | None] = (), causes: dict[int, Cause] | None = None) -> None:
+        super().__init__(values)
+        self.causes = causes or {}
+
+    @classmethod
+    def of(cls, rows: Iterable[float | Cause | tuple[float, Cause]]) -> "Scores":
+        """From one entry per row: a score, the cause of having none, or a score with the cause of its being low."""
+        scores = cls()
+        for entry in rows:
+            value, cause = entry if isinstance(entry, tuple) else (None if isinstance(entry, Cause) else entry, entry)
+            if isinstance(cause, Cause):
+                scores.causes[len(scores)] = cause
+            scores.append(value)
+        return scores
+
+    def failed(self, row: int) -> bool:
+        """Whether grading failed, which makes a row's sum unknown."""
+        return self.causes.get(row) in (Cause.UNGRADABLE, Cause.INFRASTRUCTURE)
+
+
+def reward(score: Callable[..., Scores]) -> Reward:
+    """Give `score(prompts, texts, **columns)` TRL's call: completions become text, and its shares are logged."""
+    name = score.__name__
+
+    @wraps(score)
+    def call(
+        prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
+    ) -> list[float | None]:
+        scores = score(prompts=prompts, texts=[text_of(c) for c in completions], **columns)
+        if log_metric:
+            log_scores(log_metric, name, scores)
+        return scores
+
+    return call
+
+
+def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) -> None:
+    """Log a reward's mean as `rewards/<label>`, its share of None, and the share of each cause of that."""
+    if not scores:
+        return
+    known = [value for value in scores if value is not None]
+    causes = Counter(getattr(scores, "causes", {}).values())
+    log_metric(f"rewards/{label}/none", 1 - len(known) / len(scores))
+    for cause in Cause:
+        log_metric(f"rewards/{label}/{cause}", causes[cause] / len(scores))
+    if known:
+        log_metric(f"rewards/{label}", sum(known) / len(known))
+
+
+def text_of(completion: Any) -> str:
+    """The text of a plain or a chat completion, of a message in parts the text ones; "" where there is none."""
+    content = completion[-1].get("content") if isinstance(completion, list) and completion else completion
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def needed(columns: dict[str, Any], name: str, reward: str) -> list[Any]:
+    """A dataset column that a reward can't do without."""
+    if columns.get(name) is None:
+        raise UserError(f"reward {reward}: the dataset has no column {name!r}; it has {', '.join(sorted(columns))}")
+    return columns[name]
+
+
+def column(values: list[Any] | None, like: list[Any]) -> list[Any]:
+    """A dataset column, or as many None where the dataset has no such column."""
+    return [None] * len(like) if values is None else values

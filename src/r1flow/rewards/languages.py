@@ -1,0 +1,33 @@
+"""Pays for reasoning in one language (DeepSeek-R1, section 2.3.2).
+
+language_consistency(language="en")(prompts, ["<think>wir addieren</think><answer>7</answer>"])    # [0.0]
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from r1flow.errors import UserError
+from r1flow.grading.verdict import Cause
+from r1flow.language import consistency
+from r1flow.rewards.contract import Reward, Scores, column, reward
+from r1flow.template import reasoning_of
+
+
+def language_consistency(language: str = "en", languages: Sequence[str] = ("en", "de")) -> Reward:
+    """Share of the reasoning's words that are in `language`, among the candidate `languages`; None without words.
+
+    A completion without a reasoning block is judged as a whole; on general rows only a reasoning block is judged (the
+    reply itself may have to be in another language).
+    """
+    if language not in languages:
+        raise UserError(f"reward language_consistency: language {language!r} is not one of languages {list(languages)}")
+
+    @reward
+    def language_consistency(
+        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+    ) -> Scores:
+        rows = zip(texts, column(task, texts), strict=True)
+        shares = [consistency(reasoning_of(text, task), language, languages) for text, task in rows]
+        return Scores.of(Cause.NOT_APPLICABLE if share is None else share for share in shares)
+
+    return language_consistency

@@ -1,0 +1,47 @@
+"""Pays what a trained reward model says (DeepSeek-R1, section 2.3.4): for general prompts, where no rule decides.
+
+    reward_model("results/r1_tiny/reward_model/model", sees="summary")(prompts, ["Hello! How can I help?"])    # [0.93]
+
+Helpfulness is judged on the summary alone, harmlessness on the whole response. torch is imported when one is used.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from r1flow.classifier import classify
+from r1flow.errors import UserError
+from r1flow.grading.verdict import Cause
+from r1flow.rewards.contract import Reward, Scores, column, reward, text_of
+from r1flow.template import GENERAL
+
+
+def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None) -> Reward:
+    """A reward model's score of general rows, squashed to 0…1; None on reasoning rows and on other `kinds`.
+
+    `model_dir` holds a sequence classifier with one output and its tokenizer. `sees` is "summary" (helpfulness) or
+    "response" (harmlessness). Columns: `question` (else the prompt is taken for it), `task`, and `kind` where `kinds`
+    are given. Raises UserError for an unknown `sees` or a directory that holds no model.
+    """
+    if sees not in ("summary", "response"):
+        raise UserError(f"reward reward_model: sees {sees!r} is neither 'summary' nor 'response'")
+    if not (Path(model_dir) / "config.json").is_file():
+        raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
+
+    @reward
+    def reward_model(
+        prompts: Sequence[Any],
+        texts: list[str],
+        question: list[str] | None = None,
+        task: list[str | None] | None = None,
+        kind: list[str | None] | None = None,
+        **columns: Any,
+    ) -> Scores:
+        rows = zip(column(task, prompts), column(kind, prompts), strict=True)
+        chosen = [i for i, (t, k) in enumerate(rows) if t in (None, GENERAL) and (kinds is None or k in kinds)]
+        asked = question or [text_of(prompt) for prompt in prompts]
+        scores = classify(Path(model_dir), [(asked[i], texts[i]) for i in chosen], sees)
+        by_row = dict(zip(chosen, scores, strict=True))
+        return Scores.of(by_row.get(i, Cause.NOT_APPLICABLE) for i in range(len(prompts)))
+
+    return reward_model
