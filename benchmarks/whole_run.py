@@ -30,7 +30,7 @@ def run(folder: Path, name: str, experiment: str, overrides: str) -> tuple[float
     begin = time.perf_counter()
     words = [f"experiment={experiment}", f"overrides={overrides}", f"run={name}"]
     subprocess.run(["snakemake", "--cores", "all", "--config", *words], cwd=folder, check=True)
-    costs = json.loads((folder / f"results/{name}/report/cost.json").read_text())
+    costs = json.loads((folder / f"results/{name}/report/costs.json").read_text())
     return time.perf_counter() - begin, {stage: cost["seconds"] for stage, cost in costs.items()}
 
 

@@ -36,7 +36,7 @@ PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": s
 GENERAL = [{"id": f"{n:012x}", "kind": "greeting", "question": f"hi {n}"} for n in range(3)]
 
 
-def letters(specs: Any, reward_model: Path | None = None) -> Any:
+def letters(specs: Any, reward_model: Path | None, stop_above: dict[str, float]) -> Any:
     """A reward that any completion varies in: how many lower-case letters it has."""
     return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
 
