@@ -6,6 +6,7 @@ pass per step. Both runs are made in a copy of the workflow, so nothing of the c
 
 import argparse
 import json
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -25,13 +26,20 @@ def plain(batch: int) -> str:
     return " ".join([*engines, *passes, *batches, *(f"{stage}.attention=sdpa" for stage in RL)])
 
 
-def run(folder: Path, name: str, experiment: str, overrides: str) -> tuple[float, dict[str, float]]:
-    """Wall seconds of a run and of each of its stages."""
-    begin = time.perf_counter()
+def cpu_seconds() -> float:
+    """What the finished processes under this one have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(folder: Path, name: str, experiment: str, overrides: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Wall and CPU seconds of a run, and the wall seconds of each of its stages."""
+    begin, used = time.perf_counter(), cpu_seconds()
     words = [f"experiment={experiment}", f"overrides={overrides}", f"run={name}"]
     subprocess.run(["snakemake", "--cores", "all", "--config", *words], cwd=folder, check=True)
     costs = json.loads((folder / f"results/{name}/report/costs.json").read_text())
-    return time.perf_counter() - begin, {stage: cost["seconds"] for stage, cost in costs.items()}
+    whole = {"whole run": time.perf_counter() - begin, "whole run, CPU": cpu_seconds() - used}
+    return whole, {stage: cost["seconds"] for stage, cost in costs.items()}
 
 
 def main() -> None:
@@ -48,9 +56,9 @@ def main() -> None:
         ours, our_stages = run(Path(folder), "ours", arguments.experiment, "")
         theirs, their_stages = run(Path(folder), "plain", arguments.experiment, plain(arguments.batch))
     print(f"{'stage':32}{'ours, s':>10}{'plain TRL, s':>14}{'ratio':>8}")
-    for stage, seconds in our_stages.items():
-        print(f"{stage:32}{seconds:10.1f}{their_stages[stage]:14.1f}{their_stages[stage] / max(seconds, 0.1):8.2f}")
-    print(f"{'whole run':32}{ours:10.1f}{theirs:14.1f}{theirs / ours:8.2f}")
+    for name, seconds in (our_stages | ours).items():
+        other = (their_stages | theirs)[name]
+        print(f"{name:32}{seconds:10.1f}{other:14.1f}{other / max(seconds, 0.1):8.2f}")
 
 
 if __name__ == "__main__":
