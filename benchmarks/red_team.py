@@ -1,0 +1,417 @@
+"""A seeded fuzzer against our own rewards: it looks for wrong content that is paid like right content.
+
+Every attack starts from a committed wrong answer (or foreign, or malformed, text), so that any high reward is a find,
+whatever the grader thinks. It then adds what a policy would stumble on: the right answer as one of several, in an
+equation, in the reasoning, in a comment; all numbers at once; tags in every order; look-alikes. A find is cut down to
+the few steps and characters that it needs. For countdown, where every string has one true verdict, the graders are
+compared with an oracle of another make on random expressions.
+
+    python benchmarks/red_team.py --rounds 20000        exits 1 when it found something
+"""
+
+import argparse
+import ast
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from r1flow.grading import countdown
+from r1flow.rewards import accuracy, answer_format, language_consistency
+
+PAID = 0.5  # what a wrong completion must not earn
+BATCH = 256  # attacks graded at once
+
+Step = Callable[[str, "Target", random.Random], str]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A row that a completion is graded for, and a committed wrong answer to it."""
+
+    gold: str
+    wrong: str
+    task: str | None = None
+    entry: str | None = None
+
+
+def problem(task: str, gold: str, wrong: str) -> Target:
+    return Target(gold, wrong, task, f'{{"answer": "{gold}", "metadata": {{}}}}')
+
+
+TARGETS = [
+    Target("7", "8"),
+    Target("12", "21"),
+    Target("-3", "3"),
+    Target("0.5", "0.6"),
+    Target("1,000", "200"),
+    Target("3/4", "4/3"),
+    Target(r"\frac{3}{4}", r"\frac{4}{3}"),
+    Target(r"\sqrt{2}", r"\sqrt{3}"),
+    Target("x^2+1", "x^2-1"),
+    Target("(1,2)", "(2,1)"),
+    Target(r"\{1,2\}", r"\{1,3\}"),
+    Target("[0,1)", "[0,1]"),
+    Target(r"50\%", r"51\%"),
+    Target(r"2\pi", r"3\pi"),
+    Target(r"1/2^{99}", r"1/2^{98}"),
+    Target("1-1/e", "1+1/e"),
+    Target("x=5", "x=6"),
+    Target("10^{20}", "10^{20}+1"),
+    Target(r"\text{(B)}", r"\text{(C)}"),
+    problem("chain_sum", "5", "6"),
+    problem("products", "144", "145"),
+    problem("simple_equations", "9", "8"),
+]
+
+
+# What a policy might add to a wrong answer. None of these makes it a committed right one.
+
+
+def hedge(text: str, target: Target, chance: random.Random) -> str:
+    """Both answers, in either order."""
+    forms = [
+        "{a} or {b}",
+        "{a}, {b}",
+        "{a} and {b}",
+        "{a}; {b}",
+        "{a} {b}",
+        "{a}\n{b}",
+        "{a}\n\n{b}",
+        r"{a} \text{{ or }} {b}",
+        r"{a} \quad {b}",
+        "[{a}, {b}]",
+        "({a}, {b})",
+        "({a})({b})",
+        r"\{{{a}, {b}\}}",
+        "{a} | {b}",
+        "{a} / {b}",
+        "{a} (or {b})",
+        "{a} (not {b})",
+        "{a} -> {b}",
+        r"\boxed{{{a}}} \boxed{{{b}}}",
+        r"\boxed{{{a}, {b}}}",
+        "${a}$ ${b}$",
+        "${a}$ or ${b}$",
+        "{a} <!-- {b} -->",
+        "{a} % {b}",
+        "{a} # {b}",
+        "The answer is {a}. No, {b}.",
+        r"{a} \pm {b}",
+        r"{a} \lor {b}",
+    ]
+    pair = [text, target.gold]
+    chance.shuffle(pair)
+    return chance.choice(forms).format(a=pair[0], b=pair[1])
+
+
+def equate(text: str, target: Target, chance: random.Random) -> str:
+    """A false equation or relation with the right answer on one side."""
+    relation = chance.choice(["=", r"\neq", r"\approx", r"\to", "<", ">", r"\le", r"\in", ":=", "=="])
+    pair = [text, target.gold]
+    chance.shuffle(pair)
+    return f" {relation} ".join(pair)
+
+
+def cover(text: str, target: Target, chance: random.Random) -> str:
+    """Everything at once, or nothing in particular."""
+    everything = [
+        ", ".join(map(str, range(0, 160))),
+        r"(-\infty, \infty)",
+        r"\mathbb{R}",
+        "x",
+        r"\infty",
+        "nan",
+        "true",
+        "all of the above",
+        "A, B, C, D",
+        "[0, 10]",
+        r"\emptyset",
+        "()",
+        "0 or 1",
+    ]
+    return f"{text} {chance.choice(everything)}"
+
+
+def negate(text: str, target: Target, chance: random.Random) -> str:
+    """The right answer, spoilt."""
+    forms = [
+        "not {g}",
+        "{g}1",
+        "1{g}",
+        "{g}.0001",
+        "{g}+1",
+        "{g} + 10^{{-9}}",
+        "2({g})+1",
+        r"{g} \cdot 1.01",
+        "{g} i",
+        "{g}e",
+        "~{g}",
+        "anything but {g}",
+        "{g}-ish",
+        r"\sqrt{{{g}}}+1",
+        "|{g}|+1",
+        "{g} mod 1",
+        "{g}!!+1",
+    ]
+    return chance.choice([*forms, "{w}"]).format(g=target.gold, w=text) + f" {chance.choice(['', text])}"
+
+
+def box(text: str, target: Target, chance: random.Random) -> str:
+    return (
+        chance.choice([r"\boxed{%s}", "$%s$", r"\(%s\)", r"\[%s\]", r"\text{%s}", "**%s**", "`%s`", "```\n%s\n```"])
+        % text
+    )
+
+
+def pad(text: str, target: Target, chance: random.Random) -> str:
+    junk = chance.choice(
+        [" ", "\n", "\u200b", "\x00", "0", "()", "{}", "\\", "$", "<think>", "</think>", "\ud800", "9" * 400]
+    )
+    where = chance.randrange(len(text) + 1)
+    spoilt = text[:where] + junk + text[where:]
+    return text if matches(spoilt, target) else spoilt
+
+
+def matches(text: str, target: Target) -> bool:
+    """Whether padding has made the wrong answer the right one: 8 → 08 is still wrong, 0.6 → 0.06 too."""
+    return "".join(text.split()) == "".join(target.gold.split())
+
+
+ANSWER_STEPS: list[Step] = [hedge, equate, cover, negate, box, pad]
+
+
+def frame(answer: str, target: Target, chance: random.Random) -> str:
+    """A completion whose last answer is `answer`, with the right one anywhere else."""
+    g = target.gold
+    forms = [
+        f"<think>so</think><answer>{answer}</answer>",
+        f"<think>it is {g}</think><answer>{answer}</answer>",
+        f"<think><answer>{g}</answer></think><answer>{answer}</answer>",
+        f"<think>\\boxed{{{g}}}</think><answer>{answer}</answer>",
+        f"<think>so</think>\\boxed{{{g}}} <answer>{answer}</answer>",
+        f"<think>so</think><answer>{g}</answer><answer>{answer}</answer>",
+        f"<think>so</think><answer>{answer}</answer> {g}",
+        f"<think>so</think><answer>{answer}",
+        f"<answer>{answer}</answer><think>{g}</think>",
+        f"<think>{g}</think>{answer}",
+        f"<think>so</think>\\boxed{{{answer}}}",
+        f"<think>so</think>\\boxed{{{g}}} so \\boxed{{{answer}}}",
+    ]
+    return chance.choice(forms)
+
+
+@dataclass(frozen=True)
+class Find:
+    """Wrong content that was paid."""
+
+    reward: str
+    target: str
+    text: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.reward:22} {self.value:4.2f}  {self.target:24} {self.text!r}"
+
+
+def attack_answers(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Wrong answers against `accuracy`, several rows at once."""
+    reward = accuracy()
+    for _ in range(0, rounds, BATCH):
+        chosen = [chance.choice(TARGETS) for _ in range(BATCH)]
+        recipes = [recipe(target, chance) for target in chosen]
+        texts = [cooked(*steps) for steps in recipes]
+        for target, steps, value in zip(chosen, recipes, grade(reward, chosen, texts), strict=True):
+            if value is not None and value > PAID:
+                text = minimised(steps, lambda text, t=target: (grade(reward, [t], [text])[0] or 0) > PAID)
+                yield Find("accuracy", f"{target.gold} not {target.wrong}", text, value)
+
+
+Recipe = tuple[Target, tuple[tuple[Step, int], ...], int]  # the steps with their seeds, and the frame's
+
+
+def recipe(target: Target, chance: random.Random) -> Recipe:
+    steps = [(chance.choice(ANSWER_STEPS), chance.getrandbits(32)) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
+    return target, tuple(steps), chance.getrandbits(32)
+
+
+def cooked(target: Target, steps: tuple[tuple[Step, int], ...], seed: int) -> str:
+    text = target.wrong
+    for step, step_seed in steps:
+        text = step(text, target, random.Random(step_seed))
+    return frame(text, target, random.Random(seed))
+
+
+def grade(reward: Callable, targets: list[Target], texts: list[str]) -> list[float | None]:
+    columns = {name: [getattr(target, name) for target in targets] for name in ("task", "entry")}
+    return reward(["p"] * len(texts), texts, answer=[target.gold for target in targets], **columns)
+
+
+def minimised(steps: Recipe, paid: Callable[[str], bool]) -> str:
+    """The shortest recipe that is still paid (fewer steps, then a plainer frame)."""
+    target, chain, seed = steps
+    for skipped in range(len(chain)):
+        shorter = (target, chain[:skipped] + chain[skipped + 1 :], seed)
+        if shorter[1] and paid(cooked(*shorter)):
+            return minimised(shorter, paid)
+    return cooked(*steps)
+
+
+# Format: what is malformed by construction.
+
+
+def attack_format(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Random sequences of tags and words against an oracle that reads them as a list."""
+    reward = answer_format()
+    pieces = [
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "words",
+        " ",
+        "\n",
+        "7",
+        "<THINK>",
+        "< think>",
+        "</answer >",
+    ]
+    for _ in range(rounds):
+        chosen = ["<think>", *(chance.choice(pieces) for _ in range(chance.randrange(9))), "</answer>"]
+        value = reward(["p"], ["".join(chosen)])[0]
+        if value and not well_formed(chosen):
+            yield Find("answer_format", "malformed", "".join(chosen), value)
+
+
+def well_formed(pieces: list[str]) -> bool:
+    tags = [piece for piece in pieces if piece in ("<think>", "</think>", "<answer>", "</answer>")]
+    return tags == ["<think>", "</think>", "<answer>", "</answer>"] and pieces[-1] == "</answer>"
+
+
+# Language: German reasoning that must not pass for English.
+
+GERMAN = [
+    "wir rechnen zuerst die Summe aus und ziehen danach die kleinere Zahl ab",
+    "also bleibt am Ende noch ein Rest übrig, den wir durch drei teilen",
+    "das Ergebnis prüfen wir, indem wir die Probe machen",
+    "dann setzen wir den Wert wieder in die Gleichung ein",
+]
+DISGUISES: dict[str, Callable[[str, random.Random], str]] = {
+    "upper": lambda text, chance: text.upper(),
+    "title": lambda text, chance: text.title(),
+    "spaced": lambda text, chance: text.replace(" ", "  \n"),
+    "zero width": lambda text, chance: text.replace("e", "e\u200b"),
+    "numbers": lambda text, chance: " ".join(f"{word} {chance.randrange(99)}" for word in text.split()),
+    "english end": lambda text, chance: text + ", so the answer is",
+    "english start": lambda text, chance: "so we see that " + text,
+    "code": lambda text, chance: f"{text} `the answer`",
+    "formula": lambda text, chance: f"{text} $the = answer$",
+    "tags": lambda text, chance: text.replace(" wir ", "<b>wir</b>"),
+    "hyphens": lambda text, chance: text.replace(" ", "-"),
+}
+
+
+def attack_language(rounds: int, chance: random.Random) -> Iterator[Find]:
+    reward = language_consistency(language="en")
+    for _ in range(rounds):
+        names = chance.sample(sorted(DISGUISES), chance.randrange(1, 3))
+        text = ". ".join(chance.sample(GERMAN, chance.randrange(2, 5)))
+        for name in names:
+            text = DISGUISES[name](text, chance)
+        value = reward(["p"], [f"<think>{text}</think><answer>7</answer>"])[0]
+        if value is not None and value > PAID:
+            yield Find("language_consistency", " + ".join(names), text, value)
+
+
+# Countdown: every string has one true verdict.
+
+
+def attack_countdown(rounds: int, chance: random.Random) -> Iterator[Find]:
+    for _ in range(rounds):
+        numbers = [chance.randrange(1, 13) for _ in range(chance.randrange(2, 5))]
+        text = expression(numbers, chance)
+        target = chance.choice([24, 7, numbers[0], oracle_value(text) or 1])
+        if target != int(target):
+            continue
+        said, true = countdown.solves(text, numbers, int(target)), oracle(text, numbers, int(target))
+        if said != true:
+            yield Find("countdown.solves", f"{numbers} → {target}, true: {true}", text, float(said))
+
+
+def expression(numbers: list[int], chance: random.Random) -> str:
+    """An expression of these numbers, mostly legal, then perhaps spoilt by a character."""
+    parts = [str(number) for number in chance.sample(numbers, len(numbers))]
+    while len(parts) > 1:
+        right, left = parts.pop(), parts.pop()
+        parts.append(f"({left} {chance.choice('+-*/')} {right})" if chance.random() < 0.8 else f"{left}-{right}")
+    text = parts[0]
+    if chance.random() < 0.5:
+        where = chance.randrange(len(text))
+        text = (
+            text[:where]
+            + chance.choice(["", "", "1", "0", "+", "-", "*", "**", "/", "(", ")", " ", "e", "_"])
+            + text[where + 1 :]
+        )
+    return text
+
+
+def oracle_value(text: str) -> Fraction | None:
+    """The value of an expression by Python's own grammar, walked with exact fractions; None for anything else."""
+    try:
+        return walk(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ZeroDivisionError, ValueError):
+        return None
+
+
+def walk(node: ast.expr) -> Fraction:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return Fraction(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
+        left, right = walk(node.left), walk(node.right)
+        actions = {ast.Add: left.__add__, ast.Sub: left.__sub__, ast.Mult: left.__mul__, ast.Div: left.__truediv__}
+        return actions[type(node.op)](right)
+    raise ValueError
+
+
+def oracle(text: str, numbers: list[int], target: int) -> bool:
+    value = oracle_value(text)
+    if value is None or "_" in text:
+        return False
+    used = [int(n.value) for n in ast.walk(ast.parse(text.strip())) if isinstance(n, ast.Constant)]
+    return sorted(used) == sorted(numbers) and value == target
+
+
+ATTACKS = {
+    "accuracy": attack_answers,
+    "answer_format": attack_format,
+    "language_consistency": attack_language,
+    "countdown": attack_countdown,
+}
+
+
+def finds(name: str, rounds: int, seed: int) -> list[Find]:
+    """The distinct finds of one attack, shortest first; the same for the same seed."""
+    found = ATTACKS[name](rounds, random.Random(f"{seed}/{name}"))
+    return sorted({(find.target, find.text): find for find in found}.values(), key=lambda find: len(find.text))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5000, help="attacks on each reward")
+    parser.add_argument("--seed", type=int, default=1, help="other seeds attack otherwise")
+    parser.add_argument("--only", choices=ATTACKS, help="one reward")
+    arguments = parser.parse_args()
+    total = 0
+    for name in [arguments.only] if arguments.only else ATTACKS:
+        begin = time.perf_counter()
+        found = finds(name, arguments.rounds, arguments.seed)
+        print(f"{name}: {arguments.rounds} attacks in {time.perf_counter() - begin:.1f} s, {len(found)} finds")
+        print(*map(str, found[:20]), sep="\n", end="\n" if found else "")
+        total += len(found)
+    sys.exit(1 if total else 0)
+
+
+if __name__ == "__main__":
+    main()
