@@ -77,10 +77,11 @@ def scored(part: Part, prompts: list[Any], completions: list[Completion], column
 
 
 def total(row: int, parts: list[Part], table: list[Scores]) -> float | None:
-    """The weighted sum of a row's parts; None when none applies, or one could not be graded."""
-    if any(scores.failed(row) for scores in table):
+    """The weighted sum of a row's parts; None when none applies, or one could not be graded; weight 0 only logs."""
+    paid = [(part.weight, scores) for part, scores in zip(parts, table, strict=True) if part.weight]
+    if any(scores.failed(row) for _, scores in paid):
         return None
-    found = [part.weight * scores[row] for part, scores in zip(parts, table, strict=True) if scores[row] is not None]
+    found = [weight * scores[row] for weight, scores in paid if scores[row] is not None]
     return sum(found) if found else None
 
 
