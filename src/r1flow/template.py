@@ -33,30 +33,36 @@ def render(tokenizer: Any, question: str) -> str:
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
-def split(completion: str) -> Parts:
+def split(completion: str, prefilled: bool = False) -> Parts:
     """Take a completion apart; never raises, whatever the model wrote.
 
     With several reasoning blocks or answers the last answer counts as the answer, and the completion isn't well formed.
+    `prefilled`: the prompt ends with <think>, so that the completion begins inside the reasoning.
     """
-    text = completion.strip()
+    text = whole(completion, prefilled).strip()
     reasoning, rest = None, text
     if text.startswith(THINK_OPEN) and THINK_CLOSE in text:
         reasoning, _, rest = text[len(THINK_OPEN) :].partition(THINK_CLOSE)
     _, opened, inside = rest.rpartition(ANSWER_OPEN)
     answer, closed, after = inside.partition(ANSWER_CLOSE)
-    whole = bool(opened and closed)
+    complete = bool(opened and closed)
     once = all(text.count(tag) == 1 for tag in TAGS)
     return Parts(
         reasoning=reasoning,
         summary=rest.replace(ANSWER_OPEN, "").replace(ANSWER_CLOSE, "").strip(),
-        answer=answer.strip() if whole else None,
-        well_formed=reasoning is not None and whole and once and not after.strip(),
+        answer=answer.strip() if complete else None,
+        well_formed=reasoning is not None and complete and once and not after.strip(),
     )
 
 
-def reasoning_of(completion: str, task: str | None) -> str:
+def whole(completion: str, prefilled: bool) -> str:
+    """The completion with the tag that a prefilled prompt has opened for it."""
+    return THINK_OPEN + completion if prefilled else completion
+
+
+def reasoning_of(completion: str, task: str | None, prefilled: bool = False) -> str:
     """The text whose language counts: the reasoning block; without one all of it, or nothing of a general reply."""
-    reasoning = split(completion).reasoning
+    reasoning = split(completion, prefilled).reasoning
     if reasoning is not None:
         return reasoning
     return "" if task == GENERAL else completion

@@ -2,7 +2,7 @@
 
 import pytest
 
-from r1flow.template import split
+from r1flow.template import reasoning_of, split
 
 WHOLE = "<think>8 + 16 = 24, then 24 - 19 = 5.</think>the result is <answer>5</answer>"
 
@@ -63,3 +63,14 @@ def test_an_answer_inside_the_reasoning_is_none():
 
 def test_tags_never_show_in_a_summary():
     assert "<" not in split("<think>x</think>so <answer>5</answer> or <answer>6</answer>").summary
+
+
+def test_a_prefilled_prompt_has_opened_the_reasoning():
+    assert split(WHOLE.removeprefix("<think>"), prefilled=True) == split(WHOLE)
+    assert reasoning_of("we add</think>das ist <answer>7</answer>", None, prefilled=True) == "we add"
+    assert not split(WHOLE, prefilled=True).well_formed  # opened twice
+
+
+@pytest.mark.parametrize("text", ["", "<think>", "</think>", "x", "<answer>5</answer>", "\ud800\x00"])
+def test_a_prefilled_fragment_is_not_well_formed(text):
+    assert not split(text, prefilled=True).well_formed

@@ -8,16 +8,16 @@ from typing import Any
 
 from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
-from r1flow.language import consistency
+from r1flow.language import LANGUAGES, consistency
 from r1flow.rewards.contract import Reward, Scores, column, reward
 from r1flow.template import reasoning_of
 
 
-def language_consistency(language: str = "en", languages: Sequence[str] = ("en", "de")) -> Reward:
+def language_consistency(language: str = "en", languages: Sequence[str] = LANGUAGES, prefilled: bool = False) -> Reward:
     """Share of the reasoning's words that are in `language`, among the candidate `languages`; None without words.
 
     A completion without a reasoning block is judged as a whole; on general rows only a reasoning block is judged (the
-    reply itself may have to be in another language).
+    reply itself may have to be in another language). `prefilled`: the prompt has opened the block.
     """
     if language not in languages:
         raise UserError(f"reward language_consistency: language {language!r} is not one of languages {list(languages)}")
@@ -27,7 +27,7 @@ def language_consistency(language: str = "en", languages: Sequence[str] = ("en",
         prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         rows = zip(texts, column(task, texts), strict=True)
-        shares = [consistency(reasoning_of(text, task), language, languages) for text, task in rows]
+        shares = [consistency(reasoning_of(text, task, prefilled), language, languages) for text, task in rows]
         return Scores.of(Cause.NOT_APPLICABLE if share is None else share for share in shares)
 
     return language_consistency
