@@ -7,8 +7,22 @@ everything: 2.3.4. Importing this imports no torch; a reward model in use does.
 """
 
 from r1flow.rewards.answers import accuracy
-from r1flow.rewards.form import answer_format
+from r1flow.rewards.form import answer_format, reasoning_steps, reflection_count, tag_count
 from r1flow.rewards.languages import language_consistency
+from r1flow.rewards.lengths import cosine_length, kimi_length, overlong
 from r1flow.rewards.models import reward_model
+from r1flow.rewards.repeats import repetition
 
-__all__ = ["accuracy", "answer_format", "language_consistency", "reward_model"]
+__all__ = [
+    "accuracy",
+    "answer_format",
+    "cosine_length",
+    "kimi_length",
+    "language_consistency",
+    "overlong",
+    "reasoning_steps",
+    "reflection_count",
+    "repetition",
+    "reward_model",
+    "tag_count",
+]

@@ -1,26 +1,142 @@
 """Pays for the form of a response, whatever it says (DeepSeek-R1, section 2.2.2: thinking between the tags).
 
 answer_format()(prompts, ["<think>2+5</think><answer>7</answer>"])    # [1.0]
+
+Form is cheap to fake: weigh these low beside accuracy. Left out: whether the reasoning is any.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
+from r1flow.language import RUN, tokens
 from r1flow.rewards.contract import Reward, Scores, column, reward
-from r1flow.template import GENERAL, split
+from r1flow.template import GENERAL, TAGS, reasoning_of, split, whole
+
+BOX = "\\boxed{"
+UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # Unicode calls them letters or signs, and nothing is drawn
+REFLECTION_WORDS = ("wait", "hmm", "recheck", "double check", "double-check", "let me check", "check again", "mistake")
+STEP = re.compile(
+    r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+"  # a list
+    r"|\bstep[ \t]+\d{1,4}[ \t]*[:.]"
+    r"|(?:^[ \t]*|(?<=[.,;:!?][ \n]))(?:first|second|third|next|then|finally|lastly)(?:ly)?\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
-def answer_format() -> Reward:
-    """1.0 for one reasoning block followed by text with one answer at its end, else 0.0; None on general rows."""
+def answer_format(prefilled: bool = False, summary: bool = False) -> Reward:
+    """1.0 for one reasoning block followed by text with one answer at its end, else 0.0; None on general rows.
+
+    Both must hold something that can be read. `prefilled`: the prompt has opened the block. `summary`, the pattern of
+    the cold start: the answer must stand in a text for the reader, between its tags or, without tags, in one box.
+    """
 
     @reward
     def answer_format(
         prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
-        rows = zip(texts, column(task, texts), strict=True)
-        return Scores.of(
-            Cause.NOT_APPLICABLE if task == GENERAL else float(split(text).well_formed) for text, task in rows
-        )
+        check = is_summarised if summary else is_formatted
+        return of_reasoning(texts, task, lambda text: float(check(whole(text, prefilled))))
 
     return answer_format
+
+
+def is_formatted(text: str) -> bool:
+    """One reasoning block, then one answer that ends the text, and something in both."""
+    parts = split(text)
+    return parts.well_formed and has_word(parts.reasoning or "") and is_seen(parts.answer or "")
+
+
+def is_summarised(text: str) -> bool:
+    """One reasoning block, then words for the reader with the answer in its tags or in a box."""
+    parts = split(text)
+    if is_formatted(text):
+        return has_letter(parts.summary.removesuffix(parts.answer or ""))
+    before, _, inside = parts.summary.partition(BOX)
+    once = [text.count(tag) for tag in TAGS] == [1, 1, 0, 0] and parts.summary.count(BOX) == 1
+    filled = is_seen(inside.partition("}")[0]) and "}" in inside
+    return once and filled and has_word(parts.reasoning or "") and has_letter(before)
+
+
+def has_word(text: str) -> bool:
+    return any(character.isalnum() and character not in UNSEEN for character in text)
+
+
+def has_letter(text: str) -> bool:
+    return any(character.isalpha() and character not in UNSEEN for character in text)
+
+
+def is_seen(text: str) -> bool:
+    """Whether there is anything to see: an answer may be a sign (∅, <), but not an invisible one."""
+    return any(c.isprintable() and not c.isspace() and c not in UNSEEN for c in text)
+
+
+def tag_count(prefilled: bool = False) -> Reward:
+    """The share of the four tags that occur exactly once, in whatever order; None on general rows.
+
+    A help on the way to `answer_format`, as in Hugging Face's open-r1; `prefilled`: the prompt has written the first.
+    """
+
+    @reward
+    def tag_count(
+        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+    ) -> Scores:
+        def share(text: str) -> float:
+            return sum(whole(text, prefilled).count(tag) == 1 for tag in TAGS) / len(TAGS)
+
+        return of_reasoning(texts, task, share)
+
+    return tag_count
+
+
+def reasoning_steps(target: int = 3, prefilled: bool = False) -> Reward:
+    """The share of `target` steps that the reasoning has, at most 1.0; None on general rows.
+
+    A step is a numbered line, a bullet, "Step 1:", or a clause that begins with first, second, third, next, then,
+    finally or lastly; what follows it must hold words that no other step has. Idea and target: open-r1.
+    """
+    if target < 1:
+        raise UserError(f"reward reasoning_steps: target must be at least 1, not {target}")
+
+    @reward
+    def reasoning_steps(
+        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+    ) -> Scores:
+        return of_reasoning(texts, task, lambda text: min(1.0, steps(reasoning_of(text, None, prefilled)) / target))
+
+    return reasoning_steps
+
+
+def steps(reasoning: str) -> int:
+    """How many different steps are marked as such."""
+    contents = (tuple(tokens(content)) for content in STEP.split(reasoning)[1:])
+    return len({content for content in contents if content})
+
+
+def reflection_count(words: Sequence[str] = REFLECTION_WORDS) -> Reward:
+    """How often a completion reflects: the number of `words` and phrases in it. To be logged with weight 0, not paid.
+
+    Paid for, it teaches a model to write "wait".
+    """
+    pattern = reflections(words)
+
+    @reward
+    def reflection_count(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
+        return Scores.of(float(len(pattern.findall(text))) for text in texts)
+
+    return reflection_count
+
+
+def reflections(words: Sequence[str]) -> re.Pattern[str]:
+    """Any of the phrases as whole words, whatever the case and the spaces; in Chinese and Japanese, anywhere."""
+    phrases = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]
+    bounded = [phrase if RUN.search(phrase) else rf"\b{phrase}\b" for phrase in phrases]
+    return re.compile("|".join(bounded) if bounded else r"(?!)", re.IGNORECASE)
+
+
+def of_reasoning(texts: list[str], task: list[str | None] | None, score: Callable[[str], float]) -> Scores:
+    """The score of each text; general rows, whose form is free, have none."""
+    rows = zip(texts, column(task, texts), strict=True)
+    return Scores.of(Cause.NOT_APPLICABLE if task == GENERAL else score(text) for text, task in rows)
