@@ -48,6 +48,7 @@ SPACELESS = "々〆〇ぁ-ゟァ-ヺー-ヿ㐀-䶿一-鿿豈-﫿\U00020000-\U000
 LETTER = rf"(?:(?![{SPACELESS}])[^\W\d_])"
 RUN = re.compile(f"[{SPACELESS}]+")
 WORD = re.compile(rf"[{SPACELESS}]+|{LETTER}{{1,40}}(?:['’\-]{LETTER}{{1,40}}){{,4}}")  # longer ones are cut
+SPELT = re.compile(rf"(?:\b{LETTER}\s){{3,}}{LETTER}\b")  # w i r, which would be variables
 TOKEN = re.compile(rf"[{SPACELESS}]+|(?:(?![{SPACELESS}])[^\W_])+")
 KANA = re.compile("[ぁ-ゟァ-ヺー-ヿ]")
 SENTENCE = re.compile(r"[.!?。\n]+")
@@ -111,7 +112,7 @@ def visible(text: str) -> str:
 
 def words_of(piece: str, japanese: bool) -> Iterator[tuple[str, str]]:
     """The words between two breaks, each with its script."""
-    found = WORD.findall(piece)
+    found = WORD.findall(SPELT.sub(lambda letters: "".join(letters[0].split()), piece))
     alone = all(len(word) == 1 for word in found)
     for word in found:
         script = script_of(word, japanese)

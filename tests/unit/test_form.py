@@ -1,4 +1,4 @@
-"""Form is one block and one answer with something in both; tags, steps and reflections are counted, and can be faked."""
+"""Form is one block and one answer with something in both; tags, steps and reflections are counted and can be faked."""
 
 import pytest
 

@@ -236,7 +236,9 @@ def test_a_kana_does_not_make_chinese_japanese() -> None:
 
 def test_kanji_alone_in_a_japanese_sentence_are_japanese() -> None:
     assert consistency("合計、それは三つの数を足したものです。", "ja", LANGUAGES) == 1.0
-    assert consistency("合計は三です。首先我们把两个数相加，然后减去剩下的数。", "ja", LANGUAGES) < 0.5
+    for stop in "。、":
+        text = f"これは三つの数の合計です{stop}首先我们把两个数相加然后减去剩下的数。"
+        assert 0.3 < consistency(text, "ja", LANGUAGES) < 0.7
 
 
 @pytest.mark.parametrize(
@@ -254,6 +256,11 @@ def test_kanji_alone_in_a_japanese_sentence_are_japanese() -> None:
 def test_a_disguise_changes_nothing(disguise) -> None:
     assert consistency(disguise(SENTENCES["de"]), "en", LANGUAGES) <= 0.02
     assert consistency(disguise(SENTENCES["en"]), "en", LANGUAGES) >= 0.97
+
+
+def test_words_spelt_out_letter_by_letter_count() -> None:
+    spelt = " ".join(SENTENCES["de"].replace(" ", ""))
+    assert consistency(f"we add these. {spelt}", "en", LANGUAGES) < 0.4
 
 
 def test_look_alike_letters_are_in_no_language() -> None:
@@ -293,7 +300,26 @@ def test_tokens_are_words_and_numbers_without_case_and_signs() -> None:
     assert tokens("首先我们检查答案") == ["首先", "我们", "检查", "答案"]
 
 
-HOSTILE = ["a", "the ", "7", "```", "$", "$a", "<", "<a", "'", "a-", "\\(", "\\[ ", "\\", "\\begin{", "a,", "- ", "\n"]
+HOSTILE = [
+    "a",
+    "the ",
+    "7",
+    "```",
+    "$",
+    "$a",
+    "<",
+    "<a",
+    "'",
+    "a-",
+    "\\(",
+    "\\[ ",
+    "\\",
+    "\\begin{",
+    "a,",
+    "- ",
+    "\n",
+    "a ",
+]
 HOSTILE += ["我们把", "まず二つの数を", "a\u200b", "\u0301\u0327", "a\u0301\u0327", "\ufdfa", "\ud800a", "aа", "\x00"]
 
 
