@@ -52,7 +52,12 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stage_of(folder: Path, name: str, engine: str = "r1flow", **trainer: object) -> SimpleNamespace:
-    config = CONFIG | {"engine": engine, "rewards": {}, "stop_above": {}, "trainer": CONFIG["trainer"] | SMALL | trainer}
+    config = CONFIG | {
+        "engine": engine,
+        "rewards": {},
+        "stop_above": {},
+        "trainer": CONFIG["trainer"] | SMALL | trainer,
+    }
     return make_stage(folder, name, config)
 
 

@@ -8,6 +8,7 @@ everything: 2.3.4. Importing this imports no torch; a reward model in use does.
 
 from r1flow.rewards.answers import accuracy
 from r1flow.rewards.form import answer_format, reasoning_steps, reflection_count, tag_count
+from r1flow.rewards.judges import judge
 from r1flow.rewards.languages import language_consistency
 from r1flow.rewards.lengths import cosine_length, kimi_length, overlong
 from r1flow.rewards.models import reward_model
@@ -17,6 +18,7 @@ __all__ = [
     "accuracy",
     "answer_format",
     "cosine_length",
+    "judge",
     "kimi_length",
     "language_consistency",
     "overlong",

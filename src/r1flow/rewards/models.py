@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from r1flow.classifier import classify
+from r1flow.classifier import check_model, classify
 from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Reward, Scores, column, reward, text_of
@@ -21,12 +21,11 @@ def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[s
 
     `model_dir` holds a sequence classifier with one output and its tokenizer. `sees` is "summary" (helpfulness) or
     "response" (harmlessness). Columns: `question` (else the prompt is taken for it), `task`, and `kind` where `kinds`
-    are given. Raises UserError for an unknown `sees` or a directory that holds no model.
+    are given. Raises UserError for an unknown `sees` or a directory that holds no such model.
     """
     if sees not in ("summary", "response"):
         raise UserError(f"reward reward_model: sees {sees!r} is neither 'summary' nor 'response'")
-    if not (Path(model_dir) / "config.json").is_file():
-        raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
+    check_model(Path(model_dir))
 
     @reward
     def reward_model(
@@ -37,11 +36,24 @@ def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[s
         kind: list[str | None] | None = None,
         **columns: Any,
     ) -> Scores:
-        rows = zip(column(task, prompts), column(kind, prompts), strict=True)
-        chosen = [i for i, (t, k) in enumerate(rows) if t in (None, GENERAL) and (kinds is None or k in kinds)]
-        asked = question or [text_of(prompt) for prompt in prompts]
-        scores = classify(Path(model_dir), [(asked[i], texts[i]) for i in chosen], sees)
+        rows = zip(column(task, texts), column(kind, texts), strict=True)
+        chosen = [i for i, (t, k) in enumerate(rows) if concerns(t, k, kinds)]
+        questions = asked(prompts, question)
+        scores = classify(Path(model_dir), [(questions[i], texts[i]) for i in chosen], sees)
         by_row = dict(zip(chosen, scores, strict=True))
-        return Scores.of(by_row.get(i, Cause.NOT_APPLICABLE) for i in range(len(prompts)))
+        return Scores.of(by_row.get(i, Cause.NOT_APPLICABLE) for i in range(len(texts)))
 
     return reward_model
+
+
+def concerns(task: str | None, kind: str | None, kinds: Sequence[str] | None) -> bool:
+    """Whether a row is one that no rule decides: general, or of a dataset without tasks, and of the kinds asked for."""
+    return task in (None, GENERAL) and (kinds is None or kind in kinds)
+
+
+def asked(prompts: Sequence[Any], questions: Sequence[str | None] | None) -> list[str]:
+    """What was asked in each row: the question, or the prompt where there is none."""
+    return [
+        question if isinstance(question, str) else text_of(prompt)
+        for prompt, question in zip(prompts, column(questions, prompts), strict=True)
+    ]
