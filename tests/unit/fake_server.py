@@ -65,8 +65,6 @@ class FakeServer:
         self.script, self.answer = script, answer
         self.bodies: list[dict[str, Any]] = []
         self.requests: list[tuple[str, dict[str, str]]] = []  # path and headers
-        self.most_at_once = 0
-        self._inside = 0
         self._asked: Counter[str] = Counter()
         self._gate = threading.Barrier(gate, timeout=30)
         self._lock, self.over = threading.Lock(), threading.Event()
@@ -88,17 +86,11 @@ class FakeServer:
     def reply(self, path: str, headers: dict[str, str], text: bytes) -> Reply:
         body = json.loads(text)
         with self._lock:
-            self._inside += 1
-            self.most_at_once = max(self.most_at_once, self._inside)
             self.requests.append((path, headers))
             self.bodies.append(body)
             asked, self._asked[text] = self._asked[text], self._asked[text] + 1
-        try:
-            self._gate.wait()
-            return self.script[asked] if asked < len(self.script) else self.answer(body)
-        finally:
-            with self._lock:
-                self._inside -= 1
+        self._gate.wait()
+        return self.script[asked] if asked < len(self.script) else self.answer(body)
 
 
 def handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:

@@ -263,10 +263,26 @@ def test_neither_order_nor_company_nor_concurrency_changes_a_score() -> None:
     assert len(set(together)) > 3
 
 
-def test_equal_rows_are_asked_once_and_no_more_at_once_than_allowed() -> None:
-    with FakeServer(gate=4) as server:
+def test_equal_rows_are_asked_once_and_as_many_at_once_as_allowed() -> None:
+    with FakeServer(gate=4) as server:  # four wait for each other: fewer at once would never be answered
         ask(server, [f"reply {number % 8}" for number in range(32)], concurrency=4)
-    assert len(server.bodies) == 8 and server.most_at_once == 4
+    assert len(server.bodies) == 8
+
+
+def test_no_more_requests_are_in_hand_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[int] = [0]
+
+    async def counted(*args: object) -> float:
+        inside.append(inside[-1] + 1)
+        for _ in range(10):  # every other task gets its turn
+            await asyncio.sleep(0)
+        inside.append(inside[-1] - 1)
+        return 0.5
+
+    monkeypatch.setattr(Endpoint, "ask_once", counted)
+    reward = judge("http://127.0.0.1:1/v1", "judge", concurrency=3)
+    assert reward(["p"] * 20, [f"reply {number}" for number in range(20)]) == [0.5] * 20
+    assert max(inside) == 3
 
 
 def test_a_remembered_reply_is_not_asked_for_again(tmp_path: Path) -> None:
