@@ -73,7 +73,10 @@ def check_model(model_dir: Path) -> None:
     path = model_dir / "config.json"
     if not path.is_file():
         raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
-    config: dict[str, Any] = json.loads(path.read_text())
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"reward reward_model: {path} is no JSON ({error}); fetch the model again") from None
     names = config.get("architectures") or ["nothing"]
     outputs = len(config["id2label"]) if config.get("id2label") else config.get("num_labels", 2)
     if not names[0].endswith("ForSequenceClassification"):
