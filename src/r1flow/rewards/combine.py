@@ -5,15 +5,18 @@
     short: {name: my_rewards.brevity, weight: 0.1, args: {words: 30}}
 
 TRL would count a partial None as 0, so it is given one number per row: the sum of the parts that apply, and None (which
-TRL leaves out of the group's mean, with advantage 0) where none applies or one could not be graded.
+TRL leaves out of the group's mean, with advantage 0) where none applies or one could not be graded. A part of weight 0
+is logged and watched, and has no say in either.
 """
 
 import difflib
 import importlib
 import inspect
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Completion, LogMetric, Reward, Scores, log_scores
 
-WATCHED_ROWS = 1000  # of each part: the latest, over which a share of failures is taken
+WATCHED_ROWS = 1000  # of each part: the latest that it applies to, over which a share of failures is taken
 ENOUGH_ROWS = 100  # before that many, no share stops a stage
 
 
@@ -35,6 +38,10 @@ class Part:
     reward: Reward
     latest: deque[Cause | None] = field(default_factory=lambda: deque(maxlen=WATCHED_ROWS))
 
+    @property
+    def counts(self) -> bool:
+        return self.weight != 0
+
 
 def combine(
     specs: dict[str, dict[str, Any]],
@@ -43,14 +50,15 @@ def combine(
 ) -> Reward:
     """One reward from a config's `label: {name, weight, args}`: the weighted sum of the parts that apply.
 
-    `name` is a factory's name here (default: the label) or a dotted path to one of the user's own; `reward_model_dir`
-    is the `model_dir` of reward models. Each part is logged as `rewards/<label>`, with the shares of its rows that have
-    no score and why, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `stop_above` gives the share of
-    each cause above which training must stop: {"infrastructure": 0.02}. Raises UserError for a spec that can't be
-    built, and for such a share.
+    `name` is a factory's name here (default: the label) or a dotted path to the user's own factory or reward;
+    `reward_model_dir` is the `model_dir` of reward models. Each part is logged as `rewards/<label>`, with the shares of
+    its rows that have no score and why, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `stop_above`
+    gives the share of each failure, among the rows that a part applies to, above which training must stop:
+    {"infrastructure": 0.02}. Raises UserError for a spec that can't be built, and for such a share.
     """
     if not specs:
         raise UserError("rewards: there are none; name at least one")
+    limits = {Cause(name): share for name, share in (stop_above or {}).items()}
     parts = [build(label, spec, reward_model_dir) for label, spec in specs.items()]
 
     def combined(
@@ -60,7 +68,7 @@ def combine(
         for part, scores in zip(parts, table, strict=True):
             if log_metric:
                 log_part(log_metric, part, scores)
-            watch(part, scores, stop_above or {})
+            watch(part, scores, limits)
         return [total(row, parts, table) for row in range(len(prompts))]
 
     return combined
@@ -73,15 +81,19 @@ def scored(part: Part, prompts: list[Any], completions: list[Completion], column
         raise UserError(f"rewards.{part.label}: {part.name} gave {len(found)} scores for {len(prompts)} completions")
     if isinstance(found, Scores):
         return found
-    return Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
+    scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
+    for row, value in enumerate(scores):
+        if value is not None and not math.isfinite(value):
+            raise UserError(f"rewards.{part.label}: {part.name} gave {value} for row {row}; None says: no score")
+    return scores
 
 
 def total(row: int, parts: list[Part], table: list[Scores]) -> float | None:
-    """The weighted sum of a row's parts; None when none applies, or one could not be graded; weight 0 only logs."""
-    paid = [(part.weight, scores) for part, scores in zip(parts, table, strict=True) if part.weight]
-    if any(scores.failed(row) for _, scores in paid):
+    """The weighted sum of a row's parts; None when none applies, or one could not be graded."""
+    counted = [(part.weight, scores) for part, scores in zip(parts, table, strict=True) if part.counts]
+    if any(scores.failed(row) for _, scores in counted):
         return None
-    found = [weight * scores[row] for weight, scores in paid if scores[row] is not None]
+    found = [weight * scores[row] for weight, scores in counted if scores[row] is not None]
     return sum(found) if found else None
 
 
@@ -92,12 +104,18 @@ def log_part(log_metric: LogMetric, part: Part, scores: Scores) -> None:
         log_metric("accuracy", sum(known) / len(known))
 
 
-def watch(part: Part, scores: Scores, stop_above: Mapping[str, float]) -> None:
-    """Stop a training whose rewards mean nothing any more: too many of a part's latest rows failed for one cause."""
-    part.latest.extend(scores.causes.get(row) for row in range(len(scores)))
-    for cause, limit in stop_above.items():
-        share = part.latest.count(Cause(cause)) / len(part.latest)
-        if share > limit and len(part.latest) >= ENOUGH_ROWS:
+def watch(part: Part, scores: Scores, limits: Mapping[Cause, float]) -> None:
+    """Stop a training whose rewards mean nothing any more: too many of a part's latest rows failed for one cause.
+
+    Rows that the part isn't for count neither way: a dead judge of few general prompts would hide behind the others.
+    """
+    causes = [scores.causes.get(row) for row in range(len(scores))]
+    part.latest.extend(cause for cause in causes if cause != Cause.NOT_APPLICABLE)
+    if len(part.latest) < ENOUGH_ROWS:
+        return
+    for cause, limit in limits.items():
+        share = part.latest.count(cause) / len(part.latest)
+        if share > limit:
             raise UserError(
                 f"rewards.{part.label}: {share:.1%} of the latest {len(part.latest)} completions: {cause}; above"
                 f" stop_above.{cause}: {limit}. Look at what grades them, or raise the limit"
@@ -106,21 +124,29 @@ def watch(part: Part, scores: Scores, stop_above: Mapping[str, float]) -> None:
 
 def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
     """The reward that one entry of a config names."""
-    if set(spec) - {"name", "weight", "args"}:
+    if not isinstance(spec, Mapping) or set(spec) - {"name", "weight", "args"}:
         raise UserError(f"rewards.{label}: {spec}: the keys are name, weight and args")
-    name, weight = spec.get("name") or label, spec.get("weight", 1.0)
-    factory = factory_of(str(name))
-    if isinstance(weight, bool) or not isinstance(weight, int | float):
+    name, weight = str(spec.get("name") or label), spec.get("weight", 1.0)
+    factory = factory_of(name)
+    if not is_number(weight):
         raise UserError(f"rewards: {name}: weight must be a number, not {weight!r}")
     args = dict(spec.get("args") or {})
     if name == "reward_model" and reward_model_dir is not None:
         args.setdefault("model_dir", reward_model_dir)
+    parameters = inspect.signature(factory).parameters
+    if "completions" in parameters:  # no factory but the reward itself, as TRL takes it
+        if unknown := sorted(set(args) - set(parameters)):  # they would vanish among the columns
+            raise UserError(f"rewards: {name}: args: there is no {unknown[0]!r} (its args: {', '.join(parameters)})")
+        return Part(name, label, float(weight), partial(factory, **args))
     try:
         inspect.signature(factory).bind(**args)
     except TypeError as error:
-        known = ", ".join(inspect.signature(factory).parameters) or "none"
-        raise UserError(f"rewards: {name}: args: {error} (its args: {known})") from error
+        raise UserError(f"rewards: {name}: args: {error} (its args: {', '.join(parameters) or 'none'})") from error
     return Part(name, label, float(weight), factory(**args))
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def factories() -> dict[str, Callable[..., Reward]]:
@@ -139,8 +165,11 @@ def factory_of(name: str) -> Callable[..., Reward]:
         close = difflib.get_close_matches(name, factories(), n=1) or sorted(factories())
         raise UserError(f"rewards: there is no reward {name!r}; did you mean {' or '.join(close)}?")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UserError(
             f"rewards: {name}: {error}; put the function into {module.replace('.', '/')}.py in the project's folder"
         ) from error
+    if not callable(found):
+        raise UserError(f"rewards: {name} is no function; name a reward, or a function that returns one")
+    return found

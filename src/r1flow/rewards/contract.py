@@ -74,9 +74,10 @@ def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) ->
 
 def text_of(completion: Any) -> str:
     """The text of a plain or a chat completion, of a message in parts the text ones; "" where there is none."""
-    content = completion[-1].get("content") if isinstance(completion, list) and completion else completion
+    last = completion[-1] if isinstance(completion, list) and completion else completion
+    content = last.get("content") if isinstance(last, dict) else last
     if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 

@@ -1,0 +1,241 @@
+"""Several rewards as one number: what adds up, what is unknown, what is logged, and when training stops."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow.errors import UserError
+from r1flow.grading.verdict import Cause
+from r1flow.rewards.combine import ENOUGH_ROWS, WATCHED_ROWS, combine
+from r1flow.rewards.contract import Scores, reward, text_of
+
+OWN = '''
+from r1flow.grading.verdict import Cause
+from r1flow.rewards.contract import Scores, reward
+
+GIVEN = []
+
+
+def listed(values):
+    """A factory of a reward that returns these values, as plain TRL rewards do."""
+    return lambda prompts, completions, **columns: list(values)
+
+
+def length(completions, per=1, **columns):
+    """A reward as TRL takes it."""
+    return [len(completion) / per for completion in completions]
+
+
+def causes(words):
+    """A factory: "3" is a score, "3 timeout" one with a cause, "ungradable" none."""
+
+    @reward
+    def causes(prompts, texts, **columns):
+        GIVEN.append(sorted(columns))
+        return Scores.of(entry(text) for text in texts)
+
+    def entry(text):
+        number, _, cause = text.partition(" ")
+        return Cause(number) if number in list(Cause) else (float(number), Cause(cause)) if cause else float(number)
+
+    return causes
+
+
+number = 3
+'''
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A user's module `my_rewards` that can be imported."""
+    (tmp_path / "my_rewards.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_rewards", None)
+
+
+def given(values: list[Any], weight: float = 1.0) -> dict[str, Any]:
+    return {"name": "my_rewards.listed", "weight": weight, "args": {"values": values}}
+
+
+def by_text(weight: float = 1.0) -> dict[str, Any]:
+    return {"name": "my_rewards.causes", "weight": weight, "args": {"words": 1}}
+
+
+def run(specs: dict[str, Any], texts: list[str], **options: Any) -> tuple[list[float | None], dict[str, float]]:
+    logged: dict[str, float] = {}
+    scores = combine(specs, **options)(["p"] * len(texts), texts, log_metric=logged.__setitem__)
+    return scores, logged
+
+
+# -- the sum -----------------------------------------------------------------------------------------------------
+
+
+def test_the_parts_that_apply_are_weighed_and_added_up() -> None:
+    scores, _ = run({"a": given([1, 1, None, None]), "b": given([1, None, 0.5, None], weight=-0.5)}, ["x"] * 4)
+    assert scores == [0.5, 1.0, -0.25, None]
+
+
+@pytest.mark.parametrize("cause", ["ungradable", "infrastructure"])
+def test_a_row_whose_grading_failed_has_no_reward_at_all(cause: str) -> None:
+    scores, logged = run({"a": by_text(), "b": given([1, 1, 1])}, [cause, "not_applicable", "2"])
+    assert scores == [None, 1.0, 3.0]
+    assert logged[f"rewards/a/{cause}"] == logged["rewards/a/not_applicable"] == pytest.approx(1 / 3)
+
+
+def test_a_time_out_counts_with_its_score_and_is_logged() -> None:
+    scores, logged = run({"a": by_text(), "b": given([1, 1])}, ["0 timeout", "1"])
+    assert scores == [1.0, 2.0]
+    assert (logged["rewards/a/timeout"], logged["rewards/a/none"], logged["rewards/a"]) == (0.5, 0, 0.5)
+
+
+def test_every_cause_is_logged_apart_also_where_it_did_not_come_up() -> None:
+    _, logged = run({"a": by_text()}, ["ungradable", "not_applicable", "0 timeout", "1"])
+    shares = {name.removeprefix("rewards/a/"): value for name, value in logged.items() if name.startswith("rewards/a/")}
+    assert shares == {"none": 0.5, "not_applicable": 0.25, "ungradable": 0.25, "timeout": 0.25, "infrastructure": 0.0}
+    assert logged["rewards/a"] == 0.5
+
+
+def test_a_part_of_weight_0_is_logged_and_decides_nothing() -> None:
+    scores, logged = run({"a": by_text(weight=0), "b": given([1, 1, None])}, ["infrastructure", "5", "5"])
+    assert scores == [1.0, 1.0, None]
+    assert logged["rewards/a"] == 5.0 and logged["rewards/a/infrastructure"] == pytest.approx(1 / 3)
+
+
+def test_no_rows_are_no_scores() -> None:
+    assert run({"a": by_text()}, [], stop_above={"ungradable": 0.0}) == ([], {})
+
+
+# -- the user's own ----------------------------------------------------------------------------------------------
+
+
+def test_a_reward_as_trl_takes_it_needs_no_factory() -> None:
+    scores, logged = run({"my_rewards.length": {}}, ["abcd"])
+    assert scores == [4.0] and logged["rewards/my_rewards.length"] == 4.0
+    assert run({"length": {"name": "my_rewards.length", "args": {"per": 2}}}, ["abcd"])[0] == [2.0]
+
+
+def test_the_columns_reach_every_part_and_what_is_logged_is_logged_once() -> None:
+    logged: list[str] = []
+    combined = combine({"a": by_text(), "b": by_text()})
+    combined(["p"], ["1"], log_metric=lambda name, value: logged.append(name), answer=["7"], trainer_state=None)
+    assert sys.modules["my_rewards"].GIVEN == [["answer", "trainer_state"]] * 2
+    assert len(logged) == len(set(logged)) == 12 and not any("causes" in name for name in logged)
+
+
+BAD = [
+    ({"a": given([1.0])}, "gave 1 scores for 2"),
+    ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
+    ({"a": given([float("-inf"), 1.0])}, "gave -inf for row 0"),
+    ({"a": None}, "keys are name, weight"),
+    ({"a": 3}, "keys are name, weight"),
+    ({"my_rewards.number": {}}, "is no function"),
+    ({"my_rewards.brevity": {}}, "has no attribute 'brevity'; put the function into my_rewards.py"),
+    ({"no_such_module.brevity": {}}, "No module named 'no_such_module'"),
+    ({"my_rewards.listed": {"args": {"words": 3}}}, "its args: values"),
+    ({"my_rewards.length": {"args": {"pre": 2}}}, "there is no 'pre'"),
+    ({"my_rewards.length": {"weight": float("nan")}}, "weight must be a number"),
+    ({"my_rewards.length": {"weight": True}}, "weight must be a number"),
+]
+
+
+@pytest.mark.parametrize(("specs", "message"), BAD)
+def test_what_is_wrong_with_a_part_is_one_line(specs: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        run(specs, ["x", "y"])
+    assert "\n" not in str(caught.value)
+
+
+# -- stopping ----------------------------------------------------------------------------------------------------
+
+LIMIT = {"infrastructure": 0.1}
+
+
+def feeder(**options: Any) -> Callable[[str, int], None]:
+    combined = combine({"a": by_text()}, **options)
+    return lambda text, rows: combined(["p"] * rows, [text] * rows) and None
+
+
+def test_too_few_rows_stop_nothing_and_enough_do() -> None:
+    feed = feeder(stop_above=LIMIT)
+    feed("infrastructure", ENOUGH_ROWS - 1)
+    with pytest.raises(
+        UserError, match=r"rewards\.a: 100\.0% .* infrastructure; above stop_above\.infrastructure: 0\.1"
+    ):
+        feed("infrastructure", 1)
+
+
+def test_a_share_at_the_limit_goes_on_and_another_cause_is_none_of_its_business() -> None:
+    feed = feeder(stop_above=LIMIT)
+    feed("1", ENOUGH_ROWS)
+    feed("ungradable", ENOUGH_ROWS * 8)
+    feed("infrastructure", ENOUGH_ROWS)
+    with pytest.raises(UserError, match="infrastructure"):
+        feed("infrastructure", 1)
+
+
+def test_rows_that_a_part_is_not_for_hide_no_failure() -> None:
+    feed = feeder(stop_above=LIMIT)
+    for _ in range(5):
+        feed("not_applicable", WATCHED_ROWS)
+        feed("infrastructure", (ENOUGH_ROWS - 1) // 5)
+    with pytest.raises(UserError):
+        feed("infrastructure", 5)
+
+
+def test_failures_of_long_ago_are_forgotten() -> None:
+    feed = feeder(stop_above=LIMIT)
+    feed("infrastructure", ENOUGH_ROWS - 1)
+    free = feeder()  # without limits nothing ever stops
+    free("infrastructure", WATCHED_ROWS)
+    with pytest.raises(UserError):
+        feed("1", 1)
+    feed = feeder(stop_above=LIMIT)
+    feed("infrastructure", ENOUGH_ROWS // 2)
+    feed("1", WATCHED_ROWS - ENOUGH_ROWS // 2)  # 5 %
+    feed("1", ENOUGH_ROWS)
+    feed("infrastructure", ENOUGH_ROWS)  # 10 % of the latest: the first fifty are gone
+
+
+# -- the contract ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("completion", "text"),
+    [
+        ("a", "a"),
+        ([{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "a"),
+        (
+            [{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image"}, {"text": 5}, "b"]}],
+            "a5",
+        ),
+        ([{"role": "assistant", "content": None}], ""),
+        ([{"role": "assistant"}], ""),
+        (["a"], "a"),
+        ([], ""),
+        (None, ""),
+        ([None], ""),
+        (7, ""),
+    ],
+)
+def test_the_text_of_any_completion(completion: Any, text: str) -> None:
+    assert text_of(completion) == text
+
+
+def test_scores_know_why_and_are_still_a_list_for_trl() -> None:
+    scores = Scores.of([1.0, Cause.UNGRADABLE, (0.0, Cause.TIMEOUT), Cause.NOT_APPLICABLE])
+    assert scores == [1.0, None, 0.0, None] and isinstance(scores, list)
+    assert [scores.failed(row) for row in range(4)] == [False, True, False, False]
+
+
+def test_a_reward_alone_logs_under_its_own_name() -> None:
+    @reward
+    def brevity(prompts: list[Any], texts: list[str], **columns: Any) -> Scores:
+        return Scores.of(1.0 / len(text) if text else Cause.NOT_APPLICABLE for text in texts)
+
+    logged: dict[str, float] = {}
+    assert brevity(["p", "p"], ["ab", ""], log_metric=logged.__setitem__) == [0.5, None]
+    assert logged["rewards/brevity"] == 0.5 and logged["rewards/brevity/not_applicable"] == 0.5
