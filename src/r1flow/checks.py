@@ -81,9 +81,10 @@ def check_shares(config: dict[str, Any]) -> None:
         raise UserError(f"data.general_share: {share} is no share; use 0 (reasoning only) to below 1")
     if bool(share) != bool(file):
         raise UserError(f"data.general_share: {share} and data.general_file: {file} go together: both, or 0 and null")
-    scored = any("reward_model" in (label, part.get("name")) for label, part in config["rewards"].items())
+    names = {part.get("name") or label for label, part in config["rewards"].items()}
+    scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # the user's own might
     if share and not scored:
-        raise UserError("data.general_share: general prompts need a reward_model among the rewards; set it to 0")
+        raise UserError("data.general_share: general prompts need a reward_model or judge in rewards; set it to 0")
 
 
 def check_limits(stop_above: dict[str, float]) -> None:
