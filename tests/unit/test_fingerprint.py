@@ -54,7 +54,7 @@ def test_comments_docstrings_and_layout_change_nothing(package):
         ("stages/grpo.py", "SHOWN = 4", {"grpo"}),
         ("scoring.py", "import torch", {"grpo"}),
         ("rewards/combine.py", "WATCHED_ROWS = 1000", {"grpo"}),
-        ("classifier.py", "BATCH_SIZE = 64", {"grpo", "reward_model"}),
+        ("classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model"}),
         ("data/corpus.py", "import random", {"data"}),
         ("claims.py", "SMALL_COST = 0.03", {"report"}),
         ("sampling/hf.py", "import torch", {"grpo", "rejection", "evaluate"}),  # imported inside a function
@@ -123,8 +123,8 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
     copy = fingerprint.snapshot([config], tmp_path / "frozen")
     assert copy == fingerprint.snapshot([config], tmp_path / "frozen")
-    edit(package.folder / "classifier.py", "BATCH_SIZE = 64", "BATCH_SIZE = 65")
-    assert "BATCH_SIZE = 64" in (copy / "r1flow/classifier.py").read_text()
+    edit(package.folder / "classifier.py", "UNBOUNDED = 10**9", "UNBOUNDED = 10**8")
+    assert "UNBOUNDED = 10**9" in (copy / "r1flow/classifier.py").read_text()
     assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/report/report.html.jinja").is_file()
     assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
 
