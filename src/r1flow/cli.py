@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_plan, add_trace, add_diff, add_verify, add_publish, add_restore):
+    for add in (add_plan, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
         add(commands)
     for add in (add_chat, add_export, add_clean, add_pin):
         add(commands)
@@ -111,6 +111,18 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
     )
     verify.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
     verify.set_defaults(command=run_verify)
+
+
+def add_regrade(commands: argparse._SubParsersAction) -> None:
+    regrade = commands.add_parser(
+        "regrade",
+        help="grade a run's stored samples again with the installed graders",
+        description="The samples of every evaluation and of the rejection sampling, graded again. Exit code 0: every "
+        "verdict is what it was; 1: those that changed, and what that does to each number. Writes nothing.",
+    )
+    regrade.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    regrade.add_argument("--json", action="store_true", help="for programs")
+    regrade.set_defaults(command=run_regrade)
 
 
 def add_publish(commands: argparse._SubParsersAction) -> None:
@@ -222,6 +234,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     os.chdir(project_root())
     return verify(arguments.run)
+
+
+def run_regrade(arguments: argparse.Namespace) -> int:
+    from r1flow.regrade import regrade
+
+    return regrade(arguments.run, arguments.json)
 
 
 def run_publish(arguments: argparse.Namespace) -> None:
