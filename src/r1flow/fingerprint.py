@@ -92,8 +92,8 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
 
 def user_modules(config: dict[str, Any]) -> set[str]:
     """The modules of the rewards that a slice names by dotted path."""
-    specs = (config.get("rewards") or {}).values()
-    return {spec["name"].rpartition(".")[0] for spec in specs if "." in (spec.get("name") or "")}
+    names = [spec.get("name") or label for label, spec in (config.get("rewards") or {}).items()]
+    return {name.rpartition(".")[0] for name in names if "." in name}
 
 
 def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:

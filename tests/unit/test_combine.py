@@ -1,17 +1,22 @@
 """Several rewards as one number: what adds up, what is unknown, what is logged, and when training stops."""
 
+import ast
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from r1flow.errors import UserError
+from r1flow.fingerprint import user_modules
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.combine import ENOUGH_ROWS, WATCHED_ROWS, combine
 from r1flow.rewards.contract import Scores, reward, text_of
 
+PAGE = Path("docs/rewards/your_own.md")
 OWN = '''
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Scores, reward
@@ -126,6 +131,11 @@ def test_the_columns_reach_every_part_and_what_is_logged_is_logged_once() -> Non
     assert len(logged) == len(set(logged)) == 12 and not any("causes" in name for name in logged)
 
 
+def test_a_module_named_by_the_label_alone_counts_as_a_stage_s_code_too() -> None:
+    rewards = {"my_rewards.length": {"weight": 1.0}, "a": {"name": "others.listed"}, "accuracy": {"name": None}}
+    assert user_modules({"rewards": rewards}) == {"my_rewards", "others"}
+
+
 BAD = [
     ({"a": given([1.0])}, "gave 1 scores for 2"),
     ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
@@ -147,6 +157,23 @@ def test_what_is_wrong_with_a_part_is_one_line(specs: dict[str, Any], message: s
     with pytest.raises(UserError, match=message) as caught:
         run(specs, ["x", "y"])
     assert "\n" not in str(caught.value)
+
+
+def test_the_page_on_a_reward_of_your_own_holds(tmp_path: Path) -> None:
+    """Its module, its config and its examples, as they stand there."""
+    fences = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    module, usage, plain = (text for language, text in fences if language == "python")
+    (config,) = (yaml.safe_load(text) for language, text in fences if language == "yaml")
+    (tmp_path / "my_rewards.py").write_text(module + plain)
+    names: dict[str, Any] = {}
+    exec(module + usage, names)
+    examples = [line.split("  # ") for line in usage.splitlines() if "  # " in line]
+    assert len(examples) == 2 and all(eval(call, names) == ast.literal_eval(result) for call, result in examples)
+    assert config.pop("defaults") == ["reasoning"]
+    scores, logged = run(config, ["one two three four", "<think>x</think>", "one two three four five six"])
+    assert scores == [pytest.approx(0.1), None, pytest.approx(0.05)]
+    assert logged["rewards/short"] == 0.75 and logged["rewards/short/not_applicable"] == pytest.approx(1 / 3)
+    assert run({"my_rewards.exclaims": {"args": {"most": 2}}}, ["Oh!"])[0] == [0.5]
 
 
 # -- stopping ----------------------------------------------------------------------------------------------------
