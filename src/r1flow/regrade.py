@@ -16,6 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from reprlib import repr as brief  # an answer may be enormous; --json has all of it
 from typing import Any
 
 import pyarrow.parquet as parquet
@@ -177,13 +178,13 @@ def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iter
         yield f"{stage}: all {rows} samples are graded as they were"
     for change in here:
         which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}"
-        answered = f"gold {change['gold']!r}, answer {change['answer']!r}"
-        yield f"  {which}, {answered}: {change['verdict']} {change['before']} → {change['after']}"
+        answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
+        yield f"  {which}, {answered}: {change['verdict']} {shown(change['before'])} → {shown(change['after'])}"
     for change in numbers:
         if change["stage"] == stage:
             name = " ".join(filter(None, [change["task"], change["number"]]))
             yield f"  {name}: {shown(change['before'])} → {shown(change['after'])}"
 
 
-def shown(number: float | int | None) -> str:
-    return f"{number:.4g}" if isinstance(number, float) else str(number)
+def shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else brief(value) if isinstance(value, str) else str(value)

@@ -220,6 +220,7 @@ def test_in_words_each_change_is_a_line(
     assert "  chain_sum a sample 1, gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum pass_at_1: 0.3333 → 0.6667" in lines
     assert "  dropped.surplus: None → 2" in lines
+    assert "  chain_sum d sample 1, gold '5', answer 'five': dropped 'wrong' → 'surplus'" in lines
 
 
 # -- what isn't whole --------------------------------------------------------------------------------------------
