@@ -1,0 +1,233 @@
+"""Which training texts give a benchmark away: the same problem, a piece of it, or nearly it.
+
+    find(["Find the value of w in the equation: 11*w + 8 = 63"], ["find the value of $w$ in the equation $11w+8=63$."])
+    [Hit(train_index=0, benchmark_index=0, kind=Kind.WHOLE)]
+
+Texts are compared as words: Unicode folded (NFKC), LaTeX spelt one way, case and punctuation gone, signs of arithmetic
+kept on the word that follows them, and each character of a script without spaces a word:
+
+    "What is $\\\\frac12 - x$?"  →  what | is | /1 | 2 | -x
+
+The rules, and whose they are:
+
+- whole: the same words. The only rule for texts of fewer than 8 words.
+- 13-gram: one run of 13 words in common (GPT-3, arXiv 2005.14165, appendix C).
+- 8-gram: runs of 8 words in common with one training text cover more than half of the benchmark text's words
+  (Tülu 3, arXiv 2411.15124, section 3). One run alone is often a phrase: "how much money does he have left".
+- near: at least half of all runs of 3 words are in common (Jaccard). MinHash proposes pairs, the exact value decides;
+  MinHash misses a pair at the threshold once in 10^8, so luck has no part in it.
+- masked: the same words but for numbers and their signs: another problem of the same pattern. It is no leak, and such
+  a pair is no hit of the other kinds, which it would be for no other reason.
+
+Runs that more than 10 different benchmark texts have are phrases of the benchmark and count for nothing (GPT-3 has this
+for training texts; there, a leak that is repeated would become a phrase). Left out: paraphrases in other words
+and translations, which need a model.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+
+from rensa import RMinHash, RMinHashLSH
+
+Words = tuple[str, ...]
+
+
+class Kind(StrEnum):
+    """How a training text matches; in the order of the hits of a pair."""
+
+    WHOLE = "whole"
+    GRAM_13 = "13-gram"
+    GRAM_8 = "8-gram"
+    NEAR = "near"
+    MASKED = "masked"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A training text that matches a benchmark text."""
+
+    train_index: int
+    benchmark_index: int
+    kind: Kind
+
+
+LONG, SHORT, SHINGLE = 13, 8, 3  # words in a run
+COVERED = 0.5  # of a benchmark text's words by runs of 8
+NEARNESS = 0.5  # Jaccard
+MASK = "0"  # what stands for a formula
+COMMON = 10  # benchmark texts that may have a run
+SLOTS, BANDS, SEED = 128, 64, 1  # 64 bands of 2: a pair at 0.5 shares one but for 0.75^64
+
+
+def find(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit]:
+    """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
+
+    A pair has one hit for each kind that holds; `whole` and `masked` stand alone. Of a pattern with many problems on
+    both sides not all masked pairs are listed, but every text of both sides that has one is in at least one. Training
+    texts are read once and not kept.
+    """
+    index, order, hits = Index(benchmark_texts), list(Kind), []
+    for number, text in enumerate(train_texts):
+        found = sorted(index.matches(text), key=lambda match: (match[0], order.index(match[1])))
+        hits += [Hit(number, other, kind) for other, kind in found]
+    return hits
+
+
+# How a text is read
+
+
+SIGNS = r"\-+*/=<>^%!|()\[\]√°±\u2190-\u22ff"
+ALONE = (  # scripts without spaces between words
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+NUMBER, LETTER = r"\d+(?:\.\d+)?|\.\d+", rf"[^\W\d_{ALONE}]"
+OPERAND = rf"\s*(?:[\d.(\[|√∞]|{LETTER}(?![^\W_]))"  # a number, a bracket or a single letter
+TOKEN = re.compile(rf"[{SIGNS}]++(?:{NUMBER}|[{ALONE}]|{LETTER}+)?|{NUMBER}|[{ALONE}]|{LETTER}+")
+SIGN, VARIABLE = re.compile(rf"[{SIGNS}]"), re.compile(LETTER)
+FORMULA = re.compile(rf"[{SIGNS}]*(?:{NUMBER})|[{SIGNS}]+{LETTER}?")
+AFTER_SIGN = re.compile(rf"(?<=[{SIGNS}])(?:[^\w{SIGNS}.]|_|\.(?!\d))+")
+# Punctuation that looks like a sign: hyphens, bullets, bold type, brackets around words, exclamation marks; and what
+# joins what stands around it, as in 1,000 and don't.
+PUNCTUATION = re.compile(
+    rf"[-*(\[)\]!,'](?:(?<=[-*])(?!{OPERAND})|(?<=[(\[])(?![-+]?{OPERAND})|(?<={LETTER}{LETTER}[)\]])"
+    rf"|(?<![\d)\]]!)(?<=!)|(?<=\d,)(?=\d{{3}}(?!\d))|(?<={LETTER}')(?={LETTER}))"
+)
+COMMAND = re.compile(
+    r"\\(?:begin|end)\s*\{[^{}]*\}|\\(?P<frac>[dtc]?frac)(?:\s*(?P<over>\d)(?=\s*\d))?|\\(?P<name>[a-z]+)|\\(?P<sign>.)"
+)
+LATEX = {"cdot": "*", "times": "*", "div": "/", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥", "geq": "≥"}
+LATEX |= {"geqslant": "≥", "ne": "≠", "neq": "≠", "lt": "<", "gt": ">", "pm": "±", "sqrt": "√", "circ": "°", "pi": "π"}
+LATEX |= {"infty": "∞", "to": "→", "rightarrow": "→", "in": "∈", "cap": "∩", "cup": "∪", "lbrack": "[", "rbrack": "]"}
+UNSAID = """left right big bigl bigr bigg displaystyle text textbf textit mathrm mathbf mbox operatorname quad qquad
+ldots dots cdots limits"""
+LATEX |= {**dict.fromkeys(UNSAID.split(), ""), "%": "%", "|": "|"}
+PIECE = re.compile(r"\S{1,500}")  # normalisation takes quadratic time on a run of combining marks
+FOLDED = str.maketrans({"²": "^2", "³": "^3"})
+SPELT = str.maketrans(dict(zip("−–·×⋅⁄÷’‘ʼ", "--***//'''", strict=True)))
+
+
+def words_of(text: str) -> Words:
+    """The words of a text; signs are on the word that follows them."""
+    if not text.isascii():
+        text = PIECE.sub(lambda piece: unicodedata.normalize("NFKC", piece[0]), text.translate(FOLDED)).translate(SPELT)
+    text = text.casefold()
+    if "\\" in text:
+        text = COMMAND.sub(plain, text.replace("{,}", ","))
+    text = PUNCTUATION.sub(lambda mark: "" if mark[0] in ",'" else " ", text)
+    words = TOKEN.findall(AFTER_SIGN.sub("", text))
+    return tuple(words[:-1] if words[-1:] == ["="] else words)
+
+
+def plain(command: re.Match[str]) -> str:
+    """A LaTeX command as a sign, a word or nothing."""
+    if command["frac"]:
+        return f" /{command['over'] or ''} "
+    if name := command["name"]:
+        return LATEX.get(name, f" {name} ")
+    return LATEX.get(command["sign"] or "", " ")
+
+
+# How texts are compared
+
+
+class Index:
+    """Benchmark texts, ready to be compared with; those of the same words are one entry."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        numbers: dict[Words, list[int]] = defaultdict(list)
+        for number, text in enumerate(texts):
+            if words := words_of(text):  # a text without any matches nothing
+                numbers[words].append(number)
+        self.entries, self.numbers = list(numbers), list(numbers.values())
+        self.entry_of = {words: entry for entry, words in enumerate(self.entries)}
+        self.patterns = [pattern_of(words) for words in self.entries]
+        self.of_pattern: dict[Words, list[int]] = defaultdict(list)
+        for entry, pattern in enumerate(self.patterns):
+            self.of_pattern[pattern].append(entry)
+        self.unlisted = {pattern: dict.fromkeys(entries) for pattern, entries in self.of_pattern.items()}
+        self.short, self.long = self.places(SHORT), self.places(LONG)
+        self.shingles = {n: set(runs(words, SHINGLE)) for n, words in enumerate(self.entries) if len(words) >= SHORT}
+        self.known = set().union(*self.shingles.values())
+        self.lsh = RMinHashLSH(NEARNESS, SLOTS, BANDS)
+        for entry, shingles in self.shingles.items():
+            self.lsh.insert(entry, sketch(shingles))
+
+    def places(self, length: int) -> dict[Words, list[tuple[int, int]]]:
+        """Where runs of that many words stand, (entry, word); places for one that many have."""
+        found: dict[Words, list[tuple[int, int]]] = defaultdict(list)
+        for entry, words in enumerate(self.entries):
+            for place, run in enumerate(runs(words, length)):
+                found[run].append((entry, place))
+        common = [run for run, places in found.items() if len({entry for entry, _ in places}) > COMMON]
+        return {**found, **dict.fromkeys(common, ())}
+
+    def matches(self, text: str) -> Iterator[tuple[int, Kind]]:
+        """The numbers of the benchmark texts that a training text matches, and how."""
+        words = words_of(text)
+        same, pattern = self.entry_of.get(words), pattern_of(words)
+        if same is not None:
+            yield from ((number, Kind.WHOLE) for number in self.numbers[same])
+        for entry in self.with_other_numbers(pattern, same):
+            yield from ((number, Kind.MASKED) for number in self.numbers[entry])
+        if len(words) >= SHORT:
+            for entry, kind in {*self.in_runs(words), *self.near(words, pattern)}:
+                if entry != same and self.patterns[entry] != pattern:
+                    yield from ((number, kind) for number in self.numbers[entry])
+
+    def with_other_numbers(self, pattern: Words, same: int | None) -> list[int]:
+        """Entries with other numbers: all that no training text has been told of, else one."""
+        waiting = self.unlisted.get(pattern, {})
+        found = [entry for entry in waiting if entry != same]
+        for entry in found:
+            del waiting[entry]
+        return found or [entry for entry in self.of_pattern.get(pattern, ())[:2] if entry != same][:1]
+
+    def in_runs(self, words: Words) -> Iterator[tuple[int, Kind]]:
+        """Entries that have a run of 13 words in common, or runs of 8 that cover enough of them."""
+        covered: dict[int, set[int]] = defaultdict(set)
+        for start, run in enumerate(runs(words, SHORT)):
+            if run in self.short:
+                for entry, place in self.short[run]:
+                    covered[entry].update(range(place, place + SHORT))
+                yield from ((entry, Kind.GRAM_13) for entry, _ in self.long.get(words[start : start + LONG], ()))
+        yield from ((n, Kind.GRAM_8) for n, places in covered.items() if len(places) > COVERED * len(self.entries[n]))
+
+    def near(self, words: Words, pattern: Words) -> Iterator[tuple[int, Kind]]:
+        """Entries of other patterns with at least half of all runs of 3 words in common."""
+        shingles = set(runs(words, SHINGLE))
+        if len(shingles & self.known) < NEARNESS * len(shingles):  # then no entry reaches it
+            return
+        for entry in self.lsh.query(sketch(shingles)):
+            other = self.shingles[entry]
+            if self.patterns[entry] != pattern and len(shingles & other) >= NEARNESS * len(shingles | other):
+                yield entry, Kind.NEAR
+
+
+def runs(words: Words, length: int) -> Iterator[Words]:
+    """Every `length` words that stand side by side."""
+    return zip(*(words[start:] for start in range(length)), strict=False)
+
+
+def pattern_of(words: Words) -> Words:
+    """The words with formulas masked: stretches of numbers, and of single letters with a sign on them or after them."""
+    after = (*words[1:], "")
+    masks = (MASK if is_formula(word, later) else word for word, later in zip(words, after, strict=True))
+    return tuple(word for word, group in groupby(masks) for word in ([word] if word == MASK else group))
+
+
+def is_formula(word: str, later: str) -> bool:
+    """Whether a word is of a formula: 12, +12, +x, or x before a sign."""
+    if word.isalpha():
+        return VARIABLE.fullmatch(word) is not None and SIGN.match(later) is not None
+    return FORMULA.fullmatch(word) is not None
+
+
+def sketch(shingles: set[Words]) -> RMinHash:
+    found = RMinHash(SLOTS, SEED)
+    found.update([" ".join(shingle) for shingle in shingles])
+    return found
