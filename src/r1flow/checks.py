@@ -11,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from r1flow.data.leaks import EVALUATION
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.rollouts import generation_size, steps_per_generation
@@ -198,6 +199,9 @@ def check_data(config: dict[str, Any]) -> None:
         raise UserError("tasks: there are none; name at least one family of reasoning-gym")
     if config["corpus"]["documents"] < 1:
         raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
+    for name in config["decontaminate"]["reported_only"]:
+        if name not in EVALUATION:
+            raise UserError(f"decontaminate.reported_only: {name!r} is no set{did_you_mean(name, list(EVALUATION))}")
 
 
 CHECKS = {"grpo": check_grpo, "rejection": check_sampling, "evaluate": check_sampling, "data": check_data}

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import contract, manifest, memo, provenance
+from r1flow import contract, gate, manifest, memo, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
@@ -108,6 +108,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     terminal.started()
     inputs = inputs_of(arguments)
     contract.check(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
+    gate.check(arguments.stage, arguments.program, arguments.inputs)
     made_by = provenance.describe(
         arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
     )

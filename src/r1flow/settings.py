@@ -58,6 +58,12 @@ class Tokenizer:
 
 
 @dataclass
+class Decontaminate:
+    drop: bool
+    reported_only: list[str]
+
+
+@dataclass
 class Data(Program):
     template: str
     tasks: dict[str, Family]
@@ -68,6 +74,7 @@ class Data(Program):
     general_shares: dict[str, int]
     rows_per_kind: dict[str, int]
     preferences: Preferences
+    decontaminate: Decontaminate
     tokenizer: Tokenizer
 
 

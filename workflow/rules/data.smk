@@ -19,7 +19,7 @@ rule data:
     input:
         **inputs("data"),
     output:
-        outputs("data", "schema.json", *DATA_FILES),
+        outputs("data", "schema.json", "decontamination.json", *DATA_FILES),
         directory(f"{RUN.folder('data')}/tokenizer"),
         manifest=edge("data"),
     log:

@@ -7,7 +7,8 @@ mean and how many rows it has:
 
 The same config and seed give the same bytes. With the input `pin` (data.dvc) the data is what that pins: it is brought
 from DVC when DVC has it, else generated, and must have the pinned hashes. That splits share no problem is a property of
-the ids (data/splits.py), and is checked all the same, on ids and on questions. Left out: data from outside.
+the ids (data/splits.py), and is checked all the same, on ids and on questions; that none nearly does, by the report in
+decontamination.json (data/leaks.py). Left out: data from outside.
 """
 
 import json
@@ -19,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow import versions
-from r1flow.data import general, preferences
+from r1flow.data import general, leaks, preferences
 from r1flow.data.corpus import Corpus
+from r1flow.data.leaks import EVALUATION
 from r1flow.data.splits import check_disjoint, split_of
 from r1flow.data.tasks import Worked, worked_problems
 from r1flow.data.tokenizer import EOS, check, train_tokenizer
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 Chat = Callable[[str], str]  # a question → the prompt that the chat template makes of it
 Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
+Prompts = dict[str, list[General]]  # split → general prompts
 PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
 GENERAL_SPLITS = ("sft", "rl", "dev", "test")
 FIELDS = {
@@ -70,6 +73,11 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     folder.mkdir(parents=True, exist_ok=True)
     progress(0, 3)
     problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
+    rules = config["decontaminate"]
+    matches = leaks.examine(*questions_of(problems, prompts))
+    spared = rules["reported_only"] if rules["drop"] else EVALUATION
+    dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
+    leave_out(set().union(*dropped.values()), problems, prompts)
     progress(1, 3)
     chat = chat_prompt(config["template"])
     documents = write_documents(config, seed, problems, prompts, chat)
@@ -78,6 +86,7 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     for name, rows in files.items():
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_schema(folder / "schema.json", files)
+    leaks.write_report(folder, matches, EVALUATION, rules["reported_only"], dropped)
     progress(2, 3)
     tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"])
     check_chat(tokenizer, chat)
@@ -104,9 +113,9 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
     return problems
 
 
-def draw_prompts(config: dict[str, Any], seed: int) -> dict[str, list[General]]:
+def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
     """General prompts by split, at most so many of each kind."""
-    prompts: dict[str, list[General]] = {split: [] for split in config["general_shares"]}
+    prompts: Prompts = {split: [] for split in config["general_shares"]}
     counts: dict[tuple[str, str], int] = {}
     for prompt in general.all_prompts(seed):
         split = split_of(prompt.id, config["general_shares"])
@@ -115,6 +124,29 @@ def draw_prompts(config: dict[str, Any], seed: int) -> dict[str, list[General]]:
             prompts[split].append(prompt)
     check_disjoint({split: (prompt.question for prompt in rows) for split, rows in prompts.items()})
     return prompts
+
+
+def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.Rows], dict[str, leaks.Rows]]:
+    """Ids and questions behind every file, those to learn from and those to be asked."""
+    reasoning = {
+        split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()
+    }
+    behind = {**reasoning, "corpus": reasoning["corpus"] + prompts["corpus"], "preferences": prompts["preferences"]}
+    behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
+    found = {f"{name}.jsonl": [(row.id, row.question) for row in rows] for name, rows in behind.items()}
+    asked = {name: found.pop(name) for name in EVALUATION}
+    return found, asked
+
+
+def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
+    """Take rows out of all splits; raises UserError when a family has none left in one of them."""
+    for split, families in problems.items():
+        for task, rows in families.items():
+            families[task] = [worked for worked in rows if worked.problem.id not in ids]
+            if not families[task]:
+                raise UserError(f"data.tasks.{task}: every problem for {split} is in an evaluation set; widen numbers")
+    for split, rows in prompts.items():
+        prompts[split] = [prompt for prompt in rows if prompt.id not in ids]
 
 
 def chat_prompt(template: str) -> Chat:
@@ -139,9 +171,7 @@ def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
         raise UserError("data.template: transformers renders the chat template otherwise than this stage")
 
 
-def write_documents(
-    config: dict[str, Any], seed: int, problems: Problems, prompts: dict[str, list[General]], chat: Chat
-) -> list[str]:
+def write_documents(config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, chat: Chat) -> list[str]:
     """The corpus, from the problems and prompts of its own split."""
     greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
     rng = random.Random(f"{seed}/corpus")
@@ -166,7 +196,7 @@ def cold_start(worked: Worked, rng: random.Random, reflect: float) -> ColdStart:
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 
-def general_files(config: dict[str, Any], seed: int, prompts: dict[str, list[General]]) -> dict[str, list[Any]]:
+def general_files(config: dict[str, Any], seed: int, prompts: Prompts) -> dict[str, list[Any]]:
     rng = random.Random(f"{seed}/preferences")
     pairs = preferences.pairs(prompts["preferences"], rng, config["preferences"]["pairs_per_prompt"])
     return {f"general_{split}": prompts[split] for split in GENERAL_SPLITS} | {"preferences": shuffled(pairs, rng)}

@@ -1,0 +1,101 @@
+"""The report on leaks: each training file of a folder against each evaluation set, by the rules of decontaminate.py.
+
+decontamination.json lies beside the files that it is of, and no stage learns or is examined without it (gate.py):
+
+    {"rule": 1, "reported_only": ["general_test.jsonl", …], "evaluation": {"test.jsonl": {"sha256": "5b1d…"}, …},
+     "training": {"rl.jsonl": {"sha256": "1d35…", "dropped": {},
+                  "hits": {"test.jsonl": {"masked": {"rows": 902, "leak": false, "examples": [["… 4 + 3 =", "…"]]}}}}}}
+
+A hit is a leak unless it is `masked`, or of a set that is only reported on. Hits are of the rows in the file; the ids
+of those that were left out for a leak, each with the leak, are under `dropped`. Prompts are compared, not responses;
+of the corpus, the problems and prompts that its documents are written from.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from r1flow.data.decontaminate import RULE, Kind, find
+from r1flow.manifest import sha256, write_json
+
+EVALUATION = ("dev.jsonl", "test.jsonl", "general_dev.jsonl", "general_test.jsonl")  # of a data folder
+REPORT = "decontamination.json"
+EXAMPLES = 3  # of each kind, for each pair of files
+SHOWN = 300  # characters of an example
+
+Rows = list[tuple[str, str]]  # id and question
+
+
+@dataclass(frozen=True)
+class Match:
+    """A row of a training file that matches a row of an evaluation set."""
+
+    id: str
+    question: str
+    evaluation: str  # the set's file
+    other_id: str
+    other_question: str
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.other_id} in {self.evaluation}"
+
+    def is_leak(self, reported_only: Collection[str]) -> bool:
+        return self.kind != Kind.MASKED and self.evaluation not in reported_only
+
+
+def examine(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
+    """The matches of every training file; both sides by file."""
+    return {
+        name: [match for other, asked in evaluation.items() for match in matches_of(rows, other, asked)]
+        for name, rows in training.items()
+    }
+
+
+def matches_of(rows: Rows, evaluation: str, asked: Rows) -> Iterator[Match]:
+    for hit in find((question for _, question in rows), (question for _, question in asked)):
+        yield Match(*rows[hit.train_index], evaluation, *asked[hit.benchmark_index], hit.kind)
+
+
+def leaks(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:
+    """Ids of the rows that give something away, each with the first thing that it does."""
+    found: dict[str, str] = {}
+    for match in matches:
+        if match.is_leak(reported_only):
+            found.setdefault(match.id, str(match))
+    return found
+
+
+def write_report(
+    folder: Path,
+    matches: dict[str, list[Match]],
+    evaluation: Collection[str],
+    reported_only: Collection[str],
+    dropped: dict[str, dict[str, str]],
+) -> None:
+    """Write the report on the files of `folder`, which no longer have the rows in `dropped`."""
+    training = {}
+    for name, found in matches.items():
+        left = [match for match in found if match.id not in dropped[name]]
+        hits = {other: summary([m for m in left if m.evaluation == other], reported_only) for other in evaluation}
+        training[name] = {"sha256": sha256(folder / name), "dropped": dropped[name], "hits": hits}
+    sets = {name: {"sha256": sha256(folder / name)} for name in evaluation}
+    report = {"rule": RULE, "reported_only": list(reported_only), "evaluation": sets, "training": training}
+    write_json(folder / REPORT, report)
+
+
+def summary(matches: list[Match], reported_only: Collection[str]) -> dict[str, Any]:
+    """Of each kind that there is: how many rows, whether it is a leak, and the first few."""
+    kinds: dict[str, list[Match]] = defaultdict(list)
+    for match in matches:
+        kinds[match.kind].append(match)
+    return {
+        kind: {
+            "rows": len({match.id for match in found}),
+            "leak": found[0].is_leak(reported_only),
+            "examples": [[m.question[:SHOWN], m.other_question[:SHOWN]] for m in found[:EXAMPLES]],
+        }
+        for kind, found in kinds.items()
+    }
