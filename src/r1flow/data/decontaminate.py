@@ -1,6 +1,6 @@
 """Which training texts give a benchmark away: the same problem, a piece of it, or nearly it.
 
-    find(["Find the value of w in the equation: 11*w + 8 = 63"], ["find the value of $w$ in the equation $11w+8=63$."])
+    find(["Find w in the equation: 11*w + 8 = 63"], [r"find $w$ in the equation \\(11\\cdot w+8=63\\)"])
     [Hit(train_index=0, benchmark_index=0, kind=Kind.WHOLE)]
 
 Texts are compared as words: Unicode folded (NFKC), LaTeX spelt one way, case and punctuation gone, signs of arithmetic
@@ -16,8 +16,8 @@ The rules, and whose they are:
   (Tülu 3, arXiv 2411.15124, section 3). One run alone is often a phrase: "how much money does he have left".
 - near: at least half of all runs of 3 words are in common (Jaccard). MinHash proposes pairs, the exact value decides;
   MinHash misses a pair at the threshold once in 10^8, so luck has no part in it.
-- masked: the same words but for numbers and their signs: another problem of the same pattern. It is no leak, and such
-  a pair is no hit of the other kinds, which it would be for no other reason.
+- masked: the same words but for formulas, which are numbers, their signs, and single letters between these: the same
+  problem with other numbers. It is no leak, and such a pair is no hit of another kind, which would only say the same.
 
 Runs that more than 10 different benchmark texts have are phrases of the benchmark and count for nothing (GPT-3 has this
 for training texts; there, a leak that is repeated would become a phrase). Left out: paraphrases in other words
@@ -96,7 +96,7 @@ AFTER_SIGN = re.compile(rf"(?<=[{SIGNS}])(?:[^\w{SIGNS}.]|_|\.(?!\d))+")
 # joins what stands around it, as in 1,000 and don't.
 PUNCTUATION = re.compile(
     rf"[-*(\[)\]!,'](?:(?<=[-*])(?!{OPERAND})|(?<=[(\[])(?![-+]?{OPERAND})|(?<={LETTER}{LETTER}[)\]])"
-    rf"|(?<![\d)\]]!)(?<=!)|(?<=\d,)(?=\d{{3}}(?!\d))|(?<={LETTER}')(?={LETTER}))"
+    rf"|(?<=\n[-*])(?=\s)|(?<![\d)\]]!)(?<=!)|(?<=\d,)(?=\d{{3}}(?!\d))|(?<={LETTER}')(?={LETTER}))"
 )
 COMMAND = re.compile(
     r"\\(?:begin|end)\s*\{[^{}]*\}|\\(?P<frac>[dtc]?frac)(?:\s*(?P<over>\d)(?=\s*\d))?|\\(?P<name>[a-z]+)|\\(?P<sign>.)"
@@ -170,6 +170,8 @@ class Index:
     def matches(self, text: str) -> Iterator[tuple[int, Kind]]:
         """The numbers of the benchmark texts that a training text matches, and how."""
         words = words_of(text)
+        if not words:
+            return
         same, pattern = self.entry_of.get(words), pattern_of(words)
         if same is not None:
             yield from ((number, Kind.WHOLE) for number in self.numbers[same])
@@ -190,13 +192,14 @@ class Index:
 
     def in_runs(self, words: Words) -> Iterator[tuple[int, Kind]]:
         """Entries that have a run of 13 words in common, or runs of 8 that cover enough of them."""
+        starts = [start for start, run in enumerate(runs(words, SHORT)) if run in self.short]
         covered: dict[int, set[int]] = defaultdict(set)
-        for start, run in enumerate(runs(words, SHORT)):
-            if run in self.short:
-                for entry, place in self.short[run]:
-                    covered[entry].update(range(place, place + SHORT))
-                yield from ((entry, Kind.GRAM_13) for entry, _ in self.long.get(words[start : start + LONG], ()))
+        for run in {words[start : start + SHORT] for start in starts}:
+            for entry, place in self.short[run]:
+                covered[entry].update(range(place, place + SHORT))
         yield from ((n, Kind.GRAM_8) for n, places in covered.items() if len(places) > COVERED * len(self.entries[n]))
+        for run in {words[start : start + LONG] for start in starts}:
+            yield from ((entry, Kind.GRAM_13) for entry, _ in self.long.get(run, ()))
 
     def near(self, words: Words, pattern: Words) -> Iterator[tuple[int, Kind]]:
         """Entries of other patterns with at least half of all runs of 3 words in common."""
