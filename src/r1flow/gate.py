@@ -1,7 +1,7 @@
 """No training and no evaluation without proof that they share no problem: the report beside the data (data/leaks.py).
 
-    data/decontamination.json names 3 rows of rl.jsonl that give test.jsonl away (13-gram); set
-    data.decontaminate.drop=true, or take them out
+    cold_start: data/decontamination.json names leaks: rl.jsonl gives test.jsonl away (13-gram, rows: 3); set
+    data.decontaminate.drop=true, or take them out and run the data stage again
 
 The report must be there, by the rule of now, of just these files, and name no leak. Rows that a stage of this run made
 from such data (rejection's mix) need none of their own: that stage was held to it. Left out: what models from outside
@@ -71,6 +71,6 @@ def leaking(report: dict[str, Any], path: Path) -> str | None:
         for other, kinds in entry["hits"].items():
             for kind, found in kinds.items():
                 if found["leak"]:
-                    what = f"{path} names {found['rows']} rows of {name} that give {other} away ({kind})"
+                    what = f"{path} names leaks: {name} gives {other} away ({kind}, rows: {found['rows']})"
                     return f"{what}; set data.decontaminate.drop=true, or take them out and run the data stage again"
     return None
