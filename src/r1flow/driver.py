@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import contract, gate, manifest, memo, provenance
+from r1flow import contract, gate, gpus, manifest, memo, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
@@ -47,6 +47,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
+    parser.add_argument("--gpus", type=int, default=1, help="how many a stage on cuda holds; 0: it shares all it sees")
     parser.add_argument(
         "--input",
         action="append",
@@ -142,7 +143,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
 
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
     """Run the program; write what made its outputs beside them, and a copy of all into the store."""
-    measure(stage, arguments.program)
+    with gpus.held(arguments.gpus if stage.config["device"] == "cuda" else 0, stage.terminal.say):
+        measure(stage, arguments.program)
     if inputs_of(arguments) != made_by["inputs"]:
         raise UserError("an input changed while this was computed from it; run again")
     shutil.copyfile(arguments.config, stage.work / "config.yaml")

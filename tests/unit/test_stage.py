@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from r1flow import driver, frozen, memo
+from r1flow import driver, frozen, gpus, memo
 from r1flow.errors import UserError
 
 
@@ -26,9 +26,10 @@ def run_stage(tmp_path, monkeypatch):
         monkeypatch.setenv(variable, "7")
     monkeypatch.setattr(driver.signal, "signal", lambda *_: None)
     monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)
-    slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": "cpu"}, Path(".config"))
+    monkeypatch.setattr(gpus, "SLOTS", tmp_path)
 
-    def run(compute, name="zero_rl", *inputs: str, forget: bool = True) -> int:
+    def run(compute, name="zero_rl", *inputs: str, forget: bool = True, device: str = "cpu") -> int:
+        slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": device}, Path(".config"))
         monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute))
         if forget:  # the fakes share an identity
             shutil.rmtree(memo.STORE, ignore_errors=True)
@@ -109,6 +110,16 @@ def test_stages_have_seeds_of_their_own_and_all_evaluations_share_one(run_stage)
 def test_the_thread_count_of_the_config_is_set_before_the_program_is_imported(run_stage):
     run_stage(lambda stage: {"threads": int(os.environ["OMP_NUM_THREADS"])})
     assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"threads": 1}
+
+
+def test_a_stage_sees_the_devices_that_it_holds_and_on_a_cpu_none(run_stage, monkeypatch):
+    def look(stage):
+        return {"visible": os.environ["CUDA_VISIBLE_DEVICES"]}
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,8")
+    for device, visible in (("cuda", "7"), ("cpu", "")):
+        assert run_stage(look, device=device) == 0
+        assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"visible": visible}
 
 
 def test_what_was_computed_before_comes_from_the_store_and_the_program_does_not_start(run_stage):

@@ -15,6 +15,8 @@ rule reward_model:
     conda:
         "../../environment.yml"
     threads: RUN.slice("reward_model")["threads"]
+    resources:
+        gpu=gpus("reward_model"),
     params:
         **facts("reward_model"),
     shell:
@@ -35,6 +37,8 @@ rule align_rl:
     conda:
         "../../environment.yml"
     threads: RUN.slice("align_rl")["threads"]
+    resources:
+        gpu=gpus("align_rl"),
     params:
         **facts("align_rl"),
     shell:

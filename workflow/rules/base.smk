@@ -15,6 +15,8 @@ rule base:
     conda:
         "../../environment.yml"
     threads: RUN.slice("base")["threads"]
+    resources:
+        gpu=gpus("base"),
     params:
         **facts("base"),
     shell:
@@ -33,5 +35,7 @@ use rule base as student_base with:
     benchmark:
         f"logs/{RUN.name}/student_base.tsv"
     threads: RUN.slice("student_base")["threads"]
+    resources:
+        gpu=gpus("student_base"),
     params:
         **facts("student_base"),

@@ -36,7 +36,7 @@ except (UserError, OSError) as error:
 # Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe.py) and in the stage's configuration.
 COMMAND = (
     "r1flow-stage {params.program} {params.stage} --run {params.run} --config {input.config} "
-    "--out {output.manifest} {params.inputs} --log {log}"
+    "--out {output.manifest} {params.inputs} --log {log} --gpus {resources.gpu}"
 )
 
 
@@ -77,6 +77,11 @@ def facts(job):
         "program": PROGRAMS[stage_of(job)],
         "inputs": RUN.arguments(job),
     }
+
+
+def gpus(stage):
+    """How many devices the stage holds, unless a profile or --set-resources says otherwise."""
+    return 1 if RUN.slice(stage)["device"] == "cuda" else 0
 
 
 def outputs(stage, *names):

@@ -29,6 +29,8 @@ rule data:
     conda:
         "../../environment.yml"
     threads: RUN.slice("data")["threads"]
+    resources:
+        gpu=0,
     params:
         **facts("data"),
     shell:

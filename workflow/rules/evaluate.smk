@@ -14,6 +14,8 @@ rule evaluate:
     conda:
         "../../environment.yml"
     threads: RUN.slice("evaluate")["threads"]
+    resources:
+        gpu=gpus("evaluate"),
     params:
         run=RUN.name,
         stage="evaluate/{model}",

@@ -14,6 +14,8 @@ rule rejection:
     conda:
         "../../environment.yml"
     threads: RUN.slice("rejection")["threads"]
+    resources:
+        gpu=gpus("rejection"),
     params:
         **facts("rejection"),
     shell:
@@ -32,5 +34,7 @@ use rule cold_start as sft_mix with:
     benchmark:
         f"logs/{RUN.name}/sft_mix.tsv"
     threads: RUN.slice("sft_mix")["threads"]
+    resources:
+        gpu=gpus("sft_mix"),
     params:
         **facts("sft_mix"),

@@ -15,6 +15,8 @@ rule cold_start:
     conda:
         "../../environment.yml"
     threads: RUN.slice("cold_start")["threads"]
+    resources:
+        gpu=gpus("cold_start"),
     params:
         **facts("cold_start"),
     shell:
@@ -33,6 +35,8 @@ use rule zero_rl as reasoning_rl with:
     benchmark:
         f"logs/{RUN.name}/reasoning_rl.tsv"
     threads: RUN.slice("reasoning_rl")["threads"]
+    resources:
+        gpu=gpus("reasoning_rl"),
     params:
         **facts("reasoning_rl"),
 
@@ -49,5 +53,7 @@ use rule zero_rl as reasoning_rl_no_language with:
     benchmark:
         f"logs/{RUN.name}/reasoning_rl_no_language.tsv"
     threads: RUN.slice("reasoning_rl_no_language")["threads"]
+    resources:
+        gpu=gpus("reasoning_rl_no_language"),
     params:
         **facts("reasoning_rl_no_language"),

@@ -19,6 +19,8 @@ rule report:
     conda:
         "../../environment.yml"
     threads: RUN.slice("report")["threads"]
+    resources:
+        gpu=0,
     params:
         **facts("report"),
     shell:

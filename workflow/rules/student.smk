@@ -13,6 +13,8 @@ use rule cold_start as distill with:
     benchmark:
         f"logs/{RUN.name}/distill.tsv"
     threads: RUN.slice("distill")["threads"]
+    resources:
+        gpu=gpus("distill"),
     params:
         **facts("distill"),
 
@@ -29,5 +31,7 @@ use rule zero_rl as student_rl with:
     benchmark:
         f"logs/{RUN.name}/student_rl.tsv"
     threads: RUN.slice("student_rl")["threads"]
+    resources:
+        gpu=gpus("student_rl"),
     params:
         **facts("student_rl"),

@@ -15,6 +15,8 @@ rule zero_rl:
     conda:
         "../../environment.yml"
     threads: RUN.slice("zero_rl")["threads"]
+    resources:
+        gpu=gpus("zero_rl"),
     params:
         **facts("zero_rl"),
     shell:
