@@ -7,13 +7,16 @@ HOOK_KILL=<JSON>: kills when something happens the n-th time in a stage, each en
 
 events: start (before anything), step (a line of progress), save (a file of a snapshot or a shard is opened to be
 written), rename (an output moves to its place), store (a copy is put into the store), end (the record is closed).
-victims: stage, snakemake (its stages live on), tree (both; not the delivery to MLflow, which has its own session).
+victims: stage, snakemake (its stages live on), tree (both; not the delivery to MLflow, which has its own session); in a
+job of Slurm that job, by scancel or, preempt, by one that needs its node and goes before it.
 """
 
 import atexit
 import json
 import os
+import shlex
 import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -100,9 +103,20 @@ def is_output(path):
     return path.startswith(("results", "data"))
 
 
+BY_SLURM = {
+    "scancel": "scancel {job}",
+    "preempt": "sbatch --partition urgent --exclusive --output /dev/null --wrap true",
+}
+
+
 def strike(stage, event, n, victim, flag):
     Path(flag).write_text(f"{stage} {event} {n} {victim}")
+    if victim in BY_SLURM:
+        subprocess.run(shlex.split(BY_SLURM[victim].format(job=os.environ["SLURM_JOB_ID"])), check=True)
+        signal.pause()  # until it is Slurm's turn
     leader = os.getpgrp()  # Snakemake: the tests start it in a group of its own
+    if "SLURM_JOB_ID" in os.environ:
+        leader = int(Path("scratch/live.lock").read_text().split()[-1])
     if victim == "tree":
         os.killpg(leader, signal.SIGKILL)
     os.kill(leader if victim == "snakemake" else os.getpid(), signal.SIGKILL)

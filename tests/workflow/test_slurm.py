@@ -1,0 +1,186 @@
+"""The workflow on a real Slurm: its daemons run here, on ports and in folders of their own, for these tests only."""
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import Checkout
+from test_kills import assert_as_undisturbed, bear
+
+PATH = f"{os.environ['PATH']}:/usr/sbin"
+# One node with two GPUs that aren't any. Jobs of the partition `urgent` put others back into the queue.
+CONFIG = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=5
+ReturnToService=2
+SlurmdParameters=config_overrides
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=64000 Gres=gpu:2 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES PriorityTier=1
+PartitionName=urgent Nodes=ALL PriorityTier=2
+"""
+GPUS = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
+# Snakemake's plugin calls srun without SLURM_CONF, as if every cluster had its configuration in /etc.
+SRUN = """#!/bin/sh
+SLURM_CONF={folder}/slurm.conf exec {srun} "$@"
+"""
+
+
+@dataclass
+class Slurm:
+    """Its daemons' folder, and how to speak to them."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": f"{self.folder}/bin:{PATH}"}
+
+    def says(self, *command: str) -> str:
+        """What a client of Slurm prints; nothing while its daemons can't be reached."""
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | self.environment)
+        return done.stdout.strip()
+
+    def start(self, *command: str) -> subprocess.Popen:
+        """A daemon that ends with this process, however that ends."""
+        words = ["setpriv", "--pdeathsig", "TERM", shutil.which(command[0], path=PATH), *command[1:]]
+        with (self.folder / f"{command[0]}.log").open("w") as log:
+            return subprocess.Popen(words, stdout=log, stderr=log, env=os.environ | self.environment)
+
+    def until(self, happened: Callable[[], bool]) -> None:
+        for _ in range(600):
+            if happened():
+                return
+            time.sleep(0.1)
+        logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
+        pytest.fail(f"Slurm didn't get there in a minute:\n{logs}")
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory) -> Iterator[Slurm]:
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e .[slurm]")
+    if missing := [name for name in ("munged", "slurmctld", "slurmd", "setpriv") if not shutil.which(name, path=PATH)]:
+        pytest.skip(f"no {', '.join(missing)} here; Debian's packages are slurm-wlm and munge")
+    folder = tmp_path_factory.mktemp("slurm")
+    found = Slurm(folder)
+    configure(folder)
+    daemons = []
+    try:
+        secret = [f"--key-file={folder}/munge.key", f"--seed-file={folder}/munge.seed"]
+        places = [f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid"]
+        daemons.append(found.start("munged", "--foreground", "--force", *secret, *places))  # --force: below /tmp
+        found.until((folder / "munge.socket").exists)
+        daemons += [found.start("slurmctld", "-D"), found.start("slurmd", "-D")]
+        found.until(lambda: set(found.says("sinfo", "--noheader", "--format=%T").split()) == {"idle"})
+        yield found
+    finally:
+        found.says("scancel", "--user", getpass.getuser())
+        found.until(lambda: not found.says("squeue", "--noheader"))
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            daemon.wait(30)
+
+
+def configure(folder: Path) -> None:
+    """slurm.conf and what it names, with a key that only this Slurm has."""
+    (folder / "state").mkdir()
+    (folder / "spool").mkdir()
+    (folder / "munge.key").touch(mode=0o600)
+    (folder / "munge.key").write_bytes(os.urandom(128))
+    (folder / "gres.conf").write_text(GPUS)
+    (folder / "bin").mkdir()
+    (folder / "bin/srun").write_text(SRUN.format(folder=folder, srun=shutil.which("srun")))
+    (folder / "bin/srun").chmod(0o755)
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("127.0.0.1", 0))
+        ports = [free.getsockname()[1] for free in (one, other)]
+    host = socket.gethostname().partition(".")[0]
+    (folder / "slurm.conf").write_text(CONFIG.format(folder=folder, host=host, ports=ports, user=getpass.getuser()))
+
+
+@dataclass
+class OnSlurm(Checkout):
+    """A checkout whose runs go through the profile; there is no accounting, and its jobs take seconds, not hours."""
+
+    slurm: Slurm
+
+    def snakemake(self, *arguments: str, hooks: dict[str, str] | None = None, **words):
+        quick = ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2", "--jobs", "2"]
+        profile = ["--profile", "profiles/slurm", *quick, "--slurm-keep-successful-logs"]
+        return super().snakemake(*profile, *arguments, hooks=self.slurm.environment | (hooks or {}), **words)
+
+    def last_attempt(self, stage: str) -> str:
+        """What the stage's last job told the terminal."""
+        logs = (self.folder / f".snakemake/slurm_logs/rule_{stage}").glob("*.log")
+        return max(logs, key=lambda path: int(path.stem)).read_text()
+
+
+@pytest.mark.slow
+def test_whatever_slurm_does_to_its_jobs_the_run_ends_as_a_local_one(slurm, micro, empty_checkout):
+    """One job cancelled, one preempted, and Snakemake killed while a job lives on."""
+    kills = [
+        ("zero_rl", "step", 3, "scancel"),
+        ("rejection", "step", 1, "snakemake"),
+        ("align_rl", "step", 3, "preempt"),
+    ]
+    run = OnSlurm(empty_checkout.folder, slurm)
+    assert len(bear(run, kills)) == len(kills)
+    for stage in ("zero_rl", "align_rl"):  # four steps, a snapshot after the second
+        assert " 4/4 " in run.last_attempt(stage) and " 1/4 " not in run.last_attempt(stage)
+    assert_as_undisturbed(run, micro)
+
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from r1flow import gpus
+folder, gpus.SLOTS = Path(sys.argv[1]), Path(sys.argv[2])
+with gpus.held(1, print):
+    (folder / str(os.getpid())).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+    while len(list(folder.iterdir())) < 2:  # the other one holds its own at the same time
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("jobs", "each"), [(1, 2), (2, 1)])
+def test_what_slurm_gave_a_job_is_shared_out_among_its_stages_and_left_to_it(slurm, tmp_path, jobs, each):
+    """Both devices in one job with two stages; one device in each of two jobs, where no slot is in common."""
+    held = tmp_path / "held"
+    held.mkdir()
+    (tmp_path / "holder.py").write_text(HOLDER)
+    stages = " & ".join([f"{sys.executable} {tmp_path}/holder.py {held} {tmp_path}"] * each)
+    command = ["sbatch", "--wait", f"--gpus={each}", "--time=1", "--output", f"{tmp_path}/%j.log"]
+    run = [slurm.start(*command, "--wrap", f"{stages} & wait") for _ in range(jobs)]
+    assert [job.wait(60) for job in run] == [0] * jobs
+    assert sorted(path.read_text() for path in held.iterdir()) == ["0", "1"]
