@@ -160,6 +160,16 @@ def test_whatever_slurm_does_to_its_jobs_the_run_ends_as_a_local_one(slurm, micr
     assert_as_undisturbed(run, micro)
 
 
+@pytest.mark.slow
+def test_a_job_with_several_gpus_computes_once(slurm, empty_checkout):
+    """Earlier versions of the plugin started it once for every GPU."""
+    run = OnSlurm(empty_checkout.folder, slurm)
+    done = run.snakemake("--set-resources", "data:gpu=2", "--until", "data")
+    assert done.returncode == 0, done.stderr
+    assert run.last_attempt("data").count("data] started") == 1
+    assert "gpu=2" in run.last_attempt("data")
+
+
 HOLDER = """
 import os, sys, time
 from pathlib import Path
