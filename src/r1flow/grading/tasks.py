@@ -5,16 +5,19 @@
 Three verdicts: right, wrong, and None for what can't be graded (an unknown family, a gold that its own scorer
 refuses). Its scorers give partial credit, which invites answers like "4 5 6 7"; here anything under 1.0 is wrong.
 Left out are the families whose scorers run Python's or sympy's eval on the answer: model-written text must not reach
-it.
+it; countdown and puzzle24 are graded by our own parser instead. All 106 scorers were read and attacked (reasoning-gym
+0.1.25): what else some of them fall for is closed by what follows the sets below.
 """
 
 import json
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
+from r1flow.grading import countdown
+from r1flow.grading.answers import numeric
 from r1flow.template import split
 
 # reasoning-gym 0.1.25: eval(answer) or sympy's parse_expr(answer) in score_answer.
@@ -29,6 +32,13 @@ EVALUATES_ANSWERS = {
     "spiral_matrix",
     "string_insertion",
 }
+# A move's repeat count goes into a list or a shift: "R999999999" takes all memory.
+UNBOUNDED = {"rubiks_cube", "rush_hour"}
+# These read a part of the answer ("1090 or 5", "99 days or 5"), or take numbers within a tolerance of 1: here the
+# answer's numbers must be the gold's, and no more.
+READS_A_PART = {"fraction_simplification", "gsm_symbolic", "number_sorting", "time_intervals"}
+# A float's "nan" passes where a distance is compared; a huge exponent takes for ever in Fraction and Decimal.
+NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNORECASE)
 # A sign belongs to a number unless it stands between two numbers; a comma only as a thousands separator.
 NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?", re.ASCII)
 TAIL_CHARACTERS = 2000  # a last number is looked for here, so that an enormous text costs nothing
@@ -50,7 +60,7 @@ def correct(task: str | None, answer_text: str | None, answer: str | None, entry
     entry = gradable(task, answer, entry_json)
     if entry is None:
         return None
-    if answer_text is None or not is_spelling(answer_text, answer):
+    if answer_text is None or not (task in OWN or is_spelling(answer_text, answer)):
         return False
     return scored_right(task, answer_text.strip(), entry)
 
@@ -67,6 +77,8 @@ def lenient_answer(text: str) -> str | None:
 def is_spelling(answer_text: str, answer: str) -> bool:
     """Whether a scorer may see this text: not enormous, and no digits from other scripts (which int() would take)."""
     if len(answer_text) > 2 * len(answer) + SLACK_CHARACTERS:
+        return False
+    if NO_NUMBER.search(answer_text) and not NO_NUMBER.search(answer):
         return False
     return (answer_text.isascii() or not answer.isascii()) and ("_" not in answer_text or "_" in answer)
 
@@ -100,11 +112,51 @@ def scored_right(task: str, answer_text: str, entry: dict[str, Any]) -> bool:
 @cache
 def scorer(task: str) -> Score | None:
     """The family's score_answer, or None for a family that is unknown or that evaluates what it is given."""
-    if task in EVALUATES_ANSWERS:
+    if task in OWN:
+        return OWN[task]
+    if task in EVALUATES_ANSWERS | UNBOUNDED:
         return None
     from reasoning_gym import get_score_answer_fn  # 1.5 s
 
     try:
-        return get_score_answer_fn(task)
+        score = get_score_answer_fn(task)
     except ValueError:
         return None
+    return whole(score) if task in READS_A_PART else score
+
+
+def whole(score: Score) -> Score:
+    """The scorer, and the gold's numbers in the answer, in their order and no others."""
+
+    def scored(answer_text: str, entry: dict[str, Any]) -> float:
+        return score(answer_text, entry) if figures(answer_text) == figures(entry["answer"]) else 0.0
+
+    return scored
+
+
+def figures(text: str) -> list[Decimal]:
+    return [Decimal(number.replace(",", "")) for number in NUMBER.findall(text)]
+
+
+def reaches(answer_text: str, entry: dict[str, Any], target: int | None = None) -> float:
+    """Whether a countdown reaches its target; puzzle24's is 24."""
+    metadata = entry["metadata"]
+    return float(countdown.solves(answer_text, metadata["numbers"], target or metadata["target"]))
+
+
+def is_close(answer_text: str, entry: dict[str, Any]) -> float:
+    """coin_flip, whose scorer takes any beginning of the answer ("0") for all of it: within its tolerance of 1e-4."""
+    return float(numeric(entry["answer"], answer_text, rel_tol=0.0, abs_tol=1e-4) or 0)
+
+
+def is_same_word(answer_text: str, entry: dict[str, Any]) -> float:
+    """game_of_life_halting, whose scorer takes any text for True: "True" or "False"."""
+    return float(answer_text.casefold() == entry["answer"].casefold())
+
+
+OWN: dict[str, Score] = {
+    "coin_flip": is_close,
+    "countdown": reaches,
+    "game_of_life_halting": is_same_word,
+    "puzzle24": partial(reaches, target=24),
+}

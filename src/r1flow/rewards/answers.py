@@ -1,22 +1,39 @@
 """Pays for the right answer: a rule, never a model (DeepSeek-R1, section 2.2.2).
 
-accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])    # [1.0]
+accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])              # [1.0]
+accuracy(kind="choice")(prompts, ["so it is \\boxed{C}"], answer=["(C)"])                # [1.0]
+accuracy(kind="countdown")(prompts, ["<answer>(6-2)*6</answer>"], numbers=[[6, 2, 6]], target=[24])    # [1.0]
+
+The answer is between the answer tags, else in the last box after the reasoning. docs/rewards/accuracy.md has how each
+kind of answer is graded, and what was tried against it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from r1flow.grading import tasks
-from r1flow.grading.verdict import Cause
+from r1flow.errors import UserError, did_you_mean
+from r1flow.grading import answers, countdown, math, tasks
+from r1flow.grading.verdict import Cause, Verdict
 from r1flow.rewards.contract import Reward, Scores, column, needed, reward
 from r1flow.template import GENERAL, split
 
+Grade = Callable[[Any, str], bool | None]  # of a gold and a final answer
 
-def accuracy(gold_column: str = "answer") -> Reward:
-    """1.0 for the right answer between the answer tags, else 0.0; None on general rows and where the gold is bad.
 
-    Columns: the gold, and for reasoning-gym's scorers `task` and `entry` (without them, plain equality).
+def accuracy(gold_column: str = "answer", kind: str = "math", rel_tol: float = 1e-6, abs_tol: float = 0.0) -> Reward:
+    """1.0 for the right answer, else 0.0; None on general rows, for a bad gold and where grading failed.
+
+    Rows with a `task` and an `entry` are reasoning-gym's and go to its scorer. The others are graded by `kind`: "math"
+    (math-verify, exactly), "choice" (a letter or, with a column `options`, an option's text), "exact" (text), "numeric"
+    (within the greater of `rel_tol` × |gold| and `abs_tol`), or "countdown" (columns `numbers` and `target` in place of
+    a gold). Raises UserError for another kind, a negative tolerance, or a column that is missing.
     """
+    kinds = {**KINDS, "numeric": partial(answers.numeric, rel_tol=rel_tol, abs_tol=abs_tol)}
+    if kind not in kinds:
+        raise UserError(f"reward accuracy: kind {kind!r} doesn't exist{did_you_mean(kind, list(kinds))}")
+    if not (rel_tol >= 0 and abs_tol >= 0):
+        raise UserError(f"reward accuracy: rel_tol ({rel_tol}) and abs_tol ({abs_tol}) can't be negative")
 
     @reward
     def accuracy(
@@ -26,15 +43,60 @@ def accuracy(gold_column: str = "answer") -> Reward:
         entry: list[str | None] | None = None,
         **columns: Any,
     ) -> Scores:
-        golds = needed(columns, gold_column, "accuracy")
-        rows = zip(texts, column(task, texts), golds, column(entry, texts), strict=True)
-        return Scores.of(grade(text, task, gold, entry) for text, task, gold, entry in rows)
+        families, entries = column(task, texts), column(entry, texts)
+        by_scorer = {i for i, family in enumerate(families) if family not in (None, GENERAL) and entries[i] is not None}
+        by_kind = [i for i, family in enumerate(families) if family != GENERAL and i not in by_scorer]
+        golds = needed(columns, gold_column, "accuracy") if by_scorer else []
+        found = {i: by_its_scorer(families[i], texts[i], golds[i], entries[i]) for i in by_scorer}
+        if by_kind:
+            golds = golds_of(kind, gold_column, columns)
+            pairs = [(golds[i], answers.final_answer(texts[i])) for i in by_kind]
+            found.update(zip(by_kind, by_rule(pairs, kinds[kind]), strict=True))
+        return Scores.of(score(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
 
     return accuracy
 
 
-def grade(text: str, task: str | None, gold: str | None, entry: str | None) -> float | Cause:
-    if task == GENERAL:
-        return Cause.NOT_APPLICABLE
-    verdict = tasks.correct(task, split(text).answer, gold, entry)
-    return Cause.UNGRADABLE if verdict is None else float(verdict)
+def score(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
+    if verdict.correct is None:
+        return verdict.cause or Cause.UNGRADABLE
+    return (float(verdict.correct), verdict.cause) if verdict.cause else float(verdict.correct)
+
+
+def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdict:
+    return Verdict(tasks.correct(family, split(text).answer, gold, entry))
+
+
+def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
+    """What a kind compares an answer with, per row."""
+    if kind == "countdown":
+        return list(zip(needed(columns, "numbers", "accuracy"), needed(columns, "target", "accuracy"), strict=True))
+    golds = needed(columns, gold_column, "accuracy")
+    golds = [str(gold) if isinstance(gold, int | float) else gold for gold in golds]
+    return list(zip(golds, column(columns.get("options"), golds), strict=True)) if kind == "choice" else golds
+
+
+def by_rule(pairs: list[tuple[Any, str | None]], grade: Grade | None) -> list[Verdict]:
+    """The verdicts on (gold, final answer), by a grader or, for None, by mathematics, which takes all at once."""
+    return math.verdicts(pairs) if grade is None else [Verdict(graded(grade, *pair)) for pair in pairs]
+
+
+def graded(grade: Grade, gold: Any, answer: str | None) -> bool | None:
+    """Graders know a bad gold whatever the answer is, also when there is none."""
+    return None if not gold else grade(gold, answer or "")
+
+
+def chosen(gold: tuple[str | None, Sequence[str] | None], answer: str) -> bool | None:
+    letter, options = gold
+    return answers.choice(letter, answer, options) if letter else None
+
+
+def solved(gold: tuple[Any, Any], answer: str) -> bool | None:
+    numbers, target = gold
+    try:
+        return countdown.solves(answer, numbers, target)
+    except (TypeError, ValueError, OverflowError):  # numbers that are none
+        return None
+
+
+KINDS: dict[str, Grade | None] = {"math": None, "choice": chosen, "exact": answers.exact, "countdown": solved}

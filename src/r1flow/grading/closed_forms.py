@@ -1,0 +1,305 @@
+r"""Are two mathematical expressions the same? Read by math-verify's parser, compared by its rules, decided exactly.
+
+    matches(r"1-\frac{1}{e}", r"\frac{e-1}{e}")    # True
+    matches("1-1/e", "1+1/e")                      # False
+    matches(r"\{1,2\}", "2, 1")                    # True
+
+For grading workers only (worker.py): this imports sympy, and what it does with hostile text may take for ever. The
+parser (latex2sympy) reads a text whole or not at all, and no text is ever evaluated as Python.
+
+math-verify 0.9.0 picks a number out of a text (of `1-1/e` and `1+1/e` the 1) and calls numbers equal whose difference
+vanishes when chopped at 15 digits (`1/2^99` and `1/2^98`). Here a text counts as a whole, and every number it compares,
+inside sets, intervals, matrices and equations too, is compared by `same` instead: fractions as fractions, constants to
+a hundred digits, functions of symbols at several points. What it reads amiss is refused or read rightly by `Reader`.
+"""
+
+import re
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Any
+
+import sympy
+from antlr4.atn.PredictionMode import PredictionMode
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
+from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
+from math_verify import grader
+from sympy.core.function import AppliedUndef
+from sympy.parsing import sympy_parser
+
+from r1flow.grading.answers import is_rounding, plain
+
+NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
+EXPONENT = 100_000  # greatest size of a constant exponent
+FACTORIAL = 10_000  # and of what stands before a "!" or in a binomial
+DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
+DIGITS = 60  # significant ones asked of a difference
+ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms, at WORKING digits
+WORKING = 400  # most digits that are worked with, where terms cancel
+POINTS = (
+    sympy.Rational(7312411, 10**7),
+    sympy.Rational(-13790923, 10**7),
+    sympy.Rational(52718281, 10**7),
+    sympy.Rational(-4166017, 10**7),
+)
+
+
+class UnreadableError(Exception):
+    """Text that isn't one expression, or not one of a size that can be worked with."""
+
+
+class Reader(_Latex2Sympy):
+    """math-verify's parser, with numbers read exactly and some readings refused."""
+
+    quick = True
+
+    def create_parser(self, latex_str: str) -> Any:
+        """Prediction without context: where it succeeds it finds the same as the full one, ten times as fast."""
+        parser = super().create_parser(latex_str)
+        parser._interp.predictionMode = PredictionMode.SLL if self.quick else PredictionMode.LL
+        return parser
+
+    def parse_number(self, text: str) -> sympy.Rational:
+        """A decimal as the fraction it is, and never by sympy's evaluating constructor."""
+        text = text.replace(",", "")
+        if not re.fullmatch(r"\d*\.?\d*", text, re.ASCII) or not any(map(str.isdigit, text)):
+            raise UnreadableError(text)
+        whole, _, part = text.partition(".")
+        return sympy.Rational(int(whole + part or "0"), 10 ** len(part))
+
+    def convert_atom(self, atom: Any) -> Any:
+        """A number's subscript is its base, which is no part of the value: such numbers are compared as text."""
+        number = atom.number_subexpr()
+        if number and number.subexpr():
+            raise UnreadableError("a number with a base")
+        if atom.E_NOTATION():
+            raise UnreadableError("a number with an exponent")
+        return super().convert_atom(atom)
+
+    def convert_atom_expr(self, atom_expr: Any) -> Any:
+        found = super().convert_atom_expr(atom_expr)
+        imaginary = not self.is_real and isinstance(found, sympy.Symbol) and found.name == "i"
+        return sympy.I if imaginary else found
+
+    def convert_exp(self, exp: Any) -> Any:
+        found = super().convert_exp(exp)
+        if isinstance(found, sympy.Pow):
+            refuse_above(found.exp, EXPONENT)
+        return found
+
+    def convert_postfix(self, postfix: Any) -> Any:
+        found = super().convert_postfix(postfix)
+        for part in sympy.preorder_traversal(found) if isinstance(found, sympy.factorial) else ():
+            if isinstance(part, sympy.factorial):
+                refuse_above(part.args[0], FACTORIAL)
+        return found
+
+    def convert_binom(self, binom: Any) -> Any:
+        refuse_above(self.convert_expr(binom.upper), FACTORIAL)
+        return super().convert_binom(binom)
+
+    def convert_postfix_list(self, arr: list[Any], i: int = 0) -> Any:
+        """Things side by side are multiplied, but two numbers only when they are a mixed fraction.
+
+        math-verify adds any two, so that "7 0" is 7 and "2(3)" is 5.
+        """
+        if i + 1 == len(arr):
+            return super().convert_postfix_list(arr, i)
+        left, text = self.convert_postfix(arr[i]), arr[i + 1].getText()
+        if not isinstance(left, sympy.Integer):
+            return super().convert_postfix_list(arr, i)
+        right = self.convert_postfix_list(arr, i + 1)
+        if text.startswith("\\frac") and re.fullmatch(r"\d+", arr[i].getText(), re.ASCII):
+            mixed = isinstance(right, sympy.Rational) and 0 < right < 1
+            return left + right if mixed else self.mul_flat(left, right)
+        if text[0].isdigit() or text[0] in ".{":
+            raise UnreadableError("two numbers side by side")
+        return self.mul_flat(left, right)
+
+    def convert_relation(self, rel: Any) -> Any:
+        """An approximation must be one: math-verify takes "7 \\approx 8" for 7."""
+        if not rel.expr() and rel.APPROX():
+            left, right = (self.convert_relation(side) for side in (rel.relation(0), rel.relation(1)))
+            if constant(left) and constant(right) and not 20 * abs(left - right) <= abs(left):
+                raise UnreadableError("an approximation that is none")
+        return super().convert_relation(rel)
+
+
+def refuse_above(value: Any, limit: int) -> None:
+    """Keep sympy from working out powers and factorials that don't fit into a computer."""
+    if constant(value) and not abs(value.evalf(5)) <= limit:
+        raise UnreadableError(f"a number above {limit}")
+
+
+def constant(value: Any) -> bool:
+    return isinstance(value, sympy.Expr) and not value.free_symbols
+
+
+@lru_cache(maxsize=8192)
+def read(latex: str) -> Any:
+    """The expression that a text is, whole; None when it is none, or one without a value."""
+    if depth(latex) > DEEP:
+        return None
+    latex = normalize_latex(latex, NORMAL)
+    found = parsed(latex, quick=True)
+    if found is None:
+        found = parsed(latex, quick=False)
+    if not isinstance(found, (sympy.Basic, sympy.MatrixBase)) or found in (sympy.nan, sympy.zoo):
+        return None
+    return found
+
+
+def parsed(latex: str, quick: bool) -> Any:
+    reader = Reader(is_real=not grader.should_treat_as_complex(latex), config=ConversionConfig(lowercase_symbols=False))
+    reader.quick = quick
+    try:
+        return reader.parse(latex)
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:  # the parser raises bare Exceptions, and AttributeErrors where its grammar has gaps
+        return None
+
+
+def depth(text: str) -> int:
+    """How deep brackets are nested, whatever their kind."""
+    deepest = now = 0
+    for character in text:
+        now += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, now)
+    return deepest
+
+
+def matches(gold: str, answer: str) -> bool | None:
+    """Whether `answer` is what `gold` is; None when the gold can't be read."""
+    exact()
+    expected = read(gold)
+    if expected is None:
+        return None
+    found = read(answer)
+    if found is None or not stands_for_its_end(expected, found):
+        return False
+    if constant(expected) and constant(found):
+        return equal_expressions(expected, found) or rounds(gold, found) or rounds(answer, expected)
+    return bool(grader.verify(expected, found, timeout_seconds=None))
+
+
+def stands_for_its_end(gold: Any, answer: Any) -> bool:
+    """Of "x = 7" math-verify takes the right side; that needs a name on the left, or the same value.
+
+    Else "8 = 7" would be right for 7, and so would "2x = 7".
+    """
+    if not grader.is_equation(answer) or grader.is_equation(gold):
+        return True
+    relations = answer._unsorted_args if isinstance(answer, grader.And) else [answer]
+    sides = [relations[0].lhs, *(relation.rhs for relation in relations)]
+    named = grader.is_expr_of_only_symbols(sides[0]) or isinstance(sides[0], AppliedUndef)
+    rest = sides[1:-1] if named else sides[:-1]
+    return all(constant(side) and same(side, sides[-1]) for side in rest)
+
+
+def rounds(decimal: str, value: Any) -> bool:
+    """Whether a text is a decimal of enough places that rounds a constant."""
+    written = plain(decimal)
+    if not written or not written.places or isinstance(value, sympy.Integer):
+        return False
+    number = grader.safe_sympy_doit(value).evalf(written.places + DIGITS, maxn=WORKING)
+    if not number.is_Float and not number.is_Rational:
+        return False
+    return is_rounding(written, Fraction(*map(int, sympy.Rational(number).as_numer_denom())))
+
+
+SIMPLIFIED, SOLVE, COMPARE_SETS = grader.sympy_symbolic_eq, grader.solve, grader.sympy_compare_sets
+
+
+@cache
+def exact() -> None:
+    """Make math-verify compare numbers exactly, and shut the way from text to evaluation in sympy. For good."""
+    grader.sympy_numeric_eq = lambda a, b, *_: equal_expressions(a, b)
+    grader.sympy_symbolic_eq = lambda a, b: False
+    grader.solve = solutions
+    grader.sympy_compare_sets = compare_sets
+    sympy_parser.parse_expr = sympy_parser.eval_expr = never
+
+
+def equal_expressions(a: Any, b: Any) -> bool:
+    """By their values; where these can't be worked out, by sympy's simplification."""
+    verdict = same(a, b)
+    return bool(SIMPLIFIED(a, b)) if verdict is None else verdict
+
+
+def never(*_: Any, **__: Any) -> Any:
+    raise UnreadableError("text is not evaluated")
+
+
+def solutions(*arguments: Any) -> Any:
+    """sympy's solve, without the answer "nothing": any two equations without solutions would be the same."""
+    found = SOLVE(*arguments)
+    if found in ([], sympy.true, sympy.false):
+        raise UnreadableError("no solution")
+    return found
+
+
+def compare_sets(gold: Any, found: Any, *precision: int) -> bool:
+    """Finite sets by finding every element's equal, which is quicker than math-verify's way and knows no order."""
+    if isinstance(gold, sympy.Expr) or isinstance(found, sympy.Expr):  # 5 is {5} at most
+        gold, found = (sympy.FiniteSet(side) if isinstance(side, sympy.Expr) else side for side in (gold, found))
+        if not isinstance(gold, sympy.FiniteSet) or not isinstance(found, sympy.FiniteSet):
+            return False
+    if not isinstance(gold, sympy.FiniteSet) or not isinstance(found, sympy.FiniteSet):
+        return COMPARE_SETS(gold, found, *precision)
+    rest = list(found.args)
+    for element in gold.args if len(gold) == len(found) else ():
+        match = next((other for other in rest if grader.sympy_expr_eq(element, other, *precision)), None)
+        if match is None:
+            return False
+        rest.remove(match)
+    return not rest
+
+
+def same(a: Any, b: Any) -> bool | None:
+    """Whether two expressions or matrices have the same value everywhere; None when that can't be worked out."""
+    if constant(a) and constant(b) and clearly_differ(a, b):
+        return False
+    a, b = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
+    if isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase):
+        return a.shape == b.shape and all(same(x, y) is True for x, y in zip(a.flat(), b.flat(), strict=True))
+    if not isinstance(a, sympy.Expr) or not isinstance(b, sympy.Expr):
+        return False
+    if a == b:
+        return True
+    if isinstance(a, sympy.Rational) and isinstance(b, sympy.Rational):
+        return False
+    names = sorted({symbol.name for symbol in a.free_symbols | b.free_symbols})
+    if not names:
+        return vanishes(a, b)
+    verdicts = [vanishes(*(put(side, names, turn) for side in (a, b))) for turn in range(len(POINTS))]
+    known = {verdict for verdict in verdicts if verdict is not None}
+    return None if not known else known == {True}
+
+
+def clearly_differ(a: Any, b: Any) -> bool:
+    """Whether constants differ at a glance; what isn't clear is left to the long way."""
+    near, far = a.evalf(15), b.evalf(15)
+    return near.is_Float and far.is_Float and bool(abs(near - far) > sympy.Float(1e-6) * max(abs(near), abs(far)))
+
+
+def put(expression: Any, names: list[str], turn: int) -> Any:
+    """The expression at one of the points, another for every name."""
+    places = {
+        name: POINTS[(turn + index) % len(POINTS)] + sympy.Rational(index // len(POINTS), 7)
+        for index, name in enumerate(names)
+    }
+    return expression.xreplace({symbol: places[symbol.name] for symbol in expression.free_symbols}).doit()
+
+
+def vanishes(a: Any, b: Any) -> bool | None:
+    """Whether two constants differ by nothing, at far more digits than two closed forms of this length could share."""
+    difference = a - b
+    if difference.is_Rational:
+        return bool(difference == 0)
+    if difference.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
+        return None
+    number = difference.evalf(DIGITS, maxn=WORKING)
+    if not all(part.is_Float or part.is_Rational for part in number.as_real_imag()):
+        return None
+    size = max(abs(a.evalf(5)), abs(b.evalf(5)), sympy.Float(10) ** -5000)
+    return bool(abs(number) <= ZERO * size)

@@ -1,0 +1,99 @@
+"""Does an expression reach a target with the given numbers? Read by a parser of its own, worked out in fractions.
+
+    solves("94 × 4 − 61 − 6", [6, 61, 94, 4], 309)         # True
+    solves("94*4 - 61 - 6 = 309", [6, 61, 94, 4], 309)     # True
+    solves("44**19**35", [44, 19, 35], 98)                 # False, at once: there are no powers
+
+Only + − × ÷ and parentheses, every given number exactly once (reasoning-gym's and TinyZero's rule). Left out: signs
+before a number, digits put together, decimals, powers. Nothing is evaluated but the four operations, after the numbers
+have been checked, so no text can make this slow.
+"""
+
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+from numbers import Rational
+
+LIMIT = 1000  # characters of an expression; deeper and longer ones are no countdown
+DEPTH = 50  # parentheses
+SPELLINGS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "−": "-", "–": "-"})
+TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/()]))", re.ASCII)
+TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
+
+
+def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
+    """Whether `expression` has the value `target` and uses each of `numbers` exactly once; never raises for text.
+
+    A tail "= target" is allowed when it is true. The numbers and the target may be integers, fractions or floats; what
+    isn't a number raises TypeError or ValueError.
+    """
+    given, goal = sorted(map(exact, numbers)), exact(target)
+    if len(expression) > LIMIT:
+        return False
+    left, equals, right = expression.translate(SPELLINGS).partition("=")
+    if equals and not (TOTAL.fullmatch(right) and int(right) == goal):
+        return False
+    tokens = read(left)
+    if tokens is None or sorted(token for token in tokens if isinstance(token, Fraction)) != given:
+        return False
+    try:
+        return value(tokens) == goal
+    except (SyntaxError, ZeroDivisionError):
+        return False
+
+
+def exact(number: float) -> Fraction:
+    """A number of the data; text is refused, so that "4" and 4 don't get mixed up unnoticed."""
+    return Fraction(number) if isinstance(number, Rational) else Fraction(float(number))
+
+
+def read(text: str) -> list[Fraction | str] | None:
+    """Numbers and operators; None when there is anything else, or parentheses too deep."""
+    tokens: list[Fraction | str] = []
+    at, depth, text = 0, 0, text.rstrip()
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if not match:
+            return None
+        number, symbol = match.groups()
+        tokens.append(Fraction(number) if number else symbol)
+        depth += (symbol == "(") - (symbol == ")")
+        if depth > DEPTH:
+            return None
+        at = match.end()
+    return tokens
+
+
+def value(tokens: list[Fraction | str]) -> Fraction:
+    """The value of all the tokens; raises SyntaxError where they are no expression."""
+    rest = tokens[::-1]  # consumed from its end
+    found = added(rest)
+    if rest:
+        raise SyntaxError
+    return found
+
+
+def added(rest: list[Fraction | str]) -> Fraction:
+    found = multiplied(rest)
+    while rest and rest[-1] in ("+", "-"):
+        found = found + multiplied(rest) if rest.pop() == "+" else found - multiplied(rest)
+    return found
+
+
+def multiplied(rest: list[Fraction | str]) -> Fraction:
+    found = atom(rest)
+    while rest and rest[-1] in ("*", "/"):
+        found = found * atom(rest) if rest.pop() == "*" else found / atom(rest)
+    return found
+
+
+def atom(rest: list[Fraction | str]) -> Fraction:
+    token = rest.pop() if rest else ""
+    if isinstance(token, Fraction):
+        return token
+    if token != "(":
+        raise SyntaxError
+    found = added(rest)
+    if not rest or rest.pop() != ")":
+        raise SyntaxError
+    return found

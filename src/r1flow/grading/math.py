@@ -1,0 +1,303 @@
+r"""Is a mathematical answer right? math-verify's mathematics, decided exactly, in processes that may be killed.
+
+    equal("1/2", "0.5")                              # True
+    equal(r"\{1, 2\}", "2 or 1")                     # True
+    equal("7", "7 or 8")                             # False
+    equal(r"1-\frac{1}{e}", r"1+\frac{1}{e}")        # False
+    equal(r"\frac{", "7")                            # None: the gold can't be read
+
+What is written out as a number is compared here, at once and exactly; words and choice letters as text; all the rest by
+a worker (worker.py, closed_forms.py). A text counts as a whole: nothing is looked for in it, so that a hedge or a
+sentence with several numbers is wrong. Units may be left out, and must agree where both sides have one that is known.
+A decimal with six places or more may stand for the fraction or constant it rounds.
+"""
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from r1flow.grading.answers import LIMIT, STYLE, Plain, bare, closing_brace, letter_of, plain, same_number
+from r1flow.grading.verdict import Cause, Verdict
+from r1flow.grading.worker import WORKERS, worker
+
+CHUNK = 64  # pairs a worker is given at once
+BAD_GOLD = Verdict(None, Cause.UNGRADABLE)
+RIGHT, WRONG = Verdict(True), Verdict(False)
+Pair = tuple[str, str]
+
+
+def equal(gold: str, answer: str) -> bool | None:
+    """Whether `answer` is what `gold` is; None when that can't be told: a bad gold, or a worker that failed."""
+    return verdicts([(gold, answer)])[0].correct
+
+
+def verdicts(pairs: Sequence[tuple[str | None, str | None]]) -> list[Verdict]:
+    """One verdict per (gold, answer), each as if it were alone; no answer (None) is wrong."""
+    decided = [decide(gold, answer) for gold, answer in pairs]
+    asked = list(dict.fromkeys(pair for found in decided if isinstance(found, list) for pair in found))
+    graded = dict(zip(asked, by_workers(asked), strict=True))
+    return [best([graded[pair] for pair in found]) if isinstance(found, list) else found for found in decided]
+
+
+def by_workers(pairs: list[Pair]) -> list[Verdict]:
+    """The pairs' verdicts, in their order, from as many workers as there is work for."""
+    chunks = [pairs[begin : begin + CHUNK] for begin in range(0, len(pairs), CHUNK)]
+    if len(chunks) < 2:
+        return [verdict for chunk in chunks for verdict in by_worker(chunk)]
+    with ThreadPoolExecutor(WORKERS) as threads:
+        return [verdict for found in threads.map(by_worker, chunks) for verdict in found]
+
+
+def by_worker(chunk: list[Pair]) -> list[Verdict]:
+    with worker() as grading:
+        return grading.verdicts(chunk)
+
+
+def best(readings: list[Verdict]) -> Verdict:
+    """Of several readings of one answer, a right one; else the first, which has the gold as it is."""
+    return next((reading for reading in readings if reading.correct), readings[0])
+
+
+# What can be decided here.
+
+
+def decide(gold: str | None, answer: str | None) -> Verdict | list[Pair]:
+    """A verdict, or the readings of gold and answer that a worker must compare, any of which may be right."""
+    if gold and answer and len(gold) <= LIMIT and len(answer) <= LIMIT:
+        bare_gold, bare_answer = plain(gold), plain(answer)
+        if bare_gold and bare_answer:  # the usual case, without looking for wrappers
+            return Verdict(same_number(bare_gold, bare_answer))
+    expected = tidy(gold)
+    if expected is None or not expected.core:
+        return BAD_GOLD
+    found = tidy(answer, gold=expected)
+    textual = words(expected, found)
+    if textual is not None:
+        return textual
+    if found is None or not found.core or not agree(expected, found):
+        return check_gold(expected)
+    if expected.number and found.number:
+        return Verdict(same_plainly(expected, found))
+    return readings(expected, found)
+
+
+class Tidy(NamedTuple):
+    """A text without its wrappers."""
+
+    text: str  # as it was, but for its wrappers
+    core: str  # without percent sign and unit, too
+    number: Plain | None
+    percent: bool
+    unit: str | None
+    base: str | None  # of 4210_{5}; then the core is its digits
+
+
+def check_gold(gold: Tidy) -> Verdict | list[Pair]:
+    """The verdict on an answer that is wrong whatever the gold is, as long as that can be read."""
+    return WRONG if gold.number or gold.base else [(gold.core, "")]
+
+
+def same_plainly(gold: Tidy, answer: Tidy) -> bool:
+    """Two plain numbers; a percent sign may be left out where the number itself is meant ("what percent …?")."""
+    if gold.percent == answer.percent:
+        return same_number(gold.number, answer.number)
+    if same_number(*(hundredth(side.number) if side.percent else side.number for side in (gold, answer))):
+        return True
+    return (gold.percent or abs(gold.number.value) >= 1) and same_number(gold.number, answer.number)
+
+
+def hundredth(number: Plain) -> Plain:
+    return Plain(number.value / 100, None if number.places is None else number.places + 2)
+
+
+def readings(gold: Tidy, answer: Tidy) -> list[Pair]:
+    """As numbers and, with a percent sign on one side only, that side in hundredths."""
+    if gold.percent == answer.percent:
+        return [(gold.core, answer.core)]
+    if gold.percent:
+        return [(gold.core, answer.core), (rf"\frac{{{gold.core}}}{{100}}", answer.core)]
+    return [(gold.core, rf"\frac{{{answer.core}}}{{100}}")]
+
+
+def agree(gold: Tidy, answer: Tidy) -> bool:
+    """Whether units and bases, where both sides have them, are the same."""
+    if gold.unit and answer.unit and gold.unit != answer.unit:
+        return False
+    if gold.base and answer.base and gold.base != answer.base:
+        return False
+    if not (gold.base or answer.base):
+        timed = CLOCK.fullmatch(gold.core) and ":" in answer.core  # 10:30 is not the ratio 1:3
+        return not timed or gold.core.lstrip("0") == answer.core.lstrip("0")
+    return gold.core.casefold().lstrip("0") == answer.core.casefold().lstrip("0")
+
+
+# Words and choice letters.
+
+WORDS = re.compile(r"[^\W\d_]+(?:[\s,.'’-]+[^\W\d_]+)*", re.UNICODE)
+FEW = 3  # letters that may be variables side by side; from so many on, a word ("xyz" is one, too)
+SHORT = {"no", "on", "up"}
+
+
+def words(gold: Tidy, answer: Tidy | None) -> Verdict | None:
+    """The verdict where the gold is text: a choice letter, or words; None where it is mathematics."""
+    said = bare(gold.text).strip(" .")
+    if re.fullmatch(r"\(?[A-Z]\)?", said):
+        return Verdict(answer is not None and letters(answer.text) == letters(said))
+    styled = bool(STYLE.search(gold.text)) or not said.isascii()
+    letters_only = WORDS.fullmatch(said)
+    if not letters_only or not (styled or said.lower() in SHORT or len(said) >= FEW) or "\\" in said:
+        return None
+    return Verdict(answer is not None and spelling(said) == spelling(bare(answer.text)))
+
+
+def letters(text: str) -> str | None:
+    chosen = letter_of(text)
+    return chosen and chosen[0]
+
+
+def spelling(text: str) -> str:
+    """Letters alone and in lower case; what isn't a letter, space or mark stays, and so tells texts apart."""
+    return re.sub(r"[\s,.'’-]+", "", text).casefold()
+
+
+# Taking a text apart.
+
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+SPELLINGS = {
+    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "∕": "/", "⁄": "/", "π": r"\pi ",
+    "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "±": r"\pm ", "∪": r"\cup ",
+    "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "°": r"^{\circ}", "²": "^{2}", "³": "^{3}", "√": r"\sqrt",
+    "％": "%", "\xa0": " ", "\u202f": " ", "\u2009": " ",
+}  # fmt: skip
+SPELLED = str.maketrans(SPELLINGS)
+LEAD = re.compile(r"(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)\s*(?=\S)", re.IGNORECASE)
+CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
+PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent|per cent|pct)\b\.?\s*\}?)$")
+BASE = re.compile(r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|[a-z]{3,11})\}{0,2}", re.ASCII)
+GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\{,\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
+POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
+MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
+SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
+APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
+
+
+def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
+    """A text's core and what was around it; None for what can't be an answer. `gold` says what may be a unit."""
+    if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
+        return None
+    whole = unwrapped(text.translate(SPELLED))
+    number = plain(whole)
+    if number:
+        return Tidy(whole, whole, number, False, None, None)
+    core, money = without_currency(whole)
+    core, percent = without(PERCENT, core)
+    core, unit = (core, None) if percent else without_unit(core, gold)
+    based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
+    if based:
+        return Tidy(whole, based[1], None, percent, unit, based[2])
+    core = spelled_out(core)
+    return Tidy(whole, core, plain(core), percent, money or unit, None)
+
+
+def without(pattern: re.Pattern[str], text: str) -> tuple[str, bool]:
+    """The text before the pattern, if that isn't all there is."""
+    match = pattern.search(text)
+    return (text[: match.start()].strip(), True) if match and text[: match.start()].strip() else (text, False)
+
+
+def unwrapped(text: str) -> str:
+    """Without dollar signs, boxes, brackets of display and stars around all of it, a lead-in and a full stop."""
+    while True:
+        before, text = text, text.strip()
+        if text.endswith(".") and not text.endswith(".."):
+            text = text[:-1]
+        text = LEAD.sub("", text, count=1) if LEAD.match(text) else text
+        for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**")):
+            inside = text[len(opening) : -len(closing)]
+            if text.startswith(opening) and text.endswith(closing) and inside and opening not in inside:
+                text = inside
+        box = re.match(r"\\(?:boxed|fbox)\s*\{", text)
+        if box and closing_brace(text, box.end()) == len(text) - 1:
+            text = text[box.end() : -1]
+        if text == before:
+            return text
+
+
+def spelled_out(core: str) -> str:
+    """Thousands, powers of ten, mixed fractions and plain-text operators as LaTeX has them."""
+    core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
+    core = POWER_OF_TEN.sub(r"(\1 \\cdot 10^{\2})", SPACE.sub(" ", core))
+    core = MIXED.sub(r"\1\\frac{\2}{\3}", core)
+    return APPROXIMATE.sub("", core.replace("**", "^").replace("$", " ")).strip()
+
+
+# Units.
+
+UNITS = {
+    "dollar": "dollars usd", "cent": "cents ¢", "euro": "euros", "pound": "pounds lb lbs",
+    "mm": "millimeter millimeters millimetre millimetres", "cm": "centimeter centimeters centimetre centimetres",
+    "m": "meter meters metre metres", "km": "kilometer kilometers kilometre kilometres",
+    "inch": "inches in", "foot": "feet ft", "yard": "yards yd", "mile": "miles mi",
+    "mg": "milligram milligrams", "g": "gram grams", "kg": "kilogram kilograms kilos", "ounce": "ounces oz",
+    "ml": "milliliter milliliters millilitre millilitres", "liter": "liters litre litres l", "gallon": "gallons gal",
+    "second": "seconds sec secs s", "minute": "minutes min mins", "hour": "hours hr hrs h", "day": "days",
+    "week": "weeks", "month": "months", "year": "years yr yrs", "am": "a.m.", "pm": "p.m.",
+    "degree": "degrees deg", "radian": "radians rad", "unit": "units", "mph": "", "kmh": "km/h", "hertz": "hz",
+    "newton": "newtons n", "joule": "joules j", "watt": "watts w", "volt": "volts v",
+}  # fmt: skip
+UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.split())}
+POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
+FILLERS = {"per", "of", "a", "an", "the", "each"}
+AMOUNTS = re.compile(
+    r"(?:hundred|thousand|million|billion|trillion|dozen|score|pair|half|halve|third|quarter|fourth|fifth|sixth|seventh|"
+    r"eighth|ninth|tenth|hundredth|thousandth|ten|twenty|time|les|plu|minu|thousand|zero|one|two|three|four|five|six|"
+    r"seven|eight|nine|squared|cubed|i|wa|perhap|alway|doe|thi)e?s?"
+)
+IN_TEXT = re.compile(r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{\s*([^{}\\\d]*)\}\s*(?:\^\s*\{?([23])\}?)?$")
+IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
+CURRENCY = re.compile(r"\\?\$|€|£|¢")
+MONEY = {"$": "dollar^1", "€": "euro^1", "£": "pound^1", "¢": "cent^1"}
+
+
+def without_currency(text: str) -> tuple[str, str | None]:
+    """A sign before the number, or after it, as the unit; the sign may come after a minus."""
+    bare_number = CURRENCY.sub("", text).strip()
+    signs = CURRENCY.findall(text)
+    ends = re.match(r"\s*[-+]?\s*(?:\\?\$|€|£|¢)", text) or re.search(r"(?:\\?\$|€|£|¢)\s*$", text)
+    if len(signs) != 1 or not ends or not re.search(r"\d", bare_number):
+        return text, None
+    return bare_number, MONEY[signs[0].lstrip("\\")]
+
+
+def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
+    r"""A text without the unit at its end, and the unit's name where it is known: "5\text{ cm}^2" gives "5", "cm^2".
+
+    Words without `\text` are units of a number only, and single letters only when the gold has no letters.
+    """
+    match = IN_TEXT.search(text)
+    core = match and text[: match.start()].rstrip(" ~\\,;:!")
+    if not match:
+        match = IN_PLAIN.search(text)
+        core = match and text[: match.start()].strip()
+        if not match or not plain(core) or (len(match[1]) == 1 and not (gold and gold.number)):
+            return text, None
+    known = unit_of(match[1], int(match[2] or 1)) if core and re.search(r"[\dA-Za-z]", core) else None
+    if known is None:
+        return text, None
+    return core, known or None
+
+
+def unit_of(said: str, power: int) -> str | None:
+    """The name of a unit with its power; "" for a plausible one that isn't known, None for what is no unit."""
+    parts = said.lower().split()
+    for part in parts[:-1] if parts else []:
+        power = POWERS.get(part, power)
+    rest = [part for part in parts if part not in POWERS and part not in FILLERS]
+    if parts and parts[-1] in POWERS:
+        power = POWERS[parts[-1]]
+    if len(rest) == 1 and rest[0] in UNIT:
+        return f"{UNIT[rest[0]]}^{power}"
+    if len(rest) == 1 and len(rest[0]) > 3 and rest[0].endswith("s") and rest[0].isalpha():
+        return None if AMOUNTS.fullmatch(rest[0]) else ""
+    return "" if rest and all(part.strip(".") in UNIT for part in re.split(r"[\s/]+", " ".join(rest))) else None

@@ -1,0 +1,256 @@
+r"""Mathematics in processes that may be killed: a text that takes for ever costs its own limit and nobody else's.
+
+    with worker() as grading:
+        grading.verdicts([("1/2", "0.5"), ("9", "9^{9^{9}}")])    # [Verdict(True), Verdict(False)]
+
+A worker is two processes, started by `python -m r1flow.grading.worker` (no fork of the caller, who may have threads,
+and no second import of its program). The outer one imports the mathematics once and forks the inner one, which grades.
+Per pair the inner one sets two timers whose signals end it: ITIMER_PROF on its CPU time, so the answer's own fault, and
+ITIMER_REAL, much longer, when the machine starves it. The kernel kills, also in the middle of one long addition; the
+outer one says by what signal and forks the next. The caller blames the pair in flight and goes on with the rest. When
+the caller ends, however it ends, the pipe does, and with it the worker.
+
+On the pipes: a line of JSON with a list of pairs in; per pair one line out: 1, 0 or ? (the gold can't be read), or !
+and the number of the signal that ended it.
+"""
+
+import atexit
+import json
+import logging
+import os
+import queue
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from r1flow.grading.verdict import Cause, Verdict
+
+CPU_S = 2.0  # of one pair; real ones take 1 to 50 ms
+WALL_S = 60.0
+MEMORY = 2**30  # bytes of address space; sympy takes 2**27
+WORKERS = 2
+LETTERS = {True: b"1\n", False: b"0\n", None: b"?\n"}
+VERDICTS = {b"1\n": Verdict(True), b"0\n": Verdict(False), b"?\n": Verdict(None, Cause.UNGRADABLE)}
+OWN_FAULT = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+PROBE = "0"  # an answer that takes no time: when it does, it's the gold's fault
+# One of each kind: the parser builds its tables, 20 to 200 ms a kind, before the first fork.
+WARM_UP = (
+    (r"\frac{1}{2}", r"\sqrt{x^2+1}"), (r"\{1,2\}", r"\left(1, \frac{\pi}{2}\right]"), ("x=1", r"y \le 2x+1"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\3\end{pmatrix}"), (r"2^{10}-3!", r"1+2i"),
+    (r"\sin 30^\circ", r"\log_2 x"), (r"(-\infty,2) \cup [3,4)", r"x \in [1,2]"), (r"\text{even}", "a_1+f(x)"),
+    (r"|x|", r"\binom{5}{2}"), (r"\pm 3", r"2\sqrt[3]{5} \cdot 1,234"), ("3/4", "x^2-x=0"),
+)  # fmt: skip
+
+
+# In the caller.
+
+
+class Died(Exception):
+    """The worker ended a pair by this signal, or is gone (0)."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+
+class Worker:
+    """A pair of processes, started when first needed; one caller at a time."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def verdicts(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
+        """One verdict per (gold, answer), whatever becomes of the worker; raises RuntimeError when none starts."""
+        found: list[Verdict] = []
+        deaths = 0
+        while len(found) < len(pairs):
+            known = len(found)
+            try:
+                for letter in self.ask(pairs[known:]):
+                    found.append(VERDICTS[letter])
+            except Died as died:
+                deaths = deaths + 1 if len(found) == known else 1
+                blamed = blame(died.by, deaths)
+                if blamed:
+                    found.append(self.unless_gold(pairs[len(found)][0], blamed))
+                    deaths = 0
+        return found
+
+    def unless_gold(self, gold: str, blamed: Verdict) -> Verdict:
+        """The verdict on a pair that ended the worker; the gold is to blame when it does so with any answer."""
+        if blamed.correct is None:
+            return blamed
+        try:
+            (letter,) = list(self.ask([(gold, PROBE)]))
+        except Died:
+            letter = LETTERS[None]
+        return VERDICTS[letter] if letter == LETTERS[None] else blamed
+
+    def ask(self, pairs: list[tuple[str, str]]) -> Iterator[bytes]:
+        """The worker's letters, one per pair; raises Died for the pair that has none. To be used up."""
+        process = self.running()
+        try:
+            process.stdin.write(json.dumps(pairs).encode() + b"\n")
+            process.stdin.flush()
+            for _ in pairs:
+                line = process.stdout.readline()
+                if line.startswith(b"!") and line.endswith(b"\n"):
+                    raise Died(int(line[1:]))
+                if line not in VERDICTS:
+                    raise BrokenPipeError
+                yield line
+        except Died:
+            raise
+        except BrokenPipeError:
+            self.stop()
+            raise Died(0) from None
+        except BaseException:  # interrupted: what is still to come would be taken for the next answer's
+            self.stop()
+            raise
+
+    def running(self) -> "subprocess.Popen[bytes]":
+        if self.process is None or self.process.poll() is not None:
+            self.stop()
+            self.process = start()
+        return self.process
+
+    def stop(self) -> None:
+        """End both processes; the worker can be used again."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def blame(by: int, deaths: int) -> Verdict | None:
+    """The verdict on the pair in flight when a worker was ended by a signal; None: try the pair once more."""
+    if by == signal.SIGPROF:
+        return Verdict(False, Cause.TIMEOUT)
+    if by == signal.SIGALRM:
+        return Verdict(None, Cause.INFRASTRUCTURE)
+    if deaths < 2:
+        return None
+    return Verdict(False) if by in OWN_FAULT else Verdict(None, Cause.INFRASTRUCTURE)
+
+
+def start() -> "subprocess.Popen[bytes]":
+    """A worker that is ready; its own process group, so that Ctrl-C is left to the caller, who then ends it."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"},
+        start_new_session=True,
+    )
+    if process.stdout.readline() != b"ready\n":
+        process.kill()
+        process.wait()
+        raise RuntimeError("the grading worker did not start; its own message is above")
+    return process
+
+
+# A caller's workers: checked out, so that any thread may ask.
+
+idle: "queue.LifoQueue[Worker]" = queue.LifoQueue()
+
+
+@contextmanager
+def worker() -> Iterator[Worker]:
+    """One of the workers, for as long as it is needed; waits for one to come free."""
+    mine = idle
+    chosen = mine.get()
+    try:
+        yield chosen
+    finally:
+        mine.put(chosen)
+
+
+def fill() -> None:
+    """Workers of this process; after a fork new ones, since the old ones' pipes belong to the parent."""
+    global idle
+    idle = queue.LifoQueue()
+    for _ in range(WORKERS):
+        idle.put(Worker())
+
+
+def stop_all() -> None:
+    while True:
+        try:
+            idle.get_nowait().stop()
+        except queue.Empty:
+            return
+
+
+# In the worker.
+
+
+def serve() -> None:
+    """The outer process: import, warm up, then one inner process after another until one finds the pipe's end."""
+    out = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is not an answer
+    logging.disable()  # math-verify warns that it has no time limit of its own
+    from r1flow.grading.closed_forms import matches
+
+    for gold, answer in WARM_UP:
+        matches(gold, answer)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.write(out, b"ready\n")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    while True:
+        inner = os.fork()
+        if inner == 0:
+            answer_lines(matches, out)
+        _, status = os.waitpid(inner, 0)
+        if not os.WIFSIGNALED(status):
+            os._exit(os.WEXITSTATUS(status))
+        os.write(out, b"!%d\n" % os.WTERMSIG(status))
+
+
+def answer_lines(matches: Callable[[str, str], bool | None], out: int) -> NoReturn:
+    """The inner process: a letter per pair until the pipe ends; never returns."""
+    status = 1
+    try:
+        with os.fdopen(0, "rb") as requests:
+            for line in requests:
+                for gold, answer in json.loads(line):
+                    limit(CPU_S, WALL_S)
+                    os.write(out, LETTERS[grade(matches, gold, answer)])
+                limit(0, 0)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def limit(cpu_s: float, wall_s: float) -> None:
+    """From now on; 0 lifts it. The signals' default action ends the process, whatever it is doing."""
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    signal.setitimer(signal.ITIMER_REAL, wall_s)
+
+
+def grade(matches: Callable[[str, str], bool | None], gold: str, answer: str) -> bool | None:
+    try:
+        return matches(gold, answer)
+    except (RecursionError, MemoryError):  # may have left the parser's tables half made: start afresh, try again
+        os.kill(os.getpid(), signal.SIGABRT)
+    except Exception:  # sympy raises anything on odd expressions; a gold that can't be read raises nothing
+        return False
+
+
+fill()
+os.register_at_fork(after_in_child=fill)
+atexit.register(stop_all)
+
+if __name__ == "__main__":
+    serve()
