@@ -75,6 +75,78 @@ def test_what_cannot_be_graded_is_none(task: str, answer: str | None, entry: str
     assert tasks.correct(task, "5", answer, entry) is None
 
 
+COUNTDOWN = json.dumps({"answer": "94*4 - 61 - 6", "metadata": {"numbers": [6, 61, 94, 4], "target": 309}})
+PUZZLE24 = json.dumps({"answer": "10*(8 - 5) - 6", "metadata": {"numbers": [8, 5, 10, 6]}})
+
+
+@pytest.mark.parametrize(
+    ("task", "gold", "entry", "right", "wrong"),
+    [
+        (
+            "countdown",
+            "94*4 - 61 - 6",
+            COUNTDOWN,
+            ["94 × 4 − (61 + 6)", "94*4-61-6 = 309"],
+            ["94**4-61-6", "309", "94*4"],
+        ),
+        ("puzzle24", "10*(8 - 5) - 6", PUZZLE24, ["(8-5)*10-6"], ["8*5-10+6", "6*4", "24", "int(24)+0*8*5*10*6"]),
+    ],
+)
+def test_arithmetic_puzzles_take_any_solution(
+    task: str, gold: str, entry: str, right: list[str], wrong: list[str]
+) -> None:
+    assert [tasks.correct(task, text, gold, entry) for text in [gold, *right]] == [True] * (1 + len(right))
+    assert [tasks.correct(task, text, gold, entry) for text in [*wrong, *HOSTILE]] == [False] * (
+        len(wrong) + len(HOSTILE)
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "gold", "metadata", "wrong"),
+    [
+        ("gsm_symbolic", "1090", {}, ["1090 or 5", "1090 5", "5 1090"]),
+        ("time_intervals", "99 days", {"task_type": "date"}, ["99 days or 5", "99 98 days"]),
+        (
+            "fraction_simplification",
+            "$\\frac{46}{81}$",
+            {"simplified_numerator": 46, "simplified_denominator": 81, "numerator": 92, "denominator": 162},
+            ["\\frac{46}{81} or \\frac{1}{2}", "$\\frac{46}{81}$ $5$"],
+        ),
+        ("number_sorting", "['1', '2', '3']", {"direction": "ascending"}, ["[1.9, 2.9, 3.9]", "['nan', 'nan', 'nan']"]),
+        ("complex_arithmetic", "3.0 - 2.0i", {"result": [3, -2]}, ["nan", "nan + nani", "NaN"]),
+        ("game_of_life_halting", "True", {}, ["False", "0", "no", "x"]),
+        ("coin_flip", "0.171875", {}, ["0", "0.17", "1e999999999", "1e-999999999", "0.171875 or 1"]),
+    ],
+)
+def test_what_reasoning_gym_s_scorers_fall_for_is_wrong_here(
+    family: str, gold: str, metadata: dict, wrong: list[str]
+) -> None:
+    entry = json.dumps({"answer": gold, "metadata": metadata})
+    assert tasks.correct(family, gold, gold, entry) is True
+    assert [tasks.correct(family, text, gold, entry) for text in wrong] == [False] * len(wrong)
+
+
+@pytest.mark.parametrize("family", sorted(tasks.UNBOUNDED))
+def test_families_whose_scorers_have_no_bound_are_left_out(family: str) -> None:
+    assert tasks.correct(family, "R999999999", "R", "{}") is None
+
+
+@pytest.mark.slow
+def test_no_scorer_is_slow_or_pays_for_a_foreign_answer() -> None:
+    import time
+
+    from reasoning_gym.factory import DATASETS
+
+    for family in sorted(set(DATASETS) - {"composite"}):
+        for entry in entries(family, size=2):
+            stored = json.dumps({"answer": entry["answer"], "metadata": entry["metadata"]}, default=str)
+            if tasks.correct(family, entry["answer"], entry["answer"], stored):
+                for text in set(HOSTILE) - {entry["answer"], "", " "}:
+                    begin = time.process_time()
+                    assert tasks.correct(family, text, entry["answer"], stored) is False, (family, text)
+                    assert time.process_time() - begin < 2, (family, text)
+
+
 def test_every_family_that_evaluates_answers_is_left_out() -> None:
     import inspect
 

@@ -148,11 +148,15 @@ def bare(text: str) -> str:
 
 
 def letter_of(text: str) -> tuple[str, str] | None:
-    """The option a text chooses, and what it says after the letter; None for none, or several."""
+    """The option that a text begins with, and what it says after the letter; None for none."""
     match = LETTER.fullmatch(bare(text))
-    if not match or OTHER.search(match[2]) or (match[1].islower() and match[2]):
-        return None
-    return match[1].upper(), match[2]
+    return None if not match or (match[1].islower() and match[2]) else (match[1].upper(), match[2])
+
+
+def single_letter(text: str) -> str | None:
+    """The option that a text chooses; None for none, or when it goes on to name another."""
+    found = letter_of(text)
+    return None if found is None or OTHER.search(found[1]) else found[0]
 
 
 def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool | None:
@@ -169,13 +173,12 @@ def chosen(text: str, options: list[str]) -> int | None:
     """The number of the option that a text names; a letter with another option's text names none."""
     if options.count(folded(text)) == 1:
         return options.index(folded(text))
-    found = letter_of(text)
-    if found is None:
-        return None
-    number = ord(found[0]) - ord("A")
-    if options and (number >= len(options) or (found[1] and folded(found[1]) != options[number])):
-        return None
-    return number
+    if not options:
+        letter = single_letter(text)
+        return None if letter is None else ord(letter) - ord("A")
+    letter, rest = letter_of(text) or ("", "")
+    number = ord(letter) - ord("A") if letter else len(options)
+    return number if number < len(options) and (not rest or folded(rest) == options[number]) else None
 
 
 def folded(text: str) -> str:

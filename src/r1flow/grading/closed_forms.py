@@ -32,9 +32,11 @@ NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=
 EXPONENT = 100_000  # greatest size of a constant exponent
 FACTORIAL = 10_000  # and of what stands before a "!" or in a binomial
 DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
+SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # so many in a row are no mathematics, and the parser recurses on them
 DIGITS = 60  # significant ones asked of a difference
 ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms, at WORKING digits
 WORKING = 400  # most digits that are worked with, where terms cancel
+THOUSANDS = re.compile(r"\s*([-+]?)\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*", re.ASCII)
 POINTS = (
     sympy.Rational(7312411, 10**7),
     sympy.Rational(-13790923, 10**7),
@@ -57,6 +59,13 @@ class Reader(_Latex2Sympy):
         parser = super().create_parser(latex_str)
         parser._interp.predictionMode = PredictionMode.SLL if self.quick else PredictionMode.LL
         return parser
+
+    def parse(self, latex_str: str) -> Any:
+        """Thousands separators make one number; math-verify would have sympy evaluate it."""
+        match = THOUSANDS.fullmatch(latex_str)
+        if not match:
+            return super().parse(latex_str)
+        return self.parse_number(match[2]) * (-1 if match[1] == "-" else 1)
 
     def parse_number(self, text: str) -> sympy.Rational:
         """A decimal as the fraction it is, and never by sympy's evaluating constructor."""
@@ -137,7 +146,7 @@ def constant(value: Any) -> bool:
 @lru_cache(maxsize=8192)
 def read(latex: str) -> Any:
     """The expression that a text is, whole; None when it is none, or one without a value."""
-    if depth(latex) > DEEP:
+    if depth(latex) > DEEP or SIGNS.search(latex):
         return None
     latex = normalize_latex(latex, NORMAL)
     found = parsed(latex, quick=True)
@@ -178,7 +187,7 @@ def matches(gold: str, answer: str) -> bool | None:
     if found is None or not stands_for_its_end(expected, found):
         return False
     if constant(expected) and constant(found):
-        return equal_expressions(expected, found) or rounds(gold, found) or rounds(answer, expected)
+        return equal_expressions(expected, found) or rounds(gold, answer, found) or rounds(answer, gold, expected)
     return bool(grader.verify(expected, found, timeout_seconds=None))
 
 
@@ -196,10 +205,10 @@ def stands_for_its_end(gold: Any, answer: Any) -> bool:
     return all(constant(side) and same(side, sides[-1]) for side in rest)
 
 
-def rounds(decimal: str, value: Any) -> bool:
-    """Whether a text is a decimal of enough places that rounds a constant."""
-    written = plain(decimal)
-    if not written or not written.places or isinstance(value, sympy.Integer):
+def rounds(decimal: str, other: str, value: Any) -> bool:
+    """Whether a text is a decimal of enough places that rounds a constant, which is written some other way."""
+    written, plainly = plain(decimal), plain(other)
+    if not written or not written.places or isinstance(value, sympy.Integer) or (plainly and plainly.places):
         return False
     number = grader.safe_sympy_doit(value).evalf(written.places + DIGITS, maxn=WORKING)
     if not number.is_Float and not number.is_Rational:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from r1flow.grading.answers import LIMIT, STYLE, Plain, bare, closing_brace, letter_of, plain, same_number
+from r1flow.grading.answers import LIMIT, STYLE, Plain, bare, closing_brace, plain, same_number, single_letter
 from r1flow.grading.verdict import Cause, Verdict
 from r1flow.grading.worker import WORKERS, worker
 
@@ -143,17 +143,12 @@ def words(gold: Tidy, answer: Tidy | None) -> Verdict | None:
     """The verdict where the gold is text: a choice letter, or words; None where it is mathematics."""
     said = bare(gold.text).strip(" .")
     if re.fullmatch(r"\(?[A-Z]\)?", said):
-        return Verdict(answer is not None and letters(answer.text) == letters(said))
+        return Verdict(answer is not None and single_letter(answer.text) == single_letter(said))
     styled = bool(STYLE.search(gold.text)) or not said.isascii()
     letters_only = WORDS.fullmatch(said)
     if not letters_only or not (styled or said.lower() in SHORT or len(said) >= FEW) or "\\" in said:
         return None
     return Verdict(answer is not None and spelling(said) == spelling(bare(answer.text)))
-
-
-def letters(text: str) -> str | None:
-    chosen = letter_of(text)
-    return chosen and chosen[0]
 
 
 def spelling(text: str) -> str:

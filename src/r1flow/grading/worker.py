@@ -59,7 +59,8 @@ class Died(Exception):
 class Worker:
     """A pair of processes, started when first needed; one caller at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_s: float = CPU_S) -> None:
+        self.cpu_s = cpu_s
         self.process: subprocess.Popen[bytes] | None = None
 
     def verdicts(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
@@ -114,7 +115,7 @@ class Worker:
     def running(self) -> "subprocess.Popen[bytes]":
         if self.process is None or self.process.poll() is not None:
             self.stop()
-            self.process = start()
+            self.process = start(self.cpu_s)
         return self.process
 
     def stop(self) -> None:
@@ -141,11 +142,11 @@ def blame(by: int, deaths: int) -> Verdict | None:
     return Verdict(False) if by in OWN_FAULT else Verdict(None, Cause.INFRASTRUCTURE)
 
 
-def start() -> "subprocess.Popen[bytes]":
+def start(cpu_s: float) -> "subprocess.Popen[bytes]":
     """A worker that is ready; its own process group, so that Ctrl-C is left to the caller, who then ends it."""
-    paths = os.pathsep.join(path for path in sys.path if path)
+    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", __name__],
+        [sys.executable, "-P", "-m", __name__, str(cpu_s)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0"},
@@ -193,7 +194,7 @@ def stop_all() -> None:
 # In the worker.
 
 
-def serve() -> None:
+def serve(cpu_s: float) -> None:
     """The outer process: import, warm up, then one inner process after another until one finds the pipe's end."""
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not an answer
@@ -211,21 +212,21 @@ def serve() -> None:
     while True:
         inner = os.fork()
         if inner == 0:
-            answer_lines(matches, out)
+            answer_lines(matches, out, cpu_s)
         _, status = os.waitpid(inner, 0)
         if not os.WIFSIGNALED(status):
             os._exit(os.WEXITSTATUS(status))
         os.write(out, b"!%d\n" % os.WTERMSIG(status))
 
 
-def answer_lines(matches: Callable[[str, str], bool | None], out: int) -> NoReturn:
+def answer_lines(matches: Callable[[str, str], bool | None], out: int, cpu_s: float) -> NoReturn:
     """The inner process: a letter per pair until the pipe ends; never returns."""
     status = 1
     try:
         with os.fdopen(0, "rb") as requests:
             for line in requests:
                 for gold, answer in json.loads(line):
-                    limit(CPU_S, WALL_S)
+                    limit(cpu_s, WALL_S)
                     os.write(out, LETTERS[grade(matches, gold, answer)])
                 limit(0, 0)
         status = 0
@@ -253,4 +254,4 @@ os.register_at_fork(after_in_child=fill)
 atexit.register(stop_all)
 
 if __name__ == "__main__":
-    serve()
+    serve(float(sys.argv[1]))

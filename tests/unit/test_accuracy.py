@@ -1,0 +1,183 @@
+r"""The accuracy reward: where the answer is taken from, each kind of answer, and causes instead of scores."""
+
+import json
+
+import pytest
+
+from r1flow.errors import UserError
+from r1flow.grading.answers import choice, final_answer, numeric
+from r1flow.grading.verdict import Cause
+from r1flow.rewards import accuracy
+
+
+def scores(kind: str, golds: list, answers: list[str], **columns: list) -> list[float | None]:
+    completions = [f"<think>so</think><answer>{answer}</answer>" for answer in answers]
+    return list(accuracy(kind=kind)(["p"] * len(answers), completions, answer=golds, **columns))
+
+
+@pytest.mark.parametrize(
+    ("completion", "answer"),
+    [
+        ("<think>5</think><answer>7</answer>", "7"),
+        (r"<think>\boxed{5}</think>so \boxed{7}", "7"),
+        (r"<think>\boxed{5}</think>so \boxed{7}<answer>8</answer>", "8"),
+        (r"reasoning with a prefilled tag, \boxed{5}</think>\boxed{7}", "7"),
+        (r"\boxed{5} and then \boxed{\frac{1}{\sqrt{2}}}.", r"\frac{1}{\sqrt{2}}"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{5} and \boxed{7", "5"),
+        (r"\fbox {7}", "7"),
+        (r"<think>I think \boxed{7}", None),
+        (r"<think>\boxed{7}</think>nothing", None),
+        ("no answer: 7", None),
+        ("", None),
+        ("\\boxed{" * 100_000, None),
+        ("\\boxed{" + "7" * 1_000_000 + "}", None),
+    ],
+)
+def test_the_final_answer_comes_after_the_reasoning(completion: str, answer: str | None) -> None:
+    assert final_answer(completion) == answer
+
+
+def test_boxes_and_tags_are_graded_alike() -> None:
+    completions = [r"<think>x</think>\boxed{\frac12}", "<think>x</think><answer>0.5</answer>", r"\boxed{\frac13}"]
+    assert accuracy()(["p"] * 3, completions, answer=[r"\frac{1}{2}"] * 3) == [1.0, 1.0, 0.0]
+    chat = [[{"role": "assistant", "content": text}] for text in completions]
+    assert accuracy()(["p"] * 3, chat, answer=[r"\frac{1}{2}"] * 3) == [1.0, 1.0, 0.0]
+
+
+def test_causes_tell_bad_golds_from_rows_of_another_kind_and_from_time_outs() -> None:
+    texts = ["<answer>7</answer>"] * 3 + [r"<answer>\prod_{n=1}^{10^{7}} \sin(n)</answer>"]
+    columns = {"answer": ["7", r"\frac{", None, "7"], "task": [None, None, "general", None]}
+    found = accuracy()(["p"] * 4, texts, **columns)
+    assert found == [1.0, None, None, 0.0]
+    assert found.causes == {1: Cause.UNGRADABLE, 2: Cause.NOT_APPLICABLE, 3: Cause.TIMEOUT}
+
+
+def test_one_answer_only() -> None:
+    texts = ["7 or 8", "7, 8", r"\boxed{7} \boxed{8}", "7</answer><answer>8", "not 8", "8?", "6=7=8"]
+    assert scores("math", ["8"] * 7, texts) == [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_golds_may_be_numbers() -> None:
+    assert scores("math", [7, 0.5], ["7", r"\frac{1}{2}"]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["math", "choice", "exact", "numeric"])
+def test_no_answer_is_wrong_and_no_gold_is_none(kind: str) -> None:
+    found = accuracy(kind=kind)(["p"] * 3, ["7", "<answer>", "<answer>7</answer>"], answer=["7", "C", ""])
+    assert found[1:] == [None if kind == "numeric" else 0.0, None]
+
+
+OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
+
+
+@pytest.mark.parametrize(
+    "answer", ["C", "(C)", "c", "C.", "C) London", "C. London", r"\text{C}", r"\textbf{(C)}", "[C]", "**C**"]
+)
+def test_a_letter_is_read_in_any_dress(answer: str) -> None:
+    assert choice("C", answer) is True
+    assert choice("(C)", answer, OPTIONS) is True
+    assert choice("London", answer, OPTIONS) is True
+    assert choice("B", answer) is False
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "A or C",
+        "C or A",
+        "A, C",
+        "C, A",
+        "AC",
+        "C. Paris or A. London",
+        "C. (A)",
+        "not C",
+        "Cat",
+        "c: 7 or B",
+        "C/A",
+        "C and B",
+        "7",
+        "\x00",
+    ],
+)
+def test_hedged_letters_are_wrong(answer: str) -> None:
+    assert choice("C", answer) is False
+    assert choice("C", answer, OPTIONS) is False
+
+
+def test_options_bind_letter_and_text() -> None:
+    assert choice("C", "london", OPTIONS) is True
+    assert choice("C", "C. Paris", OPTIONS) is False
+    assert choice("D", "D. Vitamin A", OPTIONS) is True
+    assert choice("E", "E", OPTIONS) is None
+    assert choice("Rome", "Rome", OPTIONS) is None
+    assert scores("choice", ["C", "C"], ["London", "B"], options=[OPTIONS, OPTIONS]) == [1.0, 0.0]
+
+
+def test_exact_is_the_same_text() -> None:
+    assert scores("exact", ["a  b", "a b", "é", "7"], ["a b", "A b", "e\u0301", "7.0"]) == [1.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("1234.5", True), ("1,234.5", True), ("1234.6", True), ("1235.8", False), ("1.2345e3", True),
+        (r"1.2345 \times 10^{3}", True), ("2469/2", True), ("nan", False), ("inf", False), ("1e999", False),
+        ("", False),
+        ("1234.5 or 7", False), ("1e999999999", False), ("9" * 3000, False), ("０", False),
+    ],
+)  # fmt: skip
+def test_numeric_within_tolerance(answer: str, verdict: bool) -> None:
+    assert numeric("1234.5", answer, rel_tol=1e-3, abs_tol=0) is verdict
+
+
+def test_numeric_tolerances() -> None:
+    assert numeric("0", "0.001", rel_tol=1, abs_tol=0) is False
+    assert numeric("0", "0.001", rel_tol=0, abs_tol=0.01) is True
+    assert numeric("about 5", "5", rel_tol=1, abs_tol=1) is None
+
+
+def test_countdown_needs_its_columns_and_no_gold() -> None:
+    texts = ["<answer>(6-2)*6</answer>", "<answer>24</answer>", "<answer>6**2</answer>", "<answer>6</answer>"]
+    columns = {"numbers": [[6, 2, 6], [6, 2, 6], [6, 2], None], "target": [24, 24, 36, 6]}
+    assert accuracy(kind="countdown")(["p"] * 4, texts, **columns) == [1.0, 0.0, 0.0, None]
+    with pytest.raises(UserError, match="no column 'numbers'"):
+        accuracy(kind="countdown")(["p"], texts[:1], answer=["24"])
+
+
+def test_rows_with_a_task_go_to_their_scorer_and_the_others_by_kind() -> None:
+    entry = json.dumps({"metadata": {"numbers": [6, 2, 6], "target": 24}})
+    columns = {
+        "answer": ["6*(6-2)", r"\sqrt{8}", "hi"],
+        "task": ["countdown", None, "general"],
+        "entry": [entry, None, None],
+    }
+    texts = ["<answer>(6-2)*6</answer>", r"\boxed{2\sqrt{2}}", "hello"]
+    assert accuracy()(["p"] * 3, texts, **columns) == [1.0, 1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"kind": "maths"}, "did you mean 'math'"), ({"kind": "numeric", "rel_tol": -1.0}, "can't be negative")],
+)
+def test_a_bad_argument_is_one_clear_line(arguments: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        accuracy(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["math", "choice", "exact", "numeric"])
+def test_no_text_of_a_model_raises(kind: str) -> None:
+    texts = [
+        "",
+        "<answer>",
+        "<think>",
+        "</think>" * 99,
+        "<answer>" + "9" * 1_000_000 + "</answer>",
+        "<answer>\x00</answer>",
+        "<answer>\ud800</answer>",
+        r"\boxed{\boxed{C}}",
+        "<answer>C</answer><answer>",
+    ]
+    assert accuracy(kind=kind)(["p"] * 9, texts, answer=["7" if kind != "choice" else "B"] * 9) == [0.0] * 9

@@ -1,0 +1,79 @@
+"""Countdown: the four operations, every number exactly once, exact fractions, and nothing is evaluated."""
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from r1flow.grading.countdown import solves
+
+NUMBERS, TARGET = [6, 61, 94, 4], 309
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "94*4 - 61 - 6",
+        "94 × 4 − 61 − 6",
+        "(94*4)-(61+6)",
+        "((4*(94)))-61-6",
+        "94*4-61-6=309",
+        "94*4-61-6 = 309 ",
+        "4*94\n-61-6",
+    ],
+)
+def test_solutions_in_any_spelling(text: str) -> None:
+    assert solves(text, NUMBERS, TARGET) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "(", ")", "()", "309", "94*4-61", "94*4-61-6-0", "94*4-61-6+6-6", "94*4-61-6=308", "94*4-61-6=309=309",
+        "309=94*4-61-6", "-61-6+94*4", "94*4+-61-6", "94*4-61-06", "944-61-6", "94 4-61-6", "94(4)-61-6", "94*4-61-6;",
+        "94**4-61-6", "94^4-61-6", "94//4-61-6", "94*4-61-6.0", "94*4-61-6 or 7", "٩٤*4-61-6", "94*4-61-6\x00",
+        "94*4-61-6#", "9" * 5000, "(" * 900 + "94*4-61-6" + ")" * 900, "94*4-61-6" + "-(6-6)" * 500, "6/(61-61)",
+        "__import__('os').abort()", "94*4-61-6 if 1 else 6", "1e9*94*4", "\ud800",
+    ],
+)  # fmt: skip
+def test_everything_else_is_wrong(text: str) -> None:
+    assert solves(text, NUMBERS, TARGET) is False
+
+
+def test_powers_do_not_hang() -> None:
+    assert solves("44**19**35", [44, 19, 35], 98) is False
+
+
+def test_fractions_are_exact() -> None:
+    assert solves("8/(3-8/3)", [8, 3, 8, 3], 24)
+    assert not solves("(1/3)*3", [1, 3, 3], Fraction(10**20 + 1, 10**20))
+    assert not solves("1/(1-1)", [1, 1, 1], 1)
+
+
+def test_numbers_must_be_numbers() -> None:
+    for numbers, target in (([6, None], 6), (["six"], 6), ([6], None), ([float("nan")], 6)):
+        with pytest.raises((TypeError, ValueError)):
+            solves("6", numbers, target)
+
+
+def grown(rng: random.Random, numbers: list[int]) -> tuple[str, Fraction]:
+    """A random expression of the numbers, in their order, and its value by Python's fractions."""
+    if len(numbers) == 1:
+        return str(numbers[0]), Fraction(numbers[0])
+    cut = rng.randrange(1, len(numbers))
+    (left, a), (right, b) = grown(rng, numbers[:cut]), grown(rng, numbers[cut:])
+    sign = rng.choice("+-*/" if b else "+-*")
+    value = {"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else a}[sign]
+    return f"({left}{rng.choice(['', ' '])}{sign}{right})", value
+
+
+def test_it_agrees_with_python_on_random_expressions() -> None:
+    rng = random.Random(5)
+    for _ in range(500):
+        numbers = [rng.randint(0, 20) for _ in range(rng.randint(1, 6))]
+        text, value = grown(rng, numbers)
+        shuffled = rng.sample(numbers, len(numbers))
+        assert solves(text, shuffled, value)
+        assert not solves(text, shuffled, value + 1)
+        assert not solves(text, [*shuffled, 1], value)
+        assert not solves(text, shuffled[1:], value)

@@ -1,0 +1,290 @@
+r"""Mathematical answers: right in any spelling, wrong when hedged, cut or only nearly equal, unknown for a bad gold."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from r1flow.grading import math
+from r1flow.grading.answers import plain
+from r1flow.grading.verdict import Cause, Verdict
+from r1flow.grading.worker import worker
+
+DATASETS = os.environ.get("R1FLOW_DATASETS")
+with_data = pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
+
+RIGHT = [
+    ("7", "7"),
+    ("7", "x=7"),
+    ("7", "The answer is 7."),
+    ("7", "\\boxed{7}"),
+    ("7", "$7$"),
+    ("7", "7 apples"),
+    ("7", "7\\text{ cm}"),
+    ("7\\text{ cm}", "7"),
+    ("7\\text{ cm}", "7 centimeters"),
+    ("50\\%", "50"),
+    ("50\\%", "0.5"),
+    ("0.5", "50%"),
+    ("50", "50%"),
+    ("50\\%", "\\frac{1}{2}"),
+    ("\\frac{1}{2}", "50\\%"),
+    ("\\frac13", "0.333333"),
+    ("1/3", "0.333333"),
+    ("\\pi", "3.141593"),
+    ("\\pi", "3.1415926536"),
+    ("1000", "1 000"),
+    ("1000", "1,000"),
+    ("1000", "1\\,000"),
+    ("4210_{5}", "4210_5"),
+    ("4210_5", "4210"),
+    ("\\text{east}", "East"),
+    ("\\text{(C)}", "C"),
+    ("C", "(C)"),
+    ("C", "C. London"),
+    ("1:2", "2:4"),
+    ("\\text{Evelyn}", "\\text{Evelyn}"),
+    ("5", "$5"),
+    ("5", "\\$5"),
+    ("5", "5 cents"),
+    ("90^\\circ", "90"),
+    ("90", "90°"),
+    ("90", "90 degrees"),
+    ("120", "5!"),
+    ("7", "7 / 1"),
+    ("7", "7 = 7"),
+    ("1.5\\times 10^{3}", "1500"),
+    ("1500", "1.5e3"),
+    ("0.00015", "1.5e-4"),
+    ("5/2", "2 1/2"),
+    ("\\frac52", "2\\frac12"),
+    ("6", "2\\cdot 3"),
+    ("0.5", "\\frac{1}{2}"),
+    ("\\frac{1}{2}", ".5"),
+    ("x^2-1", "(x+1)(x-1)"),
+    ("\\frac{\\sqrt{3}}{2}", "\\sqrt{3}/2"),
+    ("\\sqrt{2}", "sqrt(2)"),
+    ("\\sqrt{2}", "√2"),
+    ("2\\pi", "2π"),
+    ("x=5", "5"),
+    ("5", "y = 5"),
+    ("\\{1,2,3\\}", "3, 2 and 1"),
+    ("(1,2)", "(1, 2)"),
+    ("7", "7."),
+    ("7", "**7**"),
+    ("-5", "−5"),
+    ("3", "3.0"),
+    ("18", "18 dollars per day"),
+]
+WRONG = [
+    ("8", "7 or 8"),
+    ("7", "7 or 8"),
+    ("7", "7, 8"),
+    ("8", "7, 8"),
+    ("7", "7 8"),
+    ("15", "7 8"),
+    ("7", "7 0"),
+    ("7\\text{ cm}", "7 m"),
+    ("7 \\text{ km}", "7\\text{ m}"),
+    ("0.5", "0.5%"),
+    ("1/3", "0.3333"),
+    ("1/3", "0.333334"),
+    ("\\pi", "3.14159"),
+    ("\\pi", "3.1415926535"),
+    ("1/2^99", "1/2^98"),
+    ("1/2^{99}", "0"),
+    ("1/2^{99}", "0.000000"),
+    ("1-1/e", "1+1/e"),
+    ("1-\\frac{1}{e}", "1+\\frac{1}{e}"),
+    ("7", ""),
+    ("12", "123"),
+    ("123", "12"),
+    ("123", "12 3"),
+    ("4210_5", "4210_7"),
+    ("\\text{east}", "seat"),
+    ("C", "A or C"),
+    ("(C)", "B"),
+    ("10:30", "1:3"),
+    ("\\text{Evelyn}", "Evelyn or Bob"),
+    ("\\$5", "5 cents"),
+    ("7", "7 \\text{ maybe } \\frac{8}{3}"),
+    ("7", "7\\text{ or }8"),
+    ("7", "7 million"),
+    ("7", "7 hundred"),
+    ("5", "5!"),
+    ("7", "not 7"),
+    ("7", "7; 8"),
+    ("8", "7=8"),
+    ("9", "9**9**9"),
+    ("9", "9^{9^{9}}"),
+    ("0", "factorial(10**9)"),
+    ("0", "(10^9)!"),
+    ("1", "__import__('os').system('x')"),
+    ("x", "lambda"),
+    ("1", "\\ud800"),
+    ("1", "1\x00"),
+    ("5", "٥"),
+    ("5", "５"),
+    ("3", "\\int_0^1 x^{x^{x}} dx"),
+    ("1", "\\prod_{n=1}^{10^{7}} n"),
+    ("[0,1]", "[0,1)"),
+    ("(1,2)", "(2,1)"),
+    ("3", "3.0000001"),
+    ("10^{-7}", "0"),
+    ("0.0000001", "0.0000002"),
+    ("1", "0.9999999999"),
+    ("\\infty", "10^{99}"),
+    ("2", "2 \\text{(the final answer)}"),
+    ("7", "7\\ldots 8"),
+    ("7", "7 \\approx 8"),
+    ("2x", "2X"),
+    ("\\pi (R^2 - r^2)", "0"),
+    ("x^2+1=0", "x^2+4=0"),
+    ("14", "2x=14"),
+    ("x + 1/2^{99}", "x"),
+    ("262537412640768744", "e^{\\pi\\sqrt{163}}"),
+    ("7", "7+\\frac{1}{3 \\cdot 10^{7}}"),
+    ("\\sqrt{x^2}", "x"),
+    ("(1,2)", "(1, 2 + 10^{-20})"),
+    ("\\{1, 1+10^{-30}\\}", "\\{1, 1\\}"),
+    ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\2+10^{-20}\\end{pmatrix}"),
+]
+HOSTILE = [
+    "",
+    " ",
+    "\x00",
+    "7\ud800",
+    "7" * 1_000_000,
+    "(" * 1900,
+    "\\frac{" * 300,
+    "{" * 900 + "7" + "}" * 900,
+    "-" * 1900 + "7",
+    "2^" * 600 + "2",
+    "9**9**9",
+    "9^{9^{9^{9}}}",
+    "(10^{9})!",
+    "5!!!!!!!!",
+    "\\binom{10^{9}}{10^{8}}",
+    "10^{10^{10^{10}}}",
+    "1E999999999",
+    "1e9999",
+    "nan",
+    "\\infty - \\infty",
+    "\\frac{0}{0}",
+    "__import__('os').abort()",
+    "lambda: 7",
+    "factorial(10**9)",
+    "Integer(7)",
+    "\\operatorname{eye}(10^{5})",
+    "\\frac{d}{dx}",
+    "\\lim",
+    "٧",
+    "７",
+    "<answer>7</answer>",
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), RIGHT)
+def test_another_spelling_is_right(gold: str, answer: str) -> None:
+    assert math.equal(gold, answer) is True
+
+
+@pytest.mark.parametrize(("gold", "answer"), WRONG)
+def test_hedges_pieces_and_near_misses_are_wrong(gold: str, answer: str) -> None:
+    assert math.equal(gold, answer) is False
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_a_wrong_answer_and_a_bad_gold(text: str) -> None:
+    assert math.equal("7", text) is False
+    assert math.equal(r"\sqrt{2}", text) is False
+    assert math.equal(text, "8") in (None, False)
+
+
+@pytest.mark.parametrize(
+    "gold", ["", " ", "???", r"\frac{", "7 8", r"\frac{1}{0}", "(" * 1900, "7" * 3000, "\x007", "{"]
+)
+@pytest.mark.parametrize("answer", ["7", "", "x", r"\frac{", "9" * 5000])
+def test_a_bad_gold_is_unknown_whatever_the_answer(gold: str, answer: str) -> None:
+    assert math.verdicts([(gold, answer)]) == [Verdict(None, Cause.UNGRADABLE)]
+
+
+def test_no_answer_is_wrong_and_no_gold_unknown() -> None:
+    found = math.verdicts([("7", None), (r"\sqrt{2}", None), ("east", None), (None, "7"), (None, None)])
+    assert [verdict.correct for verdict in found] == [False, False, False, None, None]
+
+
+def test_verdicts_depend_on_nothing_but_their_pair() -> None:
+    pairs = [*RIGHT, *WRONG, ("", "7")]
+    mixed = pairs * 2
+    random.Random(3).shuffle(mixed)
+    together = dict(zip(mixed, math.verdicts(mixed), strict=True))
+    assert together == dict(zip(pairs, math.verdicts(pairs), strict=True))
+    assert [together[pair] for pair in pairs[::7]] == [math.verdicts([pair])[0] for pair in pairs[::7]]
+
+
+def numbers(rng: random.Random) -> str:
+    whole = rng.choice([0, 1, 3, 7, 12, 999, 1000, 12345, 10**6, 10**12 + 1, rng.randrange(10**6)])
+    part = rng.choice(["0", "5", "25", "333333", "3333333", "666667", "000001", "0000001"])
+    below = rng.choice([1, 2, 3, 4, 7, 9, 16, 1000])
+    shapes = [f"{whole}", f"{whole:,}", f"00{whole}", f"{whole}.{part}", f"{whole:,}.{part}", f".{part}"]
+    return rng.choice(["", "-", "+"]) + rng.choice([*shapes, f"{whole}/{below}", rf"\frac{{{whole}}}{{{below}}}"])
+
+
+def test_the_fast_path_agrees_with_the_worker() -> None:
+    rng = random.Random(11)
+    pairs = []
+    for _ in range(250):
+        gold = numbers(rng)
+        value = plain(gold).value if plain(gold) else 0
+        others = [numbers(rng), str(value), f"{float(value):.6f}", f"{float(value):.8f}", str(value + 1)]
+        pairs += [pair for other in others for pair in ((gold, other), (other, gold)) if all(map(plain, pair))]
+    assert len(pairs) > 2000
+    fast = math.verdicts(pairs)
+    with worker() as grading:
+        assert grading.verdicts(pairs) == fast
+    assert 0.2 < sum(verdict.correct for verdict in fast) / len(fast) < 0.9
+
+
+def rows(*names: str) -> list[str]:
+    """Gold answers; GSM8K's stand at the end of a worked solution."""
+    found = [json.loads(line)["answer"] for name in names for line in (Path(DATASETS) / name).open(encoding="utf-8")]
+    return [answer.rpartition("####")[2].strip() for answer in found]
+
+
+@with_data
+def test_gsm8k_golds_are_right_and_exchanged_ones_wrong() -> None:
+    golds = rows("gsm8k/train.jsonl", "gsm8k/test.jsonl")
+    assert len(golds) == 8792
+    assert all(verdict.correct for verdict in math.verdicts(list(zip(golds, golds, strict=True))))
+    exchanged = list(zip(golds, golds[1:] + golds[:1], strict=True))
+    value = [int(gold.replace(",", "")) for gold in golds]
+    equal = [left == right for left, right in zip(value, value[1:] + value[:1], strict=True)]
+    assert [verdict.correct for verdict in math.verdicts(exchanged)] == equal
+
+
+@with_data
+@pytest.mark.parametrize(("name", "size"), [("math500/test.jsonl", 500), ("aime24/test.jsonl", 30)])
+def test_golds_are_right_against_themselves(name: str, size: int) -> None:
+    golds = rows(name)
+    found = math.verdicts([(gold, gold) for gold in golds])
+    assert [gold for gold, verdict in zip(golds, found, strict=True) if not verdict.correct] == []
+    assert len(golds) == size
+
+
+@with_data
+@pytest.mark.slow
+def test_the_worker_agrees_on_all_of_gsm8k() -> None:
+    golds = rows("gsm8k/train.jsonl", "gsm8k/test.jsonl")
+    pairs = [*zip(golds, golds, strict=True), *zip(golds, golds[1:] + golds[:1], strict=True)]
+    with worker() as grading:
+        assert grading.verdicts(pairs) == math.verdicts(pairs)
+
+
+def test_importing_it_imports_neither_torch_nor_sympy() -> None:
+    program = "import sys, r1flow.grading.math, r1flow.rewards; sys.exit(bool({'torch', 'sympy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
