@@ -18,6 +18,12 @@ DATASETS = os.environ.get("R1FLOW_DATASETS")
 with_data = pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 
 RIGHT = [
+    ("7", "x = \\boxed{7}"),
+    ("\\$32,\\!348", "32348"),
+    ("\\$32,\\!348", "32,348"),
+    ("11,\\!111", "11111"),
+    ("p - q", "p-q"),
+    ("\\text{Carla and Bob}", "Carla and Bob."),
     ("7", "7"),
     ("7", "x=7"),
     ("7", "The answer is 7."),
@@ -140,6 +146,20 @@ WRONG = [
     ("\\infty", "10^{99}"),
     ("2", "2 \\text{(the final answer)}"),
     ("7", "7\\ldots 8"),
+    ("0", "0 is wrong"),
+    ("0", "not 0"),
+    ("0", "\\boxed{8} \\boxed{0}"),
+    ("0", "\\phantom{8} 0"),
+    ("0", "\\frac{2}{7} 0"),
+    ("0", "0\\text{ dollars or }8"),
+    ("p - q", "pq"),
+    ("1, 2", "x=8=1, 2"),
+    ("x-y", "xy"),
+    ("\\text{(C)}", "\\text{(C)} or 8"),
+    ("\\text{(C)}", "(C) is wrong"),
+    ("\\text{x and y}", "\\text{y or z}"),
+    ("2", "\\boxed{2}, \\boxed{3}"),
+    ("1", "1^{x}"),
     ("7", "7 \\approx 8"),
     ("2x", "2X"),
     ("\\pi (R^2 - r^2)", "0"),
@@ -248,6 +268,14 @@ def test_the_fast_path_agrees_with_the_worker() -> None:
     with worker() as grading:
         assert grading.verdicts(pairs) == fast
     assert 0.2 < sum(verdict.correct for verdict in fast) / len(fast) < 0.9
+
+
+def test_comparing_raises_nothing_that_a_worker_would_take_for_wrong() -> None:
+    pairs = [(gold, answer) for gold, answer in [*RIGHT, *WRONG] if isinstance(math.decide(gold, answer), list)]
+    program = "import json, sys\nfrom r1flow.grading.closed_forms import matches\n"
+    program += "for pair in json.load(sys.stdin): matches(*pair)\n"
+    done = subprocess.run([sys.executable, "-c", program], input=json.dumps(pairs), text=True, check=False)
+    assert done.returncode == 0
 
 
 def rows(*names: str) -> list[str]:

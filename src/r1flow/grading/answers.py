@@ -135,7 +135,9 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
 # Letters and text.
 
 LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]+|$)\s*(.*)", re.DOTALL)
-OTHER = re.compile(r"(?:^|[\s,;/&(\[])[(\[]?[A-Z](?:[)\].:](?!\w)|$)|\b(?:or|and)\s+[(\[]?[A-Z]\b|^\s*[,;/&]")
+OTHER = re.compile(
+    r"(?:^|[\s,;/&(\[])[(\[]?[A-Z](?:[)\].:](?!\w)|$)|\b(?:or|and|nor|not|but|wrong|maybe|perhaps)\b|^\s*[,;/&]"
+)
 STYLE = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed|operatorname)\s*\{([^{}]*)\}")
 
 

@@ -114,14 +114,14 @@ class Reader(_Latex2Sympy):
         if i + 1 == len(arr):
             return super().convert_postfix_list(arr, i)
         left, text = self.convert_postfix(arr[i]), arr[i + 1].getText()
+        if constant(left) and text[0] in "0123456789.{":
+            raise UnreadableError("two numbers side by side")
         if not isinstance(left, sympy.Integer):
             return super().convert_postfix_list(arr, i)
         right = self.convert_postfix_list(arr, i + 1)
-        if text.startswith("\\frac") and re.fullmatch(r"\d+", arr[i].getText(), re.ASCII):
-            mixed = isinstance(right, sympy.Rational) and 0 < right < 1
-            return left + right if mixed else self.mul_flat(left, right)
-        if text[0].isdigit() or text[0] in ".{":
-            raise UnreadableError("two numbers side by side")
+        mixed = text.startswith("\\frac") and re.fullmatch(r"\d+", arr[i].getText(), re.ASCII)
+        if mixed and isinstance(right, sympy.Rational) and 0 < right < 1:
+            return left + right
         return self.mul_flat(left, right)
 
     def convert_relation(self, rel: Any) -> Any:
@@ -186,9 +186,18 @@ def matches(gold: str, answer: str) -> bool | None:
     found = read(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
+    if is_foreign(expected, found):
+        return False
     if constant(expected) and constant(found):
         return equal_expressions(expected, found) or rounds(gold, answer, found) or rounds(answer, gold, expected)
     return bool(grader.verify(expected, found, timeout_seconds=None))
+
+
+def is_foreign(gold: Any, answer: Any) -> bool:
+    """Whether an expression has letters that the gold hasn't: of a sentence times 0, math-verify makes 0."""
+    if not isinstance(gold, sympy.Expr) or not isinstance(answer, sympy.Expr):
+        return False
+    return not {symbol.name for symbol in answer.free_symbols} <= {symbol.name for symbol in gold.free_symbols}
 
 
 def stands_for_its_end(gold: Any, answer: Any) -> bool:
@@ -196,6 +205,10 @@ def stands_for_its_end(gold: Any, answer: Any) -> bool:
 
     Else "8 = 7" would be right for 7, and so would "2x = 7".
     """
+    if isinstance(answer, (sympy.FiniteSet, sympy.Tuple)):
+        return any(map(grader.is_equation, getattr(gold, "args", ()))) or all(
+            stands_for_its_end(gold, part) for part in answer.args
+        )
     if not grader.is_equation(answer) or grader.is_equation(gold):
         return True
     relations = answer._unsorted_args if isinstance(answer, grader.And) else [answer]
@@ -253,6 +266,11 @@ def compare_sets(gold: Any, found: Any, *precision: int) -> bool:
         gold, found = (sympy.FiniteSet(side) if isinstance(side, sympy.Expr) else side for side in (gold, found))
         if not isinstance(gold, sympy.FiniteSet) or not isinstance(found, sympy.FiniteSet):
             return False
+    listed = [side for side in (gold, found) if isinstance(side, sympy.FiniteSet | sympy.Tuple)]
+    if len(listed) == 1:  # a pair may be written as an open interval, but no other list as one
+        (interval,) = [side for side in (gold, found) if side is not listed[0]]
+        if not (isinstance(interval, sympy.Interval) and interval.is_open and len(listed[0]) == 2):
+            return False
     if not isinstance(gold, sympy.FiniteSet) or not isinstance(found, sympy.FiniteSet):
         return COMPARE_SETS(gold, found, *precision)
     rest = list(found.args)
@@ -280,9 +298,12 @@ def same(a: Any, b: Any) -> bool | None:
     names = sorted({symbol.name for symbol in a.free_symbols | b.free_symbols})
     if not names:
         return vanishes(a, b)
-    verdicts = [vanishes(*(put(side, names, turn) for side in (a, b))) for turn in range(len(POINTS))]
-    known = {verdict for verdict in verdicts if verdict is not None}
-    return None if not known else known == {True}
+    verdicts = set()
+    for turn in range(len(POINTS)):
+        verdicts.add(vanishes(*(put(side, names, turn) for side in (a, b))))
+        if False in verdicts:
+            return False
+    return True if True in verdicts else None
 
 
 def clearly_differ(a: Any, b: Any) -> bool:
@@ -302,6 +323,8 @@ def put(expression: Any, names: list[str], turn: int) -> Any:
 
 def vanishes(a: Any, b: Any) -> bool | None:
     """Whether two constants differ by nothing, at far more digits than two closed forms of this length could share."""
+    if clearly_differ(a, b):
+        return False
     difference = a - b
     if difference.is_Rational:
         return bool(difference == 0)

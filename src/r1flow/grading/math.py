@@ -134,7 +134,7 @@ def agree(gold: Tidy, answer: Tidy) -> bool:
 
 # Words and choice letters.
 
-WORDS = re.compile(r"[^\W\d_]+(?:[\s,.'’-]+[^\W\d_]+)*", re.UNICODE)
+LETTERS = re.compile(r"[^\W\d_]+")
 FEW = 3  # letters that may be variables side by side; from so many on, a word ("xyz" is one, too)
 SHORT = {"no", "on", "up"}
 
@@ -144,11 +144,19 @@ def words(gold: Tidy, answer: Tidy | None) -> Verdict | None:
     said = bare(gold.text).strip(" .")
     if re.fullmatch(r"\(?[A-Z]\)?", said):
         return Verdict(answer is not None and single_letter(answer.text) == single_letter(said))
-    styled = bool(STYLE.search(gold.text)) or not said.isascii()
-    letters_only = WORDS.fullmatch(said)
-    if not letters_only or not (styled or said.lower() in SHORT or len(said) >= FEW) or "\\" in said:
+    if not is_text(said, styled=not LETTERS.search(STYLE.sub("", gold.text))):
         return None
     return Verdict(answer is not None and spelling(said) == spelling(bare(answer.text)))
+
+
+def is_text(said: str, styled: bool) -> bool:
+    r"""Whether something is words: "east", "x-axis" in `\text`, "Carla and Bob", but neither "x-y" nor "x and y"."""
+    parts = LETTERS.findall(said)
+    if not parts or re.search(r"[^\s,.'’-]", LETTERS.sub("", said)):
+        return False
+    if styled or not said.isascii() or said.lower() in SHORT:
+        return True
+    return min(map(len, parts)) >= (FEW if "-" in said else 2) and max(map(len, parts)) >= FEW
 
 
 def spelling(text: str) -> str:
@@ -174,6 +182,8 @@ GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\{,\}|~|\s)+\d{3})+)(
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
+BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
+LEFT_OUT = re.compile(r"\\(?:boxed|fbox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
 APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
 
 
@@ -220,8 +230,11 @@ def unwrapped(text: str) -> str:
 
 
 def spelled_out(core: str) -> str:
-    """Thousands, powers of ten, mixed fractions and plain-text operators as LaTeX has them."""
+    """Thousands, powers of ten, mixed fractions and plain-text operators in LaTeX; "" where a part is hidden."""
+    core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
     core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
+    if LEFT_OUT.search(core):
+        return ""
     core = POWER_OF_TEN.sub(r"(\1 \\cdot 10^{\2})", SPACE.sub(" ", core))
     core = MIXED.sub(r"\1\\frac{\2}{\3}", core)
     return APPROXIMATE.sub("", core.replace("**", "^").replace("$", " ")).strip()
