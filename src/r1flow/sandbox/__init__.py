@@ -1,0 +1,200 @@
+"""Runs model-written code where it can't harm: no network, no files, processes or environment of the user, and limits.
+
+    run(["{python}", "-S", "{program}"], b"print(int(input()) ** 2)", stdin=b"4\\n").stdout       # b"16\\n"
+
+Two tiers, the first that passes a live self-test: bubblewrap, and Landlock where namespaces are refused. Without either
+there is no sandbox and nothing runs: a UserError says what to install. What comes back is an exit status and captured
+bytes; no file, and nothing that a program could write elsewhere, is looked at. What a program can do is in
+docs/sandbox.md, and what was tried against it in tests/abuse.
+"""
+
+import os
+import pwd
+import queue
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import cache
+from types import ModuleType
+
+from r1flow.errors import UserError
+from r1flow.sandbox import bubblewrap, filters, landlock
+from r1flow.sandbox.process import (
+    ENVIRONMENT,
+    Limits,
+    Result,
+    SandboxError,
+    Stop,
+    close,
+    pipes,
+    sealed,
+    supervise,
+)
+
+__all__ = ["Limits", "Result", "SandboxError", "Stop", "Tier", "run", "tier", "workers"]
+
+FIRST_UID, UIDS = 30_000, 30_000  # below what a container's map of 65,536 uids holds
+REMEDY = "install bubblewrap (apt-get install bubblewrap) and allow user namespaces, or run on Linux 6.12 or later"
+
+
+class Tier(StrEnum):
+    """How programs are confined, best first; the word is recorded with what a stage made."""
+
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"
+
+
+MODULES: dict[Tier, ModuleType] = {Tier.BUBBLEWRAP: bubblewrap, Tier.LANDLOCK: landlock}
+
+
+def workers() -> int:
+    """How many programs run at a time."""
+    return len(os.sched_getaffinity(0))
+
+
+SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
+for slot in range(workers()):
+    SLOTS.put(slot)
+
+
+def run(
+    command: Sequence[str],
+    program: bytes,
+    file: str = "main",
+    stdin: bytes = b"",
+    limits: Limits | None = None,
+    tier: Tier | None = None,
+) -> Result:
+    """Run a command once in a sandbox of its own; waits for a free place, so it can be called from any thread.
+
+    In the command `{program}` stands for the program's path, whose name is `file` where the tier can choose it,
+    `{python}` for a Python, and `{report}` for the number of a descriptor whose bytes come back as the report. Raises
+    UserError where there is no sandbox, SandboxError when it failed.
+    """
+    limits = limits or Limits()
+    module = MODULES[tier or available()]
+    with place() as uid, descriptors(program, stdin, filters.program()) as fds, pipes(4) as ends:
+        script, source, filter = fds
+        words = {
+            "{program}": module.program_path(script, file),
+            "{python}": module.python(uid),
+            "{report}": str(ends[1][2]),
+        }
+        command = [words.get(word, word) for word in command]
+        argv = module.argv(command, uid, script, file, filter, ends[1][3], limits)
+        return supervise(argv, source, [script, filter], ends, limits)
+
+
+@contextmanager
+def place() -> Iterator[int | None]:
+    """A free place, and the uid that programs in it run as when we are root; one uid a place, so limits count apart."""
+    slot = SLOTS.get()
+    try:
+        yield free_uid(os.getpid() * workers() + slot) if os.geteuid() == 0 else None
+    finally:
+        SLOTS.put(slot)
+
+
+@cache
+def free_uid(seed: int) -> int:
+    """A uid that is nobody's."""
+    for step in range(UIDS):
+        uid = FIRST_UID + (seed + step) % UIDS
+        try:
+            pwd.getpwuid(uid)
+        except KeyError:
+            return uid
+    raise UserError(f"no sandbox for programs: all uids from {FIRST_UID} to {FIRST_UID + UIDS} are in use")
+
+
+@contextmanager
+def descriptors(*contents: bytes) -> Iterator[list[int]]:
+    fds: list[int] = []
+    try:
+        for content in contents:
+            fds.append(sealed(content))
+        yield fds
+    finally:
+        close(fds)
+
+
+def tier() -> Tier:
+    """The best tier that holds here, found by trying; raises UserError where none does. Remembered."""
+    return available()
+
+
+@cache
+def available() -> Tier:
+    faults = {}
+    for tier in Tier:
+        fault = fault_of(tier)
+        if fault is None:
+            return tier
+        faults[tier] = fault
+    why = "; ".join(f"{tier}: {fault}" for tier, fault in faults.items())
+    raise UserError(f"no sandbox for model-written programs ({why}): {REMEDY}")
+
+
+def tiers() -> list[Tier]:
+    """All tiers that hold here."""
+    return [tier for tier in Tier if fault_of(tier) is None]
+
+
+# Prints what it can do and must not; a sandbox that holds lets it print only the last line.
+PROBE = """
+import os, _socket
+secret, caller, processes, names = eval(input())
+def can(deed, *args):
+    try:
+        return deed(*args) or True
+    except OSError:
+        return False
+for family in range(46):
+    for kind in (_socket.SOCK_STREAM, _socket.SOCK_DGRAM, _socket.SOCK_RAW):
+        if can(_socket.socket, family, kind):
+            print("a socket of family", family)
+for path in (secret, "/etc/passwd", "/proc/self/environ", f"/proc/{caller}/environ"):
+    if can(open, path):
+        print("reading", path)
+for path in (os.path.dirname(secret), "/", "/dev/shm", "/usr"):
+    if can(os.open, path + "/r1flow-probe", os.O_CREAT | os.O_WRONLY):
+        print("writing in", path)
+if can(os.kill, caller, 0):
+    print("signals to the caller")
+if set(os.environ) - set(names):
+    print("the environment")
+if os.getuid() == 0 or can(os.setuid, 0):
+    print("being root")
+children, end = 0, os.pipe()
+while children <= processes and (child := can(os.fork)):
+    if child is True:
+        os.close(end[1])
+        os.read(end[0], 1)
+        os._exit(0)
+    children += 1
+if children >= processes:
+    print("more processes than allowed")
+print("end")
+"""
+
+
+def fault_of(tier: Tier) -> str | None:
+    """What is wrong with a tier here: it can't start, or it lets a program do what it must not."""
+    fault = MODULES[tier].fault()
+    if fault:
+        return fault
+    limits = Limits(processes=4)
+    with tempfile.NamedTemporaryFile() as secret:
+        os.chmod(secret.name, 0o644)
+        told = repr((secret.name, os.getpid(), limits.processes, [*ENVIRONMENT, "PWD", "LC_CTYPE"]))
+        try:
+            found = run(["{python}", "-S", "{program}"], PROBE.encode(), stdin=told.encode(), limits=limits, tier=tier)
+        except SandboxError as error:
+            return str(error)
+    lines = found.stdout.decode(errors="replace").splitlines()
+    if lines == ["end"] and found.status == 0:
+        return None
+    if lines[-1:] == ["end"]:
+        return f"it does not hold: {', '.join(lines[:-1])}"
+    return f"its self-test ended with status {found.status}: {found.stderr[-200:].decode(errors='replace').strip()}"

@@ -1,0 +1,82 @@
+"""Tier 1: bubblewrap gives the command its own mounts, network, processes, IPC and host name, and a seccomp filter.
+
+    bwrap --unshare-pid --unshare-net … --ro-bind /usr /usr … --seccomp 7 -- setpriv --reuid=31007 … prlimit … python …
+
+The command sees /usr and the Python that runs programs, read-only, and four devices; no /proc, no /etc, no home. It is
+process 1 of its namespace, so that everything ends with it. An ordinary user's bubblewrap makes a user namespace, in
+which RLIMIT_NPROC counts afresh. Root's does without one, and the command drops to a uid of its own instead, because
+root is exempt from RLIMIT_NPROC (400 forks got through a limit of 64). Left out: cgroups, so memory is bounded by
+processes x memory_mb and not as one sum.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from r1flow.sandbox import interpreter
+from r1flow.sandbox.process import Limits, limited
+
+NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+TOOLS = ("bwrap", "prlimit", "setpriv")
+LINKS = ("bin", "lib", "lib64", "sbin")
+DEVICES = ("null", "zero", "random", "urandom")
+
+
+def fault() -> str | None:
+    """Why this tier can't be tried here."""
+    missing = [tool for tool in TOOLS if not shutil.which(tool, path="/usr/bin")]
+    return f"/usr/bin/{missing[0]} is missing" if missing else None
+
+
+def python(uid: int | None) -> str:
+    """The Python for programs: any that we can read, bubblewrap shows it to them."""
+    return interpreter.own()
+
+
+def program_path(program: int, file: str) -> str:
+    """Where the command finds its program."""
+    return f"/{file}"
+
+
+def argv(
+    command: Sequence[str], uid: int | None, program: int, file: str, filter: int, status: int, limits: Limits
+) -> list[str]:
+    """bubblewrap's command line; `uid` is the one to drop to when we are root."""
+    if uid is None:
+        user, drop = ["--unshare-user"], []
+    else:
+        user = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        drop = ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--pdeathsig=KILL", "--"]
+    return [
+        "/usr/bin/bwrap",
+        *NAMESPACES,
+        *user,
+        *("--die-with-parent", "--new-session", "--as-pid-1"),
+        *mounts(interpreter.own(), program, file, limits),
+        *("--chdir", "/", "--seccomp", str(filter), "--json-status-fd", str(status), "--"),
+        *drop,
+        *limited(command, limits, limits.processes),
+    ]
+
+
+def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
+    """What the command sees; the root itself becomes read-only last."""
+    found = ["--ro-bind", "/usr", "/usr"]
+    for name in LINKS:
+        if os.path.islink(f"/{name}"):
+            found += ["--symlink", f"usr/{name}", f"/{name}"]
+        elif os.path.isdir(f"/{name}"):
+            found += ["--ro-bind", f"/{name}", f"/{name}"]
+    shown = [python, str(lib)] if (lib := interpreter.lib(python)) else []
+    for folder in sorted({str(parent) for path in shown for parent in Path(path).parents} | {"/dev"}):
+        found += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
+    for path in shown:
+        found += ["--ro-bind", path, path]
+    for path in interpreter.packages(python):
+        found += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+    for device in DEVICES:
+        found += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    if limits.disk_mb:
+        found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
+    return [*found, "--perms", "0444", "--file", str(program), f"/{file}", "--remount-ro", "/"]

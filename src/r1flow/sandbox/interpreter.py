@@ -1,0 +1,49 @@
+"""The Python that runs programs: the one that runs us, without the packages that are installed for us.
+
+A virtual environment's Python is a link to another one, which may lie anywhere, in somebody's home for instance. Of
+that one a program needs its executable and its lib folder, and nothing more: programs have the standard library only.
+"""
+
+import os
+import stat
+import sys
+from functools import cache
+from pathlib import Path
+
+SYSTEM = "/usr/bin/python3"
+
+
+def own() -> str:
+    """The executable behind any virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+@cache
+def public() -> str:
+    """One that every user may run: ours, or the system's where ours lies in a closed home."""
+    ours = Path(own())
+    open_to_all = all(folder.stat().st_mode & stat.S_IXOTH for folder in (ours, *ours.parents))
+    return str(ours) if open_to_all else os.path.realpath(SYSTEM)
+
+
+def lib(python: str) -> Path | None:
+    """The folder of its libraries, unless that is in /usr, which every program sees."""
+    folder = Path(python).parent.parent / "lib"
+    return None if folder.is_relative_to("/usr") else folder
+
+
+def packages(python: str) -> list[str]:
+    """The folders of installed packages, which stay hidden."""
+    folder = lib(python)
+    return sorted(map(str, folder.glob("python*/site-packages"))) if folder else []
+
+
+@cache
+def parts(python: str) -> list[str]:
+    """Everything that is to be readable for it, installed packages left out."""
+    folder = lib(python)
+    if folder is None:
+        return []
+    found = [path for path in folder.iterdir() if not path.match("python3*")]
+    found += [path for path in folder.glob("python3*/*") if path.name != "site-packages"]
+    return [python, *sorted(str(path) for path in found if path.exists())]

@@ -1,0 +1,62 @@
+"""Tier 2, where namespaces are refused (many containers): Landlock, the same seccomp filter, rlimits, another user.
+
+    python -I -S cage.py 31007 7 12 /usr:/lib:… /usr/bin/prlimit … -- python …
+
+cage.py does the confining. As root the command gets a uid of its own. As an ordinary user it keeps ours, and the limit
+on processes is what the user has now and limits.processes on top, since RLIMIT_NPROC counts all of them. Weaker than
+tier 1: names, sizes and owners of files can be seen (not their contents), so can the numbers of processes; there is no
+writable folder at all.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from r1flow.errors import UserError
+from r1flow.sandbox import cage, interpreter
+from r1flow.sandbox.process import Limits, limited
+
+PATHS = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/zero", "/dev/random", "/dev/urandom")
+
+
+def fault() -> str | None:
+    """Why this tier can't be tried here."""
+    if cage.abi() < cage.ABI:
+        return f"this kernel has Landlock ABI {max(0, cage.abi())}, and {cage.ABI} is needed (Linux 6.12)"
+    return None if shutil.which("prlimit", path="/usr/bin") else "/usr/bin/prlimit is missing"
+
+
+def python(uid: int | None) -> str:
+    """The Python for programs, which must be open to the uid that they get."""
+    return interpreter.own() if uid is None else interpreter.public()
+
+
+def program_path(program: int, file: str) -> str:
+    """Where the command finds its program: it inherits the descriptor, and nothing is written anywhere."""
+    return f"/proc/self/fd/{program}"
+
+
+def argv(
+    command: Sequence[str], uid: int | None, program: int, file: str, filter: int, status: int, limits: Limits
+) -> list[str]:
+    """The cage's command line; `uid` is the one to drop to when we are root."""
+    if limits.disk_mb:
+        raise UserError("limits.disk_mb: the Landlock tier has no writable folder; set it to 0, or install bubblewrap")
+    paths = [path for path in PATHS if os.path.exists(path)] + interpreter.parts(python(uid))
+    processes = limits.processes if uid is not None else limits.processes + tasks(os.getuid())
+    words = (-1 if uid is None else uid, filter, status, ":".join(paths))
+    return [sys.executable, "-I", "-S", cage.__file__, *map(str, words), *limited(command, limits, processes)]
+
+
+def tasks(uid: int) -> int:
+    """How many threads a user has."""
+    found = 0
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and process.stat().st_uid == uid:
+                found += len(os.listdir(process / "task"))
+        except OSError:  # it ended meanwhile
+            continue
+    return found
