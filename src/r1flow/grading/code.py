@@ -1,0 +1,334 @@
+"""Does a program pass its tests? It runs in the sandbox, each test in one of its own; its output is compared out here.
+
+    run("print(int(input()) ** 2)", [{"input": "4\\n", "output": "16\\n"}])          # [Verdict("passed", 0.03)]
+    run("def f(a, b): return a / b", [{"call": "f", "args": [1, 3], "output": 0.333333333}])
+
+Expected outputs never enter the sandbox, so there is nothing to read there, to patch or to be equal to: a program that
+doesn't know the answer can't give it. Tests are read as APPS, TACO and LiveCodeBench write them (`tests_of`). Output is
+compared whole, but for spaces at line ends and empty lines at the end; where a test expects 0.5, 0.50000001 will do.
+Python is the one language here, with its standard library; another is one entry of LANGUAGES.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from r1flow import sandbox
+from r1flow.errors import UserError, did_you_mean
+from r1flow.sandbox import Limits, Result, SandboxError, Stop, Tier
+
+TOLERANCE = 1e-6  # absolute or relative, as contest judges have it
+MOST_DIGITS = 400  # of a number in an output; a longer one isn't compared as a number
+DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+FRACTIONAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?\d+e[+-]?\d+", re.ASCII | re.IGNORECASE)
+
+
+class Status(StrEnum):
+    """What came of one test."""
+
+    PASSED = "passed"
+    WRONG_OUTPUT = "wrong_output"
+    RUNTIME_ERROR = "runtime_error"  # a status other than 0, whatever the output
+    SYNTAX_ERROR = "syntax_error"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT_LIMIT = "output_limit"
+    INFRASTRUCTURE = "infrastructure"  # the sandbox failed; nothing is known of the program
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One test's outcome, and the seconds that the program took with its start."""
+
+    status: Status
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool | None:
+        """None when the sandbox failed."""
+        return None if self.status is Status.INFRASTRUCTURE else self.status is Status.PASSED
+
+
+@dataclass(frozen=True)
+class Language:
+    """How a language's programs are run; words in braces as in `sandbox.run`.
+
+    `compile`, if any, gets the source as its program, and what it prints is the program from there on; if it ends with
+    another status than 0, that is a syntax error. `call`, if any, gets one call on its standard input, as `call_text`
+    writes it, and reports the result as JSON. `fences` are the names of its code blocks.
+    """
+
+    fences: tuple[str, ...]
+    file: str
+    run: tuple[str, ...]
+    call: tuple[str, ...] | None = None
+    compile: tuple[str, ...] | None = None
+
+
+# -s -P -S: no packages, nothing imported from the folder; -I would also ignore PYTHONHASHSEED, and sets would print in
+# another order at every run. Without site there is no exit(), which programs use.
+PYTHON = ("{python}", "-s", "-P", "-S", "-c")
+PYTHON_CHECK = """
+import sys
+source = open(sys.argv[1], "rb").read()
+compile(source, "main.py", "exec")
+sys.stdout.buffer.write(source)
+"""
+PYTHON_RUN = """
+import builtins, sys
+builtins.exit = builtins.quit = sys.exit
+sys.argv = sys.argv[1:]
+del builtins, sys
+exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
+"""
+PYTHON_CALL = """
+import builtins, json, sys
+builtins.exit = builtins.quit = sys.exit
+name, args = eval(sys.stdin.read())
+scope = {"__name__": "program"}
+exec(compile(open(sys.argv[1], "rb").read(), "main.py", "exec"), scope)
+function = scope[name] if name in scope else getattr(scope["Solution"](), name)
+with open(int(sys.argv[2]), "w") as report:
+    json.dump(function(*args), report)
+"""
+
+LANGUAGES = {
+    "python": Language(
+        fences=("python", "python3", "py"),
+        file="main.py",
+        run=(*PYTHON, PYTHON_RUN, "{program}"),
+        call=(*PYTHON, PYTHON_CALL, "{program}", "{report}"),
+        compile=(*PYTHON, PYTHON_CHECK, "{program}"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test: standard input and output, or a call and the values that it may return."""
+
+    outputs: tuple[Any, ...]  # texts, or with a call values; any of them will do
+    stdin: str = ""
+    call: str | None = None
+    args: str = ""  # source text: "[4, 'a']"
+
+
+def run(
+    program: str,
+    tests: Any,
+    language: str = "python",
+    limits: Limits | None = None,
+    tier: Tier | None = None,
+) -> list[Verdict]:
+    """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a program's text.
+
+    Raises ValueError for tests that can't be read, UserError for an unknown language and where there is no sandbox.
+    """
+    how, limits = language_of(language), limits or Limits()
+    cases = tests_of(tests)
+    if how.call is None and any(case.call for case in cases):
+        raise ValueError(f"tests: language {language} has no call-based tests")
+    source = program.encode(errors="surrogatepass")
+    if how.compile:
+        compiled = executed(how.compile, source, how, b"", limits, tier)
+        if isinstance(compiled, Verdict):
+            return [compiled] * len(cases)
+        if (status := failure(compiled)) is not None:
+            status = Status.SYNTAX_ERROR if status is Status.RUNTIME_ERROR else status
+            return [Verdict(status, compiled.seconds)] * len(cases)
+        source = compiled.stdout
+    with ThreadPoolExecutor(max(1, min(sandbox.workers(), len(cases)))) as pool:
+        return list(pool.map(lambda case: judged(source, case, how, limits, tier), cases))
+
+
+def language_of(name: str) -> Language:
+    if name not in LANGUAGES:
+        raise UserError(f"language {name!r} is not one that programs run in{did_you_mean(name, sorted(LANGUAGES))}")
+    return LANGUAGES[name]
+
+
+def executed(
+    command: Sequence[str], program: bytes, how: Language, stdin: bytes, limits: Limits, tier: Tier | None
+) -> Result | Verdict:
+    """A run's result, or the verdict that there was none."""
+    try:
+        return sandbox.run(command, program, how.file, stdin, limits, tier)
+    except (SandboxError, OSError):
+        return Verdict(Status.INFRASTRUCTURE)
+
+
+def judged(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Verdict:
+    """Run one test, and compare."""
+    command = how.call if test.call else how.run
+    stdin = call_text(test) if test.call else test.stdin
+    result = executed(command, program, how, stdin.encode(errors="surrogatepass"), limits, tier)
+    if isinstance(result, Verdict):
+        return result
+    status = failure(result)
+    if status is None:
+        right = any(
+            returned(result.report, value) if test.call else printed(result.stdout, value) for value in test.outputs
+        )
+        status = Status.PASSED if right else Status.WRONG_OUTPUT
+    return Verdict(status, result.seconds)
+
+
+def call_text(test: Test) -> str:
+    """A call as a program's side reads it: source text of a pair of its name and its arguments."""
+    return f"({test.call!r}, {test.args})"
+
+
+def failure(result: Result) -> Status | None:
+    """What went wrong in a run, before its output is looked at."""
+    if result.stopped is Stop.OUTPUT:
+        return Status.OUTPUT_LIMIT
+    if result.stopped:
+        return Status.TIMEOUT
+    if result.status:
+        last = result.stderr.rstrip().rpartition(b"\n")[2]
+        return Status.MEMORY if last.startswith(b"MemoryError") else Status.RUNTIME_ERROR
+    return None
+
+
+def printed(output: bytes, expected: str) -> bool:
+    """Whether a whole output is the expected one, spaces at line ends and empty lines at the end aside."""
+    got, wanted = lines(output.decode(errors="surrogateescape")), lines(expected)
+    return len(got) == len(wanted) and all(map(same_line, got, wanted))
+
+
+def lines(text: str) -> list[str]:
+    found = [line.rstrip(" \t\r") for line in text.split("\n")]
+    while found and not found[-1]:
+        found.pop()
+    return found
+
+
+def same_line(got: str, wanted: str) -> bool:
+    """The same text, or the same words but for numbers that are near enough to an expected fractional one."""
+    if got == wanted:
+        return True
+    words, others = re.split("[ \t]+", got), re.split("[ \t]+", wanted)
+    return len(words) == len(others) and all(map(same_word, words, others))
+
+
+def same_word(got: str, wanted: str) -> bool:
+    if got == wanted:
+        return True
+    if max(len(got), len(wanted)) > MOST_DIGITS or not (DECIMAL.fullmatch(got) and FRACTIONAL.fullmatch(wanted)):
+        return False
+    return near(float(got), float(wanted))
+
+
+def near(got: float, wanted: float) -> bool:
+    """Within the tolerance; nothing is near to an infinity, or to what isn't a number."""
+    finite = math.isfinite(got) and math.isfinite(wanted)
+    return finite and math.isclose(got, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def returned(report: bytes, expected: Any) -> bool:
+    """Whether a report is the JSON of a value, and that value the expected one."""
+    try:
+        return same_value(json.loads(report, parse_constant=refuse), expected)
+    except (ValueError, RecursionError):
+        return False
+
+
+def refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
+
+
+def same_value(got: Any, wanted: Any) -> bool:
+    """Equality of JSON values, numbers by tolerance where a fraction is expected; True is 1, as in Python."""
+    if isinstance(wanted, list):
+        return isinstance(got, list) and len(got) == len(wanted) and all(map(same_value, got, wanted))
+    if isinstance(wanted, dict):
+        return (
+            isinstance(got, dict) and got.keys() == wanted.keys() and all(same_value(got[k], wanted[k]) for k in wanted)
+        )
+    if isinstance(wanted, float) and isinstance(got, int | float):
+        try:
+            return near(float(got), wanted)
+        except OverflowError:  # an integer beyond all floats
+            return False
+    return not isinstance(got, list | dict) and got == wanted
+
+
+def tests_of(tests: Any) -> list[Test]:
+    """Tests from a list, or from the JSON of one; raises ValueError for what isn't a test, and where there is none.
+
+    [{"input": "4\\n", "output": "16\\n"}]                                  also LiveCodeBench's stdin tests
+    [{"call": "f", "args": [4], "output": 16}]                            args may be source text: "(4,)"
+    [{"input": "[1, 2]\\n3", "output": "6", "fn_name": "f"}]               LiveCodeBench: one JSON value a line
+    {"inputs": ["4\\n"], "outputs": ["16\\n"]}                              APPS, TACO
+    {"inputs": [[4]], "outputs": [[16]], "fn_name": "f"}                  APPS, TACO: the value, or a list of it
+    """
+    if isinstance(tests, str | bytes):
+        tests = parsed(tests)
+    found = list(in_columns(tests)) if isinstance(tests, dict) else [one(test) for test in listed(tests)]
+    if not found:
+        raise ValueError("tests: there are none")
+    return [replace(test, outputs=tuple(map(plain, test.outputs))) for test in found]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: lists for tuples, texts for keys."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"tests: an output is no JSON value: {error}") from error
+
+
+def parsed(text: str | bytes) -> Any:
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"tests: not JSON: {str(error)[:80]}") from error
+
+
+def listed(value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"tests: {str(value)[:80]!r} should be a list")
+    return list(value)
+
+
+def one(test: Any) -> Test:
+    """A test that is a dict."""
+    if not isinstance(test, dict) or "output" not in test:
+        raise ValueError(f"tests: {str(test)[:80]!r} has no output")
+    name = test.get("call") or test.get("fn_name") or test.get("func_name")
+    if name is None and test.get("testtype") != "functional":
+        return Test(stdin=text_of(test.get("input", "")), outputs=(text_of(test["output"]),))
+    if not isinstance(name, str):
+        raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
+    if "args" in test:
+        args = test["args"] if isinstance(test["args"], str) else repr(listed(test["args"]))
+        return Test(call=name, args=args, outputs=(test["output"],))
+    args = [parsed(line) for line in text_of(test["input"]).split("\n") if line.strip()]
+    return Test(call=name, args=repr(args), outputs=(parsed(text_of(test["output"])),))
+
+
+def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
+    """APPS's form: inputs and outputs side by side, and the function's name where they are of one."""
+    inputs, outputs, name = listed(tests.get("inputs")), listed(tests.get("outputs")), tests.get("fn_name")
+    if len(inputs) != len(outputs):
+        raise ValueError(f"tests: {len(inputs)} inputs and {len(outputs)} outputs")
+    for given, wanted in zip(inputs, outputs, strict=True):
+        if name is None:
+            yield Test(stdin=text_of(given), outputs=(text_of(wanted),))
+        else:
+            alone = isinstance(wanted, list) and len(wanted) == 1
+            yield Test(call=name, args=repr(listed(given)), outputs=(wanted, *wanted) if alone else (wanted,))
+
+
+def text_of(value: Any) -> str:
+    """A text, or a list of its lines."""
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "\n".join(value)
+    if not isinstance(value, str):
+        raise ValueError(f"tests: {str(value)[:80]!r} should be text")
+    return value

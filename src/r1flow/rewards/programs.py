@@ -1,0 +1,104 @@
+"""Pays for programs that pass their tests (DeepSeek-R1, section 2.2.2: code is run on predefined test cases).
+
+completion    "<think>…</think>\\n```python\\nprint(int(input()) ** 2)\\n```"
+tests         '[{"input": "4\\\\n", "output": "16\\\\n"}, {"input": "x", "output": ""}]'
+reward        0.5 with mode "share", 0.0 with mode "all"
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from r1flow import sandbox
+from r1flow.errors import UserError
+from r1flow.grading import code
+from r1flow.grading.verdict import Cause
+from r1flow.rewards.contract import Reward, Scores, column, needed, reward
+from r1flow.sandbox import Limits, Tier
+from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, GENERAL, THINK_CLOSE, THINK_OPEN
+
+FENCE = "```"
+
+
+def code_tests(
+    mode: str = "share",
+    language: str = "python",
+    tests_column: str = "tests",
+    limits: Limits | dict[str, Any] | None = None,
+    tier: Tier | None = None,
+) -> Reward:
+    """The share of a row's tests that its program passes, or with mode "all" 1.0 for all of them, else 0.0.
+
+    The program is the last code block after the reasoning, or what stands between the answer tags. Columns: the tests,
+    as `grading.code.tests_of` reads them (None: not a row of programs), and `task`. `limits` are those of
+    `sandbox.Limits`, for each test. Raises UserError for arguments that don't fit and where there is no sandbox.
+    """
+    if mode not in ("share", "all"):
+        raise UserError(f"reward code_tests: mode {mode!r} is neither 'share' nor 'all'")
+    fences, within = code.language_of(language).fences, limits_of(limits)
+    where = tier or sandbox.tier()
+
+    @reward
+    def code_tests(
+        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+    ) -> Scores:
+        def score(text: str, task: str | None, tests: Any) -> float | Cause | tuple[float, Cause]:
+            if task == GENERAL or tests is None:
+                return Cause.NOT_APPLICABLE
+            try:
+                code.tests_of(tests)
+            except ValueError:
+                return Cause.UNGRADABLE
+            program = program_of(text, fences)
+            return 0.0 if program is None else paid(code.run(program, tests, language, within, where), mode)
+
+        with ThreadPoolExecutor(sandbox.workers()) as pool:
+            return Scores.of(pool.map(score, texts, column(task, texts), needed(columns, tests_column, "code_tests")))
+
+    return code_tests
+
+
+def limits_of(limits: Limits | dict[str, Any] | None) -> Limits:
+    try:
+        return limits if isinstance(limits, Limits) else Limits(**(limits or {}))
+    except TypeError as error:
+        known = ", ".join(Limits.__dataclass_fields__)
+        raise UserError(f"reward code_tests: limits: {error} (known: {known})") from error
+
+
+def program_of(text: str, fences: Sequence[str]) -> str | None:
+    """The program that a completion offers, if any: a block in its answer, all of its answer, or its last block."""
+    reasoning, closed, rest = text.partition(THINK_CLOSE)
+    if not closed:
+        rest = "" if reasoning.lstrip().startswith(THINK_OPEN) else text
+    _, opened, answer = rest.rpartition(ANSWER_OPEN)
+    if opened and ANSWER_CLOSE in answer:
+        rest = answer.partition(ANSWER_CLOSE)[0]
+        if FENCE not in rest:
+            return rest.strip("\r\n")
+    found = [body for name, body in blocks(rest) if name in fences]
+    return found[-1] if found else None
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The closed code blocks of a text, with their names; in one pass, where a pattern could take hours."""
+    name, body = None, []
+    for line in text.split("\n"):
+        mark = line.strip()
+        if name is None and mark.startswith(FENCE):
+            name, body = mark.lstrip("`").strip().lower(), []
+        elif name is not None and mark == FENCE:
+            yield name, "\n".join(body)
+            name = None
+        elif name is not None:
+            body.append(line)
+
+
+def paid(verdicts: list[code.Verdict], mode: str) -> float | Cause | tuple[float, Cause]:
+    """One row's score; a sandbox that failed in one test leaves it unknown, and time-outs are noted."""
+    statuses = [verdict.status for verdict in verdicts]
+    if code.Status.INFRASTRUCTURE in statuses:
+        return Cause.INFRASTRUCTURE
+    share = statuses.count(code.Status.PASSED) / len(statuses)
+    value = share if mode == "share" else float(share == 1.0)
+    return (value, Cause.TIMEOUT) if code.Status.TIMEOUT in statuses else value
