@@ -3,9 +3,9 @@
     {"task_id": "HumanEval/53", "entry_point": "add", "prompt": "def add(x: int, y: int):\\n …", "test": "def check(…"}
     {"call": "add", "args": "(2, 3)", "output": 5}
 
-A problem's own `test` is a program with the answers in it, which a solution running beside it could read or patch. So it
-runs once, with the canonical solution, and the calls that it makes are noted; other solutions are judged on those. Text
-of the dataset runs in the sandbox only. What that loses: of several right answers (HumanEval/32, any zero of a
+A problem's own `test` is a program with the answers in it, which a solution running beside it could read or patch. So
+it runs once, with the canonical solution, and the calls that it makes are noted; other solutions are judged on those.
+Text of the dataset runs in the sandbox only. What that loses: of several right answers (HumanEval/32, any zero of a
 polynomial) only the canonical one counts.
 """
 

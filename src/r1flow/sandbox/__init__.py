@@ -32,7 +32,7 @@ from r1flow.sandbox.process import (
     supervise,
 )
 
-__all__ = ["Limits", "Result", "SandboxError", "Stop", "Tier", "run", "tier", "workers"]
+__all__ = ["Limits", "Result", "SandboxError", "Stop", "Tier", "run", "tier", "tiers", "workers"]
 
 FIRST_UID, UIDS = 30_000, 30_000  # below what a container's map of 65,536 uids holds
 REMEDY = "install bubblewrap (apt-get install bubblewrap) and allow user namespaces, or run on Linux 6.12 or later"

@@ -47,7 +47,7 @@ def argv(
         user, drop = ["--unshare-user"], []
     else:
         user = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-        drop = ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--pdeathsig=KILL", "--"]
+        drop = ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--pdeathsig=KILL", "--"]
     return [
         "/usr/bin/bwrap",
         *NAMESPACES,

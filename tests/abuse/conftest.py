@@ -1,0 +1,21 @@
+"""Every test that takes a tier, or judges a program, runs in each tier that holds on this machine."""
+
+from functools import partial
+
+import pytest
+from judging import Judge, judged
+
+from r1flow import sandbox
+from r1flow.sandbox import Tier
+
+NONE = pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds here; apt-get install bubblewrap"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "tier" in metafunc.fixturenames:
+        metafunc.parametrize("tier", sandbox.tiers() or [NONE])
+
+
+@pytest.fixture
+def judge(tier: Tier) -> Judge:
+    return partial(judged, tier=tier)

@@ -1,0 +1,78 @@
+"""The suite of abuse: what model-written programs may try, and that none of it pays, lasts, leaks or stays behind.
+
+Every case is a program. One that tries to get out prints 16, the right answer, only if it succeeds; one that cheats
+doesn't know the answer. So a reward above 0 is a hole. Each case runs in every tier that holds on this machine, through
+the reward that training uses, and `judged` looks at the host before and after.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from r1flow import sandbox
+from r1flow.rewards import code_tests
+from r1flow.sandbox import Limits, Tier
+from r1flow.sandbox.process import GRACE_S
+
+QUESTION = [{"input": "4\n", "output": "16\n"}]
+TIGHT = Limits(cpu_s=1, wall_s=1.5, memory_mb=256)  # for programs that go on until they are stopped
+ROOMY = Limits(cpu_s=5, wall_s=30)  # for programs that end by themselves, on a busy machine too
+MARK = "r1flow-abuse"  # in the names of all files that a program tries to make
+FOLDERS = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.home()), ".")
+
+Judge = Callable[..., float | None]
+
+
+def judged(program: str, tier: Tier, tests: Any = QUESTION, limits: Limits = ROOMY) -> float | None:
+    """The reward of one program, after which the host must be as it was."""
+    with clean_host(), bounded_time(limits):
+        return code_tests(limits=limits, tier=tier)(["p"], [f"```python\n{program}\n```"], tests=[tests])[0]
+
+
+@contextmanager
+def clean_host() -> Iterator[None]:
+    before = state()
+    yield
+    assert state() == before
+    strays = [str(path) for folder in FOLDERS for path in Path(folder).glob(f"*{MARK}*")]
+    assert not strays, "a program wrote files"
+
+
+def state() -> dict[str, Any]:
+    """What a run could leave: processes below us or of the programs' users, mounts, descriptors, threads, segments."""
+    return {
+        "processes": processes(),
+        "mounts": Path("/proc/self/mountinfo").read_text(),
+        "descriptors": sorted(os.listdir("/proc/self/fd")),
+        "threads": threading.active_count(),
+        "segments": [Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "sem", "msg")],
+    }
+
+
+def processes() -> set[int]:
+    """Our children and theirs, and all that has a uid which our programs run as when we are root."""
+    parents, found = {}, {os.getpid()}
+    uids = {sandbox.free_uid(os.getpid() * sandbox.workers() + slot) for slot in range(sandbox.workers())}
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit():
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if entry.stat().st_uid in uids:
+                    found.add(int(entry.name))
+        except OSError:  # it ended meanwhile
+            continue
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+@contextmanager
+def bounded_time(limits: Limits) -> Iterator[None]:
+    """Two runs, of the compiler and of the program, and the time that a kill may take."""
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < 2 * (limits.wall_s + GRACE_S)
