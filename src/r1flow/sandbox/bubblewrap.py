@@ -1,12 +1,11 @@
 """Tier 1: bubblewrap gives the command its own mounts, network, processes, IPC and host name, and a seccomp filter.
 
-    bwrap --unshare-pid --unshare-net … --ro-bind /usr /usr … --seccomp 7 -- setpriv --reuid=31007 … prlimit … python …
+    bwrap --unshare-pid … --ro-bind /usr /usr … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
 
-The command sees /usr and the Python that runs programs, read-only, and four devices; no /proc, no /etc, no home. It is
-process 1 of its namespace, so that everything ends with it. An ordinary user's bubblewrap makes a user namespace, in
-which RLIMIT_NPROC counts afresh. Root's does without one, and the command drops to a uid of its own instead, because
-root is exempt from RLIMIT_NPROC (400 forks got through a limit of 64). Left out: cgroups, so memory is bounded by
-processes x memory_mb and not as one sum.
+The command sees /usr and the Python that runs programs, read-only, and four devices; no /proc, no /etc, no home. An
+ordinary user's bubblewrap makes a user namespace, in which RLIMIT_NPROC counts afresh. Root's does without one, and the
+command drops to a uid of its own instead, because root is exempt from RLIMIT_NPROC (400 forks got through a limit of
+64). Left out: cgroups, so memory is bounded by processes x memory_mb and not as one sum.
 """
 
 import os
@@ -18,6 +17,10 @@ from r1flow.sandbox import interpreter
 from r1flow.sandbox.process import Limits, limited
 
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+# Process 1 of the namespace, with which all others end: a shell that waits for the command. bubblewrap can kill it when
+# we die, and couldn't kill a command of another uid; it is bubblewrap's child, unlike bubblewrap's own process 1, which
+# would be left to an init that many containers don't have; and no signal from inside reaches it.
+FIRST = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
 TOOLS = ("bwrap", "prlimit", "setpriv")
 LINKS = ("bin", "lib", "lib64", "sbin")
 DEVICES = ("null", "zero", "random", "urandom")
@@ -47,7 +50,7 @@ def argv(
         user, drop = ["--unshare-user"], []
     else:
         user = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-        drop = ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--pdeathsig=KILL", "--"]
+        drop = ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", "--"]
     return [
         "/usr/bin/bwrap",
         *NAMESPACES,
@@ -55,8 +58,9 @@ def argv(
         *("--die-with-parent", "--new-session", "--as-pid-1"),
         *mounts(interpreter.own(), program, file, limits),
         *("--chdir", "/", "--seccomp", str(filter), "--json-status-fd", str(status), "--"),
+        *FIRST,
         *drop,
-        *limited(command, limits, limits.processes),
+        *limited(command, limits, limits.processes + (uid is None)),  # an ordinary user's shell counts
     ]
 
 

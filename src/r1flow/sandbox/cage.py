@@ -1,13 +1,14 @@
 """The keeper of a run in the Landlock tier: a script of its own, which knows nothing of r1flow.
 
-    python -I -S cage.py UID FILTER_FD STATUS_FD /usr:/lib:… command …
+    python -I -S cage.py UID FILTER_FD STATUS_FD /usr:/lib:… /opt/lib/python3.11 command …
 
 It starts the command in a process group of its own, under Landlock and the seccomp filter, as UID (-1: as who we are).
 The filter forbids process groups and sessions, so one signal to the group reaches all there is; the keeper adopts what
 the command leaves behind (subreaper), kills it, waits for it, and says how the command ended, as bubblewrap does:
 {"child-pid": 4711} and {"exit-code": 0} on STATUS_FD, which the command can't reach. If the one who started it dies,
-all ends. The Landlock rules: reading and running below the given paths, and nothing else; no TCP, no signal to anybody
-outside, no abstract socket outside. Kernel documentation: userspace-api/landlock; ABI 6 is Linux 6.12.
+all ends. The Landlock rules: reading and running below the first paths, seeing names below the second ones, and nothing
+else; no TCP, no signal to anybody outside, no abstract socket outside. Kernel documentation: userspace-api/landlock;
+ABI 6 is Linux 6.12.
 """
 
 import _signal as signal  # and no contextlib: what signal and contextlib import takes longer than all of this
@@ -55,14 +56,15 @@ def abi() -> int:
     return libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
 
 
-def ruleset(paths: list[str]) -> int:
+def ruleset(paths: list[str], folders: list[str]) -> int:
     """A descriptor of the rules. Made before the uid changes: some paths can't be reached after it."""
     rules = Ruleset(ALL_FILE_ACCESS, ALL_NETWORK, ALL_SCOPES)
     fd = checked(libc.syscall(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), 0))
-    for path in [*paths, NULL]:
-        access = READ_FILE | EXECUTE | (READ_DIR if os.path.isdir(path) else 0) | (WRITE_FILE if path == NULL else 0)
+    for path in [*paths, *folders, NULL]:
+        access = READ_DIR if os.path.isdir(path) else 0
+        access |= 0 if path in folders else READ_FILE | EXECUTE
         beneath = os.open(path, os.O_PATH)
-        rule = PathBeneath(access, beneath)
+        rule = PathBeneath(access | (WRITE_FILE if path == NULL else 0), beneath)
         checked(libc.syscall(ADD_RULE, fd, PATH_BENEATH, ctypes.byref(rule), 0))
         os.close(beneath)
     return fd
@@ -112,11 +114,12 @@ def end(child: int) -> None:
 
 def main() -> None:
     uid, filter, status = map(int, sys.argv[1:4])
-    paths, command = sys.argv[4].split(":"), sys.argv[5:]
+    paths, folders = ([path for path in word.split(":") if path] for word in sys.argv[4:6])
+    command = sys.argv[6:]
     instructions = os.pread(filter, 1 << 20, 0)
     os.set_inheritable(filter, False)
     os.set_inheritable(status, False)
-    rules = ruleset(paths)
+    rules = ruleset(paths, folders)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -10,7 +10,6 @@ and modes of files (Landlock doesn't watch those), process groups and sessions (
 
 import errno
 import os
-import signal
 from functools import cache
 
 from r1flow.errors import UserError
@@ -42,9 +41,8 @@ WAITING = """
 SYSTEM = "getcpu getrandom sysinfo uname"
 
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone takes
-# prctl: what setpriv and Python's start use. PR_SET_PDEATHSIG to SIGKILL alone: nobody gets out of dying with us.
+# prctl: what setpriv and Python's start use; not PR_SET_PDEATHSIG: nobody gets out of dying with us.
 PRCTL = {"PR_SET_KEEPCAPS": 8, "PR_SET_NAME": 15, "PR_GET_NAME": 16, "PR_CAPBSET_READ": 23, "PR_SET_NO_NEW_PRIVS": 38}
-PR_SET_PDEATHSIG = 1
 # ioctl: is this a terminal, how much can be read, don't block, close on exec.
 IOCTL = {"TCGETS": 0x5401, "TIOCGWINSZ": 0x5413, "FIONREAD": 0x541B, "FIONBIO": 0x5421, "FIOCLEX": 0x5451}
 
@@ -64,12 +62,6 @@ def program() -> bytes:
     filter.add_rule(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, equal, 0))  # nobody's limits but its own
     for option in PRCTL.values():
         filter.add_rule(seccomp.ALLOW, "prctl", seccomp.Arg(0, equal, option))
-    filter.add_rule(
-        seccomp.ALLOW,
-        "prctl",
-        seccomp.Arg(0, equal, PR_SET_PDEATHSIG),
-        seccomp.Arg(1, equal, int(signal.SIGKILL)),
-    )
     for request in IOCTL.values():
         filter.add_rule(seccomp.ALLOW, "ioctl", seccomp.Arg(1, equal, request))
     fd = os.memfd_create("filter")

@@ -38,6 +38,12 @@ def packages(python: str) -> list[str]:
     return sorted(map(str, folder.glob("python*/site-packages"))) if folder else []
 
 
+def folders(python: str) -> list[str]:
+    """The folders of its modules, whose names it lists to find them."""
+    folder = lib(python)
+    return sorted(map(str, folder.glob("python3*"))) if folder else []
+
+
 @cache
 def parts(python: str) -> list[str]:
     """Everything that is to be readable for it, installed packages left out."""

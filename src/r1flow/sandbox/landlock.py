@@ -46,7 +46,8 @@ def argv(
         raise UserError("limits.disk_mb: the Landlock tier has no writable folder; set it to 0, or install bubblewrap")
     paths = [path for path in PATHS if os.path.exists(path)] + interpreter.parts(python(uid))
     processes = limits.processes if uid is not None else limits.processes + tasks(os.getuid())
-    words = (-1 if uid is None else uid, filter, status, ":".join(paths))
+    folders = interpreter.folders(python(uid))
+    words = (-1 if uid is None else uid, filter, status, ":".join(paths), ":".join(folders))
     return [sys.executable, "-I", "-S", cage.__file__, *map(str, words), *limited(command, limits, processes)]
 
 
