@@ -1,6 +1,6 @@
 """The keeper of a run in the Landlock tier: a script of its own, which knows nothing of r1flow.
 
-    python -I -S cage.py UID FILTER_FD STATUS_FD /usr:/lib:… /opt/lib/python3.11 command …
+    python -I -S cage.py CALLER UID FILTER_FD STATUS_FD /usr:/lib:… /opt/lib/python3.11 command …
 
 It starts the command in a process group of its own, under Landlock and the seccomp filter, as UID (-1: as who we are).
 The filter forbids process groups and sessions, so one signal to the group reaches all there is; the keeper adopts what
@@ -113,9 +113,9 @@ def end(child: int) -> None:
 
 
 def main() -> None:
-    uid, filter, status = map(int, sys.argv[1:4])
-    paths, folders = ([path for path in word.split(":") if path] for word in sys.argv[4:6])
-    command = sys.argv[6:]
+    caller, uid, filter, status = map(int, sys.argv[1:5])
+    paths, folders = ([path for path in word.split(":") if path] for word in sys.argv[5:7])
+    command = sys.argv[7:]
     instructions = os.pread(filter, 1 << 20, 0)
     os.set_inheritable(filter, False)
     os.set_inheritable(status, False)
@@ -123,6 +123,8 @@ def main() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != caller:  # it died before we asked to be told
+        return
     child = start(command, uid, rules, instructions)
     signal.signal(signal.SIGTERM, lambda *_: end(child))
     os.write(status, b'{"child-pid": %d}\n' % child)

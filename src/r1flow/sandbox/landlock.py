@@ -1,6 +1,6 @@
 """Tier 2, where namespaces are refused (many containers): Landlock, the same seccomp filter, rlimits, another user.
 
-    python -I -S cage.py 31007 7 12 /usr:/lib:… /usr/bin/prlimit … -- python …
+    python -I -S cage.py 4711 31007 7 12 /usr:/lib:… /opt/lib prlimit … -- python …
 
 cage.py does the confining. As root the command gets a uid of its own. As an ordinary user it keeps ours, and the limit
 on processes is what the user has now and limits.processes on top, since RLIMIT_NPROC counts all of them. Weaker than
@@ -47,7 +47,7 @@ def argv(
     paths = [path for path in PATHS if os.path.exists(path)] + interpreter.parts(python(uid))
     processes = limits.processes if uid is not None else limits.processes + tasks(os.getuid())
     folders = interpreter.folders(python(uid))
-    words = (-1 if uid is None else uid, filter, status, ":".join(paths), ":".join(folders))
+    words = (os.getpid(), -1 if uid is None else uid, filter, status, ":".join(paths), ":".join(folders))
     return [sys.executable, "-I", "-S", cage.__file__, *map(str, words), *limited(command, limits, processes)]
 
 

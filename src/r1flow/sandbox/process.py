@@ -214,8 +214,10 @@ class Watch:
 
     def kill(self) -> None:
         """End everything in the sandbox: its first process takes the others along, and the keeper sees it out."""
+        self.read(self.readers[3])
+        child = self.told().get("child-pid")
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.told().get("child-pid", self.process.pid), signal.SIGKILL)
+            os.kill(*((child, signal.SIGKILL) if child else (self.process.pid, signal.SIGTERM)))
 
     def told(self) -> dict[str, int]:
         """What the keeper has said so far."""
@@ -235,6 +237,8 @@ class Watch:
         """Leave no process behind when something failed midway, or we were interrupted."""
         if self.process.returncode is None:
             self.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(GRACE_S)
             self.process.kill()
             self.process.wait()
 

@@ -1,0 +1,235 @@
+"""A program's verdicts: what passes, what is wrong, and whose fault it is."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from r1flow import sandbox
+from r1flow.data import humaneval
+from r1flow.errors import UserError
+from r1flow.grading import code
+from r1flow.grading.code import LANGUAGES, Language, Status, run
+from r1flow.sandbox import Limits, SandboxError
+
+held = pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
+DATASETS = os.environ.get("R1FLOW_DATASETS")
+
+SQUARE = "print(int(input()) ** 2)"
+ONE = [{"input": "4\n", "output": "16\n"}]
+
+
+def statuses(program: str, tests: object, **more: object) -> list[str]:
+    return [str(verdict.status) for verdict in run(program, tests, **more)]
+
+
+@held
+def test_one_verdict_per_test() -> None:
+    first, second = run(SQUARE, [*ONE, {"input": "5\n", "output": "26\n"}], language="python")
+    assert (first.passed, first.status) == (True, "passed")
+    assert (second.passed, second.status) == (False, "wrong_output")
+    assert first.seconds > 0
+
+
+@held
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("print(", "syntax_error"),
+        ("\ud800 = 1\0", "syntax_error"),
+        ("x = [0] * 10 ** 11", "memory"),
+        ("print(16)\nraise ValueError", "runtime_error"),
+        ("import nonesuch", "runtime_error"),
+        ("print(' ' * 10 ** 7)", "output_limit"),
+        ("while True: pass", "timeout"),
+        ("print(15)", "wrong_output"),
+        ("exit(print(16))", "passed"),
+        ("if __name__ == '__main__': print(16)", "passed"),
+        (
+            "import sys\nsys.setrecursionlimit(10 ** 6)\nf = lambda n: n and 1 + f(n - 1)\nprint(f(50000) - 49984)",
+            "passed",
+        ),
+    ],
+)
+def test_status_of_a_program(program: str, status: str) -> None:
+    assert statuses(program, ONE, limits=Limits(cpu_s=1, wall_s=30)) == [status]
+
+
+@held
+def test_a_sandbox_that_fails_is_nobodys_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object) -> None:
+        raise SandboxError("no more processes")
+
+    monkeypatch.setattr(sandbox, "run", broken)
+    (verdict,) = run(SQUARE, ONE)
+    assert (verdict.status, verdict.passed) == (Status.INFRASTRUCTURE, None)
+
+
+@held
+def test_a_syntax_error_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, real = [], sandbox.run
+    monkeypatch.setattr(sandbox, "run", lambda *args: runs.append(args) or real(*args))
+    assert statuses("def", ONE * 50) == ["syntax_error"] * 50
+    assert len(runs) == 1
+
+
+@held
+@pytest.mark.parametrize(
+    "tests",
+    [
+        [{"call": "f", "args": [2, 3], "output": [6, "x"]}],
+        [{"call": "f", "args": "(2, 3)", "output": [6, "x"]}],
+        '[{"fn_name": "f", "input": "2\\n3", "output": "[6, \\"x\\"]", "testtype": "functional"}]',
+        {"inputs": [[2, 3]], "outputs": [[[6, "x"]]], "fn_name": "f"},
+        {"inputs": [[2, 3]], "outputs": [[6, "x"]], "fn_name": "f"},
+    ],
+)
+def test_calls_as_data_sets_write_them(tests: object) -> None:
+    assert statuses("def f(a, b): return a * b, 'x'", tests) == ["passed"]
+    assert statuses("class Solution:\n    def f(self, a, b): return [a * b, 'x']", tests) == ["passed"]
+    assert statuses("def f(a, b): return a + b, 'x'", tests) == ["wrong_output"]
+    assert statuses("print('no f')", tests) == ["runtime_error"]
+
+
+@held
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"inputs": ["4\n"], "outputs": ["16\n"]},
+        {"inputs": [["4"]], "outputs": [["16"]], "fn_name": None},
+        '{"inputs": ["4"], "outputs": ["16"]}',
+        [{"input": "4", "output": "16", "testtype": "stdin"}],
+    ],
+)
+def test_standard_input_as_data_sets_write_it(tests: object) -> None:
+    assert statuses(SQUARE, tests) == ["passed"]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "",
+        "[",
+        "[]",
+        "7",
+        None,
+        [],
+        {},
+        [7],
+        [{}],
+        [{"input": "4"}],
+        [{"input": 4, "output": "16"}],
+        [{"input": "4", "output": 16}],
+        [{"call": 7, "args": [], "output": 1}],
+        [{"call": "f", "args": 7, "output": 1}],
+        [{"call": "f", "args": [], "output": float("nan")}],
+        [{"call": "f", "args": [], "output": {1, 2}}],
+        [{"input": "4", "output": "16", "testtype": "functional"}],
+        '[{"call": "f", "args": [], "output": NaN}]',
+        {"inputs": ["1"], "outputs": []},
+        {"inputs": "1", "outputs": "1"},
+        "[" * 100_000,
+    ],
+)
+def test_bad_tests_are_refused(tests: object) -> None:
+    with pytest.raises(ValueError, match="tests"):
+        code.tests_of(tests)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "same"),
+    [
+        ("16\n", "16", True),
+        ("16", "16\n\n", True),
+        ("1 \n2\t\r\n", "1\n2\n", True),
+        ("0.50000001", "0.5", True),
+        ("1e6 x", "1000000.0 x", True),
+        (".5", "0.5", True),
+        ("", "", True),
+        ("16.0", "16", False),
+        ("0.5", "0.50001", False),
+        ("a  b", "a b", False),
+        ("nan", "0.5", False),
+        ("1e400", "1e400", True),
+        ("1e401", "1e400", False),
+        ("0.5" + "0" * 500, "0.5", False),
+        ("1\n\n2", "1\n2", False),
+        ("\n16", "16", False),
+    ],
+)
+def test_whole_outputs_are_compared(output: str, expected: str, same: bool) -> None:
+    assert code.printed(output.encode(), expected) is same
+
+
+@pytest.mark.parametrize(
+    ("report", "expected", "same"),
+    [
+        (b"[1, 2]", [1, 2], True),
+        (b"1", True, True),
+        (b"3.0", 3, True),
+        (b"0.3333333333", 1 / 3, True),
+        (b'[0.1, {"a": null}]', [0.1, {"a": None}], True),
+        (b"NaN", 0.5, False),
+        (b"1e999", 0.5, False),
+        (b'"1"', 1, False),
+        (b"[1]", 1, False),
+        (b"[1, 2, 3]", [1, 2], False),
+        (b'{"a": 1, "b": 2}', {"a": 1}, False),
+        (b"1 2", 1, False),
+        (b"", None, False),
+        (b"1" * 400, 0.5, False),
+        (b"9" * 5000, 1, False),
+        (b"[" * 100_000, [], False),
+        (b"\xff", "x", False),
+    ],
+)
+def test_returned_values_are_compared(report: bytes, expected: object, same: bool) -> None:
+    assert code.returned(report, expected) is same
+
+
+def test_an_unknown_language_is_the_users_to_mend() -> None:
+    with pytest.raises(UserError, match="python"):
+        run(SQUARE, ONE, language="pyhton")
+
+
+@held
+def test_another_language_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LANGUAGES, "sh", Language(fences=("sh",), file="main.sh", run=("/bin/sh", "{program}")))
+    assert statuses("read n; echo $((n * n))", ONE, language="sh") == ["passed"]
+    assert statuses("exit 1", ONE, language="sh") == ["runtime_error"]
+    with pytest.raises(ValueError, match="call-based"):
+        run("", [{"call": "f", "args": [], "output": 1}], language="sh")
+
+
+@held
+@pytest.mark.skipif(not shutil.which("perl", path="/usr/bin"), reason="no Perl on this machine")
+def test_another_language_may_have_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the compiler prints is what runs: here Perl checks the syntax and hands the source on."""
+    check = "open F, shift; undef $/; $s = <F>; eval qq{sub { $s }}; die if $@; print $s"
+    perl = Language(
+        ("perl",), "main.pl", run=("/usr/bin/perl", "{program}"), compile=("/usr/bin/perl", "-e", check, "{program}")
+    )
+    monkeypatch.setitem(LANGUAGES, "perl", perl)
+    assert statuses("my $n = <STDIN>; print $n ** 2;", ONE, language="perl") == ["passed"]
+    assert statuses("my $n = ;", ONE * 2, language="perl") == ["syntax_error"] * 2
+
+
+@held
+@pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
+def test_a_humaneval_problem_becomes_calls() -> None:
+    problem = next(p for p in humaneval.problems(Path(DATASETS)) if p["entry_point"] == "truncate_number")
+    tests = humaneval.call_tests(problem)
+    assert tests[0] == {"call": "truncate_number", "args": "(3.5,)", "output": 0.5}
+    assert humaneval.passes(humaneval.solution(problem), tests)
+    assert not humaneval.passes(next(humaneval.mutants(problem)), tests)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
+@pytest.mark.parametrize("tier", sandbox.tiers())
+def test_humaneval_canonical_solutions_pass_and_broken_ones_fail(tier: sandbox.Tier) -> None:
+    rows = humaneval.evidence(Path(DATASETS), tier)
+    assert len(rows) == 164
+    assert [row["task_id"] for row in rows if not row["canonical_passes"]] == []
+    assert [row["task_id"] for row in rows if row["broken_passes"]] == []

@@ -1,0 +1,173 @@
+"""The sandbox says truly how a program ended, refuses to be absent, and keeps nothing."""
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from r1flow import sandbox
+from r1flow.errors import UserError
+from r1flow.sandbox import Limits, SandboxError, Stop, Tier, filters, process
+
+TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]
+PYTHON = ["{python}", "-S", "{program}"]
+LEAK_RUNS = 10_000
+
+every_tier = pytest.mark.parametrize("tier", TIERS)
+
+
+@every_tier
+def test_status_and_bytes_come_back(tier: Tier) -> None:
+    program = (
+        b"import os, sys\nprint(input())\nprint('e', file=sys.stderr)\nos.write(int(sys.argv[1]), b'r')\nsys.exit(3)"
+    )
+    result = sandbox.run([*PYTHON, "{report}"], program, stdin=b"in\n", tier=tier)
+    assert (result.status, result.stdout, result.stderr, result.report) == (3, b"in\n", b"e\n", b"r")
+    assert result.stopped is None
+
+
+@every_tier
+def test_a_signal_is_a_status(tier: Tier) -> None:
+    result = sandbox.run(PYTHON, b"import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", tier=tier)
+    assert (result.status, result.stopped) == (128 + 15, None)
+
+
+@every_tier
+@pytest.mark.parametrize(
+    ("program", "limits", "stopped"),
+    [
+        (b"while True: pass", Limits(cpu_s=1, wall_s=60), Stop.CPU),
+        (b"import time\ntime.sleep(1000)", Limits(wall_s=0.5), Stop.WALL),
+        (b"while True: print('x' * 1000)", Limits(wall_s=60), Stop.OUTPUT),
+        (b"print('x' * 2000000)", Limits(), Stop.OUTPUT),
+    ],
+)
+def test_limits_say_which(tier: Tier, program: bytes, limits: Limits, stopped: Stop) -> None:
+    assert sandbox.run(PYTHON, program, limits=limits, tier=tier).stopped is stopped
+
+
+@every_tier
+def test_hash_order_is_the_same_every_time(tier: Tier) -> None:
+    program = b"print({str(n) for n in range(100)}, hash('x'))"
+    assert len({sandbox.run(PYTHON, program, tier=tier).stdout for _ in range(3)}) == 1
+
+
+@every_tier
+def test_programs_see_the_standard_library_only(tier: Tier) -> None:
+    program = b"import json, re, ctypes, ssl, sqlite3\ntry:\n    import pip\nexcept ImportError:\n    print('none')"
+    result = sandbox.run(PYTHON, program, tier=tier)
+    assert (result.stdout, result.stderr) == (b"none\n", b"")
+
+
+@every_tier
+def test_threads_may_share_it(tier: Tier) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: sandbox.run(PYTHON, b"print(%d)" % n, tier=tier).stdout, range(16)))
+    assert found == [b"%d\n" % n for n in range(16)]
+
+
+def test_a_writable_folder_has_its_size() -> None:
+    if Tier.BUBBLEWRAP not in sandbox.tiers():
+        pytest.skip("bubblewrap doesn't hold on this machine")
+    fill = b"""
+try:
+    for n in range(9): open(f"/tmp/{n}", "wb", 0).write(bytes(2 ** 20))
+except OSError as error: print(n, error.errno)
+"""
+    result = sandbox.run(PYTHON, fill, limits=Limits(disk_mb=4), tier=Tier.BUBBLEWRAP)
+    assert result.stdout == b"4 28\n"
+
+
+def test_landlock_refuses_a_writable_folder() -> None:
+    with pytest.raises(UserError, match="disk_mb"):
+        sandbox.run(PYTHON, b"", limits=Limits(disk_mb=4), tier=Tier.LANDLOCK)
+
+
+def test_without_a_tier_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox.available.cache_clear()
+    monkeypatch.setattr(sandbox.bubblewrap, "fault", lambda: "/usr/bin/bwrap is missing")
+    monkeypatch.setattr(sandbox.landlock, "fault", lambda: "this kernel has Landlock ABI 4, and 6 is needed")
+    with pytest.raises(UserError, match=r"bwrap is missing.*ABI 4.*apt-get install bubblewrap"):
+        sandbox.run(PYTHON, b"print(1)")
+    assert sandbox.tiers() == []
+    sandbox.available.cache_clear()
+
+
+@every_tier
+def test_the_self_test_notices_what_does_not_hold(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter that allows everything opens sockets, in either tier."""
+    import pyseccomp
+
+    open_filter = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    with open(os.memfd_create("filter"), "r+b") as file:
+        open_filter.export_bpf(file)
+        file.seek(0)
+        content = file.read()
+    monkeypatch.setattr(filters, "program", lambda: content)
+    assert "a socket of family" in (sandbox.fault_of(tier) or "")
+
+
+@every_tier
+def test_the_self_test_notices_fork_bombs(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sandbox.MODULES[tier]
+    monkeypatch.setattr(module, "limited", lambda command, limits, processes: list(command))
+    assert "more processes than allowed" in (sandbox.fault_of(tier) or "")
+
+
+@every_tier
+def test_a_keeper_that_fails_is_not_the_programs_fault(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "program", lambda: b"not a filter")
+    with pytest.raises(SandboxError, match="did not start"):
+        sandbox.run(PYTHON, b"print(1)", tier=tier)
+
+
+@every_tier
+def test_an_interrupted_run_leaves_nothing(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def interrupted(watch: process.Watch) -> None:
+        seen.append(watch.process.pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process.Watch, "enforce", interrupted)
+    before = sorted(os.listdir("/proc/self/fd"))
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.run(PYTHON, b"import os, time\nos.fork()\nprint(1, flush=True)\ntime.sleep(1000)", tier=tier)
+    assert seen and not Path(f"/proc/{seen[0]}").exists()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_importing_it_is_light() -> None:
+    code = "import sys, r1flow.grading.code, r1flow.sandbox; print({'torch', 'pyseccomp'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.slow
+@every_tier
+def test_ten_thousand_runs_leak_nothing(tier: Tier) -> None:
+    """No process, thread, descriptor, mount, file; every fifth program is one that is stopped or leaves children."""
+    tail = b"\nimport os, time\nif os.fork() == 0: time.sleep(1000)\n"
+
+    def once(number: int) -> bool:
+        program = b"print(%d)" % number + (tail if number % 5 == 0 else b"")
+        return sandbox.run(PYTHON, program, tier=tier, limits=Limits(wall_s=60)).stdout == b"%d\n" % number
+
+    def held() -> tuple:
+        children = Path("/proc/self/task").glob("*/children")
+        files = {path.name for folder in ("/tmp", "/dev/shm") for path in Path(folder).glob("*r1flow*")}
+        return (
+            [path.read_text() for path in children if path.read_text()],
+            sorted(os.listdir("/proc/self/fd")),
+            Path("/proc/self/mountinfo").read_text(),
+            threading.active_count(),
+            files,
+        )
+
+    before = held()
+    with ThreadPoolExecutor(sandbox.workers()) as pool:
+        assert all(pool.map(once, range(LEAK_RUNS)))
+    assert held() == before
