@@ -1,4 +1,4 @@
-"""Every test that takes a tier, or judges a program, runs in each tier that holds on this machine."""
+"""Every test that takes a tier, or judges a program, runs in each tier that holds on this machine; slow: the second."""
 
 from functools import partial
 
@@ -13,7 +13,8 @@ NONE = pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds here; 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "tier" in metafunc.fixturenames:
-        metafunc.parametrize("tier", sandbox.tiers() or [NONE])
+        first, *others = sandbox.tiers() or [NONE]
+        metafunc.parametrize("tier", [first, *(pytest.param(tier, marks=pytest.mark.slow) for tier in others)])
 
 
 @pytest.fixture

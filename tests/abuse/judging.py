@@ -1,8 +1,8 @@
 """The suite of abuse: what model-written programs may try, and that none of it pays, lasts, leaks or stays behind.
 
 Every case is a program. One that tries to get out prints 16, the right answer, only if it succeeds; one that cheats
-doesn't know the answer. So a reward above 0 is a hole. Each case runs in every tier that holds on this machine, through
-the reward that training uses, and `judged` looks at the host before and after.
+doesn't know the answer. So a reward above 0 is a hole. Each case runs through the reward that training uses, in every
+tier that holds on this machine (the second one with the slow tests), and `judged` looks at the host before and after.
 """
 
 import os
@@ -19,7 +19,7 @@ from r1flow.sandbox import Limits, Tier
 from r1flow.sandbox.process import GRACE_S
 
 QUESTION = [{"input": "4\n", "output": "16\n"}]
-TIGHT = Limits(cpu_s=1, wall_s=1.5, memory_mb=256)  # for programs that go on until they are stopped
+TIGHT = Limits(cpu_s=1, wall_s=1.0, memory_mb=256)  # for programs that go on until they are stopped
 ROOMY = Limits(cpu_s=5, wall_s=30)  # for programs that end by themselves, on a busy machine too
 MARK = "r1flow-abuse"  # in the names of all files that a program tries to make
 FOLDERS = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.home()), ".")

@@ -63,7 +63,6 @@ WORK_OUTSIDE = {
     "kernel_settings": "reach(os.listdir, '/proc/sys/kernel')",
     "devices": "reach(os.listdir, '/sys/class')",
     "a_signal": "reach(os.kill, CALLER, 0)",
-    "its_parent": "os.getppid() and reach(os.kill, os.getppid(), 0)",
     "a_process_by_descriptor": "reach(os.pidfd_open, CALLER)",
     "sessions": "os.fork() and os._exit(0)\nreach(os.setsid)",
     "process_groups": "os.fork() and os._exit(0)\nreach(os.setpgid, 0, 0)",
@@ -100,8 +99,9 @@ CONFINED = {
     "changing_times": "reach(os.utime, SECRET, (0, 0))",
     "changing_attributes": "reach(os.setxattr, SECRET, 'user.x', b'1')",
     "killing_us": "import signal\nreach(os.kill, CALLER, signal.SIGKILL)",
-    "killing_the_keeper": "import signal\nos.getppid() and reach(os.kill, os.getppid(), signal.SIGKILL)",
-    "stopping_the_keeper": "import signal\nos.getppid() and reach(os.kill, os.getppid(), signal.SIGSTOP)",
+    # An ordinary user's program may send process 1 of its namespace what it likes; there it has no effect. Had it one,
+    # the grader would know nothing (None): a way out of a wrong answer.
+    "killing_its_keeper": "for n in range(1, 65):\n    try: os.kill(os.getppid(), n)\n    except OSError: pass",
     "killing_everybody": "import signal\nsignal.signal(15, signal.SIG_IGN)\ntry:\n    os.kill(-1, signal.SIGTERM)\n"
     "except OSError: pass\nprint(0)",
     "killing_its_group": "import signal\nos.killpg(0, signal.SIGKILL)",
@@ -249,6 +249,11 @@ for _ in range(3):
     if os.fork() == 0:
         if os.fork() == 0: time.sleep(10 ** 6)
         os._exit(0)
+""",
+    "a_sibling": """
+import ctypes
+if ctypes.CDLL(None).syscall(56, 0x8000 | 17, 0, 0, 0, 0) == 0:   # CLONE_PARENT: its keeper's child, not its own
+    time.sleep(10 ** 6)
 """,
     "a_thread": "threading.Thread(target=time.sleep, args=(10 ** 6,), daemon=True).start()",
 }

@@ -70,6 +70,36 @@ def test_threads_may_share_it(tier: Tier) -> None:
     assert found == [b"%d\n" % n for n in range(16)]
 
 
+@every_tier
+def test_a_forked_caller_has_places_of_its_own(tier: Tier) -> None:
+    """Even if all of its parent's were taken when it forked."""
+    code = """
+import os
+from r1flow import sandbox
+taken = [sandbox.SLOTS.get() for _ in range(sandbox.workers())]
+child = os.fork()
+if child == 0:
+    status = sandbox.run(["{python}", "-S", "{program}"], b"raise SystemExit(7)", tier=sandbox.Tier(TIER)).status
+    os._exit(status)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    command = [sys.executable, "-c", code.replace("TIER", repr(str(tier)))]
+    assert subprocess.run(command, timeout=60).returncode == 7
+
+
+@every_tier
+def test_programs_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, real = [], process.Watch.reap
+
+    def look(watch: process.Watch) -> float:
+        scores.append(Path(f"/proc/{watch.process.pid}/oom_score_adj").read_text())
+        return real(watch)
+
+    monkeypatch.setattr(process.Watch, "reap", look)
+    sandbox.run(PYTHON, b"", tier=tier)
+    assert scores == ["1000\n"]
+
+
 def test_a_writable_folder_has_its_size() -> None:
     if Tier.BUBBLEWRAP not in sandbox.tiers():
         pytest.skip("bubblewrap doesn't hold on this machine")

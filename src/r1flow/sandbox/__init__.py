@@ -54,8 +54,18 @@ def workers() -> int:
 
 
 SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
-for slot in range(workers()):
-    SLOTS.put(slot)
+
+
+def make_places() -> None:
+    """As many places as there are workers; again in a forked child, whose parent's threads may have held some."""
+    global SLOTS
+    SLOTS = queue.SimpleQueue()
+    for slot in range(workers()):
+        SLOTS.put(slot)
+
+
+make_places()
+os.register_at_fork(after_in_child=make_places)
 
 
 def run(
@@ -89,11 +99,12 @@ def run(
 @contextmanager
 def place() -> Iterator[int | None]:
     """A free place, and the uid that programs in it run as when we are root; one uid a place, so limits count apart."""
-    slot = SLOTS.get()
+    slots = SLOTS
+    slot = slots.get()
     try:
         yield free_uid(os.getpid() * workers() + slot) if os.geteuid() == 0 else None
     finally:
-        SLOTS.put(slot)
+        slots.put(slot)
 
 
 @cache

@@ -72,6 +72,8 @@ def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
             found += ["--symlink", f"usr/{name}", f"/{name}"]
         elif os.path.isdir(f"/{name}"):
             found += ["--ro-bind", f"/{name}", f"/{name}"]
+    if limits.disk_mb:
+        found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
     shown = [python, str(lib)] if (lib := interpreter.lib(python)) else []
     for folder in sorted({str(parent) for path in shown for parent in Path(path).parents} | {"/dev"}):
         found += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
@@ -81,6 +83,4 @@ def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
         found += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     for device in DEVICES:
         found += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    if limits.disk_mb:
-        found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
     return [*found, "--perms", "0444", "--file", str(program), f"/{file}", "--remount-ro", "/"]

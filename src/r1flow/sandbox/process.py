@@ -145,6 +145,8 @@ def supervise(
     )
     close(writers)
     writers[:] = [-1] * len(writers)
+    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/oom_score_adj", "w") as file:
+        file.write("1000")  # if memory runs out, it is the programs that go, not their caller
     watch = Watch(process, readers, limits, started)
     try:
         watch.wait()
