@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for add in (add_plan, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
         add(commands)
-    for add in (add_chat, add_export, add_clean, add_pin):
+    for add in (add_chat, add_export, add_clean, add_pin, add_lock):
         add(commands)
     return top
 
@@ -206,6 +206,19 @@ def add_pin(commands: argparse._SubParsersAction) -> None:
     pin.set_defaults(command=run_pin)
 
 
+def add_lock(commands: argparse._SubParsersAction) -> None:
+    lock = commands.add_parser(
+        "lock",
+        help="pin a branch or tag of a hub repository (sources.lock)",
+        description="Ask the hub which commit a branch or tag is, and write that and the sha256 of its files to "
+        "sources.lock. Configurations that name the branch then use the commit. A commit can be locked too, for its "
+        "hashes.",
+    )
+    lock.add_argument("repo", metavar="REPO[@REVISION]", help="for example openai/gsm8k@main (default: main)")
+    lock.add_argument("--model", action="store_true", help="it is a model, no data set")
+    lock.set_defaults(command=run_lock)
+
+
 def run_plan(arguments: argparse.Namespace) -> None:
     from r1flow.plan import table
     from r1flow.run import Run
@@ -288,6 +301,15 @@ def run_pin(arguments: argparse.Namespace) -> None:
     from r1flow.versions import pin
 
     pin(arguments.data)
+
+
+def run_lock(arguments: argparse.Namespace) -> None:
+    from r1flow.data.sources import LOCK, lock
+
+    os.chdir(project_root())
+    repo, _, revision = arguments.repo.partition("@")
+    entry = lock("model" if arguments.model else "dataset", repo, revision or "main")
+    print(f"{LOCK}: {repo}@{revision or 'main'} is {entry['revision']}, {len(entry['sha256'])} files; commit {LOCK}")
 
 
 def model_folder(given: Path) -> Path:

@@ -1,0 +1,301 @@
+"""Files from outside: a hub repository at one commit, or a folder here; never a branch, a script or a pickle.
+
+    fetch("dataset", "openai/gsm8k", "740312add88f781978c0658806c59bc2815b9866", ["main/test-*.parquet"])
+    Fetched(folder=Path("…/snapshots/740312…"), files={"main/test-00000-of-00001.parquet": "ee7b8da9e381df27…"})
+
+huggingface_hub does the transfer: HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 forbids the network, HF_HUB_CACHE is
+where files are kept, HF_TOKEN opens gated ones, and a broken transfer goes on where it stopped. Added here: what may be
+fetched at all, room on the disk before the first byte, and hashes. huggingface_hub compares sizes only, so each file is
+held against the hash in the hub's listing of the commit, against the one in the configuration or the lock file, and
+against the one that was found when it was first fetched, which is kept in huggingface_hub's cache.
+
+A branch or tag is no revision here: `r1flow lock` finds its commit and writes that, with hashes, into `sources.lock`,
+which configurations are read with (`locked`). Left out: archives (unpack one and name the folder) and uploads.
+"""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from r1flow.errors import UserError, listed
+from r1flow.manifest import read_json, sha256, write_json
+
+if TYPE_CHECKING:
+    from huggingface_hub import RepoFile
+
+LOCK = Path("sources.lock")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+ENDINGS = {
+    "dataset": (".parquet", ".jsonl", ".jsonl.gz", ".json"),
+    "model": (".safetensors", ".json", ".jinja", ".txt", ".model"),  # .model: sentencepiece's own format
+}
+REFUSED = {
+    "code, and none from outside is run": (".py", ".sh", ".so", ".ipynb"),
+    "a pickle, which runs code when it is read": (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy"),
+    "an archive; unpack it yourself and name the folder": (
+        ".zip",
+        ".tar",
+        ".tgz",
+        ".tar.gz",
+        ".tar.zst",
+        ".7z",
+        ".rar",
+    ),
+}
+GB = 1e9
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Files that are here and are what they should be."""
+
+    folder: Path
+    files: dict[str, str]  # name relative to the folder → sha256
+
+
+def fetch(
+    kind: str,
+    repo: str,
+    revision: str,
+    patterns: Iterable[str] = (),
+    hashes: Mapping[str, str] | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Fetched:
+    """The files of a hub repository at a commit, in huggingface_hub's cache; `kind` is "dataset" or "model".
+
+    Of a model, what transformers needs to load it. Raises UserError, in one line, for what isn't as it must be.
+    """
+    where = f"{repo}@{revision[:12]}"
+    if not COMMIT.fullmatch(revision):
+        raise UserError(f"{repo}: {revision!r} can move; pin it with `{lock_command(kind, repo, revision)}`")
+    with explained(where):
+        entries, online = listing(kind, repo, revision)
+        names = model_files(where, entries) if kind == "model" else matching(where, entries, patterns)
+        check_names(where, kind, names)
+        if online:
+            check_space(where, kind, repo, revision, [entries[name] for name in names])
+        folder = download(kind, repo, revision, names, progress)
+    files = {name: sha256(folder / name) for name in names}
+    memory = folder.parents[1] / "r1flow" / f"{revision}.json"
+    first = read_json(memory) if memory.exists() else {}
+    listed_as = {name: hash_in(entries[name], folder / name, files[name]) for name in names if online}
+    for said, by in ((hashes or {}, "its pin"), (listed_as, "the hub's listing"), (first, "its first fetch")):
+        check_hashes(where, folder, files, said, by)
+    memory.parent.mkdir(exist_ok=True)
+    write_json(memory, first | files)
+    return Fetched(folder, files)
+
+
+def here(folder: Path, patterns: Iterable[str], hashes: Mapping[str, str] | None = None) -> Fetched:
+    """The files of a data set that lies in a folder; its files may be links, its patterns lead nowhere else."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such folder; name one, or a hub id with its revision")
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    names = matching(str(folder), found, patterns)
+    check_names(str(folder), "dataset", names)
+    files = {name: sha256(folder / name) for name in names}
+    check_hashes(str(folder), folder, files, hashes or {}, "its pin")
+    return Fetched(folder, files)
+
+
+def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """The names that match a pattern, sorted; several patterns are several layouts of which one must be there."""
+    found = sorted({name for name in names for pattern in patterns if fnmatch(name, pattern)})
+    if not found:
+        raise UserError(f"{where}: no file is {listed(list(patterns))}; it has {listed(sorted(names))}")
+    return found
+
+
+def model_files(where: str, entries: Iterable[str]) -> list[str]:
+    """What transformers loads: safetensors, configuration and tokenizer at the top; never the pickles beside them."""
+    names = sorted(name for name in entries if "/" not in name and name.endswith(ENDINGS["model"]))
+    if not any(name.endswith(".safetensors") for name in names):
+        weights = [name for name in entries if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"))]
+        others = f"{listed(sorted(weights))} can run code when it is read" if weights else "it has no weights at all"
+        raise UserError(f"{where}: no safetensors ({others}); take a model or a revision that has them")
+    return names
+
+
+def check_names(where: str, kind: str, names: Iterable[str]) -> None:
+    """Refuse what may not be read, and names that lead out of their folder."""
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable():
+            raise UserError(f"{where}: {name!r} leads out of its folder; this isn't a repository to trust")
+        why = next((why for why, endings in REFUSED.items() if name.lower().endswith(endings)), None)
+        if why or not name.endswith(ENDINGS[kind]):
+            what = why or f"not of a kind that is read here ({', '.join(ENDINGS[kind])})"
+            raise UserError(f"{where}: {name} is {what}")
+
+
+def check_space(where: str, kind: str, repo: str, revision: str, entries: list["RepoFile"]) -> None:
+    """Refuse what the disk has no room for, before anything is transferred."""
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    def cached(name: str) -> bool:
+        return isinstance(try_to_load_from_cache(repo, name, revision=revision, repo_type=kind), str)
+
+    cache = Path(constants.HF_HUB_CACHE)
+    disk = next(path for path in (cache, *cache.parents) if path.exists())
+    need, free = sum(entry.size for entry in entries if not cached(entry.path)), shutil.disk_usage(disk).free
+    if need > free:
+        raise UserError(
+            f"{where}: {need / GB:.2f} GB to fetch and {free / GB:.2f} GB free in {cache}; "
+            "make room, or set HF_HUB_CACHE to a folder on another disk"
+        )
+
+
+def listing(kind: str, repo: str, revision: str) -> tuple[dict[str, "RepoFile"], bool]:
+    """The files of a commit by name, and whether the hub itself said so; offline, as the cache knows them."""
+    from huggingface_hub import HfApi, RepoFile, get_cached_repo_tree, is_offline_mode
+
+    if is_offline_mode():
+        return {entry.path: entry for entry in get_cached_repo_tree(repo, repo_type=kind, revision=revision)}, False
+    entries = HfApi().list_repo_tree(repo, repo_type=kind, revision=revision, recursive=True)
+    return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}, True
+
+
+def hash_in(entry: "RepoFile", path: Path, found: str) -> str:
+    """The sha256 that a hub's listing says: of large files outright; small ones are listed by git's hash of them."""
+    if entry.lfs:
+        return entry.lfs.sha256
+    content = path.read_bytes()
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    return found if blob == entry.blob_id else f"(git) {entry.blob_id}"
+
+
+def download(kind: str, repo: str, revision: str, names: list[str], progress: Progress) -> Path:
+    """The cache's folder of the commit with these files in it."""
+    from huggingface_hub import is_offline_mode, snapshot_download
+
+    exact = [re.sub(r"[*?\[]", r"[\g<0>]", name) for name in names]
+    folder = snapshot_download(
+        repo,
+        repo_type=kind,
+        revision=revision,
+        allow_patterns=exact,
+        local_files_only=is_offline_mode(),
+        tqdm_class=bar(progress),
+    )
+    return Path(folder)
+
+
+def bar(progress: Progress) -> type:
+    """A bar for huggingface_hub that shows nothing and tells how many bytes are here."""
+    from huggingface_hub.utils import tqdm
+
+    class Told(tqdm):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **{**options, "disable": True})
+            self.told, self.total = options.get("initial", 0), options.get("total")
+            self.counts = options.get("unit") == "B" and str(options.get("desc", "")).startswith("Reconstructing")
+
+        def update(self, n: float | None = 1) -> None:
+            self.told += n or 0
+            if self.counts and self.total:
+                progress(int(self.told), int(self.total))
+
+    return Told
+
+
+def check_hashes(where: str, folder: Path, files: Mapping[str, str], said: Mapping[str, str], by: str) -> None:
+    for name, found in files.items():
+        if said.get(name, found) != found:
+            raise UserError(
+                f"{where}: {name} has the sha256 {found[:12]}… and by {by} it should be {said[name][:12]}…; if it is "
+                f"damaged, remove {(folder / name).resolve()} and run again"
+            )
+
+
+@contextmanager
+def explained(where: str) -> Iterator[None]:
+    """What huggingface_hub raises, as one line with the remedy."""
+    import httpx
+    from huggingface_hub import errors, is_offline_mode
+
+    def line(text: str) -> UserError:
+        return UserError(f"{where}: {text}")
+
+    try:
+        yield
+    except errors.GatedRepoError:
+        raise line("gated; accept its terms on the hub, then `hf auth login` or set HF_TOKEN") from None
+    except (errors.RepositoryNotFoundError, errors.HFValidationError):
+        raise line("the hub has no such repository (or it is private: set HF_TOKEN)") from None
+    except errors.RevisionNotFoundError:
+        raise line("the repository has no such revision; look at its history on the hub") from None
+    except (errors.HfHubHTTPError, errors.CachedRepoTreeNotFoundError, httpx.HTTPError, OSError) as error:
+        if is_offline_mode():
+            raise line("not all of it is in the cache, and HF_HUB_OFFLINE forbids asking the hub; unset that") from None
+        reason = str(error.__cause__ or error).partition("\n")[0] or type(error).__name__
+        raise line(
+            f"the transfer failed ({reason}); run again, it goes on where it stopped; if all of it was fetched before, "
+            "HF_HUB_OFFLINE=1 does without the hub"
+        ) from None
+
+
+# Locks: what a branch or tag is.
+
+
+def lock_command(kind: str, repo: str, revision: str) -> str:
+    return f"r1flow lock {'--model ' if kind == 'model' else ''}{repo}@{revision}"
+
+
+def lock(kind: str, repo: str, revision: str, path: Path = LOCK) -> dict[str, Any]:
+    """Write the commit that a branch or tag is now, and the sha256 of its files, into the lock file; the entry.
+
+    The hub says the hashes of large files; the small ones are fetched for it.
+    """
+    from huggingface_hub import HfApi, hf_hub_download
+
+    where = f"{repo}@{revision}"
+    with explained(where):
+        commit = HfApi().repo_info(repo, repo_type=kind, revision=revision).sha
+        entries, _ = listing(kind, repo, commit)
+        names = model_files(where, entries) if kind == "model" else [n for n in entries if n.endswith(ENDINGS[kind])]
+        hashes = {}
+        for name in sorted(names):
+            large = entries[name].lfs
+            hashes[name] = (
+                large.sha256 if large else sha256(Path(hf_hub_download(repo, name, repo_type=kind, revision=commit)))
+            )
+    entry = {"revision": commit, "sha256": hashes}
+    known = read_lock(path) | {lock_key(kind, repo, revision): entry}
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text("# Written by `r1flow lock`; commit it.\n" + yaml.safe_dump(known, sort_keys=True, width=200))
+    partial.replace(path)
+    return entry
+
+
+def lock_key(kind: str, repo: str, revision: str) -> str:
+    return f"{kind} {repo}@{revision}"
+
+
+def read_lock(path: Path = LOCK) -> dict[str, Any]:
+    try:
+        return (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: {str(error).splitlines()[0]}; mend it, or remove it and lock again") from None
+
+
+def locked(run: dict[str, Any], path: Path = LOCK) -> None:
+    """Put the commits of the lock file in the place of the branches and tags that a configuration names."""
+    known = read_lock(path)
+    for source in (run["data"].get("sources") or {}).values():
+        entry = known.get(lock_key("dataset", source.get("repo"), source.get("revision")))
+        if entry:
+            source["revision"], source["sha256"] = entry["revision"], entry["sha256"] | source["sha256"]
+    for stage in run.values():
+        if isinstance(stage, dict) and stage.get("revision"):
+            entry = known.get(lock_key("model", stage.get("init_from"), stage["revision"]))
+            stage["revision"] = entry["revision"] if entry else stage["revision"]
