@@ -58,6 +58,28 @@ class ColdStart:
     response: str
 
 
+# The files of problems, traces, prompts and pairs, and the rows that each has.
+FILES = {
+    **dict.fromkeys(("rl", "rejection", "dev", "test"), Problem),
+    "cold_start": ColdStart,
+    **dict.fromkeys(("general_sft", "general_rl", "general_dev", "general_test"), General),
+    "preferences": Preference,
+}
+FIELDS = {
+    "text": "str: a document, without the end-of-text token",
+    "id": "str: 12 hex digits of the canonical problem or prompt",
+    "task": "str: the family's name in reasoning-gym",
+    "kind": "str: greeting, identity, translation, writing or harmful; of preferences: helpful or harmless",
+    "question": "str: what the user asks",
+    "answer": "str: the right answer",
+    "entry": "str: JSON that reasoning-gym's scorer of the family reads",
+    "response": "str: a good response",
+    "check": "str: JSON rule that a good response obeys",
+    "chosen": "str: the better response",
+    "rejected": "str: the worse response",
+}
+
+
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
     """The rows of a file; raises UserError naming the line that isn't a JSON object."""
     rows = []

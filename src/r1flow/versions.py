@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,6 +41,17 @@ def fetch(work: Path) -> bool:
         for item in Path(folder, "data").iterdir():
             item.replace(work / item.name)
     return True
+
+
+def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
+    """The data of a stage in `work`: with a pin what that pins, from DVC if it has it, else made; raises UserError when
+    what was made isn't that."""
+    if not (pin and fetch(work)):
+        if pin:
+            print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
+        make()
+    if pin:
+        check(work, pin)
 
 
 def check(folder: Path, pointer: Path = POINTER) -> None:

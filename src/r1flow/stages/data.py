@@ -8,13 +8,12 @@ mean and how many rows it has:
 The same config and seed give the same bytes. With the input `pin` (data.dvc) the data is what that pins: it is brought
 from DVC when DVC has it, else generated, and must have the pinned hashes. That splits share no problem is a property of
 the ids (data/splits.py), and is checked all the same, on ids and on questions; that none nearly does, by the report in
-decontamination.json (data/leaks.py). Left out: data from outside.
+decontamination.json (data/leaks.py). Left out: data from outside (fetch.py).
 """
 
 import json
 import math
 import random
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from r1flow.data.tasks import Worked, worked_problems
 from r1flow.data.tokenizer import EOS, check, train_tokenizer
 from r1flow.data.traces import cold_start_response
 from r1flow.errors import UserError
-from r1flow.schema import ColdStart, General, write_jsonl
+from r1flow.schema import FIELDS, ColdStart, General, write_jsonl
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,30 +39,15 @@ Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
 Prompts = dict[str, list[General]]  # split → general prompts
 PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
 GENERAL_SPLITS = ("sft", "rl", "dev", "test")
-FIELDS = {
-    "text": "str: a document, without the end-of-text token",
-    "id": "str: 12 hex digits of the canonical problem or prompt",
-    "task": "str: the family's name in reasoning-gym",
-    "kind": "str: greeting, identity, translation, writing or harmful; of preferences: helpful or harmless",
-    "question": "str: what the user asks",
-    "answer": "str: the right answer",
-    "entry": "str: JSON that reasoning-gym's scorer of the family reads",
-    "response": "str: a good response",
-    "check": "str: JSON rule that a good response obeys",
-    "chosen": "str: the better response",
-    "rejected": "str: the worse response",
-}
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
     """Write every data file to work; metrics: rows of each file."""
-    pinned = "pin" in stage.inputs
-    if not (pinned and versions.fetch(stage.work)):
-        if pinned:
-            print("data.dvc: neither DVC's cache nor its remote has this data; it is generated again", file=sys.stderr)
-        generate(stage.config, stage.seed, stage.work, stage.progress)
-    if pinned:
-        versions.check(stage.work, stage.inputs["pin"])
+    versions.bring_or_make(
+        stage.work,
+        stage.inputs.get("pin"),
+        lambda: generate(stage.config, stage.seed, stage.work, stage.progress),
+    )
     schema = json.loads((stage.work / "schema.json").read_text())
     return {"rows": {name.removesuffix(".jsonl"): about["rows"] for name, about in schema.items()}}
 
