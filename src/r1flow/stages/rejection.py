@@ -79,8 +79,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     kept = [sample for sample, reason in zip(samples, reasons, strict=True) if reason is None]
     if not kept:
         raise UserError(f"rejection.filters: none of the {len(samples)} samples was kept ({dict(Counter(reasons))})")
-    general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl")
-    mix = mixed(kept, general, config["general_share"], stage.seed)
+    share = config["general_share"]
+    general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
+    mix = mixed(kept, general, share, stage.seed)
     write_jsonl(stage.work / "mix.jsonl", mix)
     stage.log_table("rejection", [record(*pair) for pair in zip(samples[:100], reasons[:100], strict=True)])
     return summary(samples, reasons, mix)
