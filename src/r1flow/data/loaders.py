@@ -1,0 +1,408 @@
+"""Rows of foreign data sets as rows of ours: a map of columns, a few named functions, a reason for each row left out.
+
+    columns: {question: question, answer: answer}       ours: theirs, or a list of theirs, or one inside another (a.b)
+    by: {answer: after_hashes}                          a function of this module that the value goes through
+    fixed: {task: math, entry: "{}"}                    ours that are the same in every row
+    where: {question_type: [math-word-problem, MCQ]}    only rows whose column has one of these values
+
+    {"question": "2 dogs and 3 cats: how many pets?", "answer": "2 + 3 = 5\\n#### 5"}
+    {"question": "2 dogs and 3 cats: how many pets?", "answer": "5", "task": "math", "entry": "{}", "id": "…"}
+
+Rows come from strangers. A row with a value of the wrong type, nothing in it, a control character (LaTeX that lost its
+backslash: "\\frac" read as form feed and "rac"), half a surrogate pair, not-a-number, or a size beyond the limits is
+left out and counted; the first of each reason is named with file, row and column. A Parquet file without a column is
+refused. A function that finds no usable value (no trace that is right) leaves the row out too, but that is the data
+set's nature and no damage. Nothing here runs, imports or unpickles what a row says.
+"""
+
+import base64
+import gzip
+import json
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from r1flow.data.splits import identity
+from r1flow.errors import UserError, listed
+from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
+
+Row = dict[str, Any]
+BATCH = 64  # rows of a Parquet file in memory at once; those of code sets have megabytes of tests
+UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class Damaged(Exception):
+    """A row that isn't what its data set says; the reason is what it is counted under."""
+
+
+class Unusable(Exception):
+    """A row that is as it should be, with nothing in it for us."""
+
+
+@dataclass
+class Count:
+    """What became of a source's rows."""
+
+    read: int = 0
+    kept: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)  # reason: rows
+    damaged: int = 0  # of those
+    first: dict[str, str] = field(default_factory=dict)  # reason: "train.jsonl: row 17: answer: not a number"
+
+    def leave_out(self, reason: str, place: str, damaged: bool = False) -> None:
+        self.left_out[reason] += 1
+        self.damaged += damaged
+        self.first.setdefault(reason, place)
+
+
+def load(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
+    """Our rows of these files of a source, with their ids; `count` is kept as it goes."""
+    for name in names:
+        path = folder / name
+        for number, row in enumerate(rows(path, source), 1):
+            count.read += 1
+            place = f"{name}: row {number}"
+            try:
+                if isinstance(row, Damaged):
+                    raise row
+                if not wanted(row, source["where"]):
+                    raise Unusable("not wanted (where)")
+                found = mapped(row, source)
+            except Damaged as error:
+                reason, _, column = str(error).partition(" in ")
+                count.leave_out(reason, f"{place}: {f'column {column}: ' if column else ''}{reason}", damaged=True)
+            except Unusable as error:
+                count.leave_out(str(error), f"{place}: {error}")
+            else:
+                count.kept += 1
+                yield found
+
+
+def rows(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
+    """The rows of a file as they are; raises UserError for a file that is none or has not the columns."""
+    if path.name.endswith(".parquet"):
+        return parquet_rows(path, sorted({column.partition(".")[0] for column in theirs(source)}))
+    opened = gzip.open if path.name.endswith(".gz") else open
+    if path.name.endswith(".json"):
+        return json_rows(path)
+    return jsonl_rows(path, opened(path, "rb"), source["max_row_bytes"])
+
+
+def theirs(source: dict[str, Any]) -> Iterator[str]:
+    """The columns of the data set that a source reads."""
+    for value in source["columns"].values():
+        yield from value if isinstance(value, list) else [value]
+    yield from source["where"]
+
+
+def parquet_rows(path: Path, columns: list[str]) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            missing = sorted(set(columns) - set(file.schema_arrow.names))
+            if missing:
+                raise UserError(f"{path}: no column {missing[0]}; it has {listed(file.schema_arrow.names, 20)}")
+            for batch in file.iter_batches(BATCH, columns=columns):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: no Parquet that can be read ({str(error).splitlines()[0]})") from None
+
+
+def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damaged]:
+    """A row a line; a line beyond the limit is passed over in pieces, so that it never is in memory whole."""
+    try:
+        with file:
+            while line := file.readline(limit + 1):
+                if len(line) > limit:
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(limit)
+                    yield Damaged("row too large")
+                elif line.strip():
+                    yield parsed(line)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: can't be read to its end ({error}); fetch it again") from None
+
+
+def parsed(line: bytes) -> Row | Damaged:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return Damaged("not JSON")
+    return row if isinstance(row, dict) else Damaged("not an object")
+
+
+def json_rows(path: Path) -> Iterator[Row | Damaged]:
+    """The rows of one JSON list; such files are small, and read whole."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: no JSON that can be read ({error})") from None
+    if not isinstance(found, list):
+        raise UserError(f"{path}: not a list of rows")
+    return (row if isinstance(row, dict) else Damaged("not an object") for row in found)
+
+
+def wanted(row: Row, where: dict[str, list[Any]]) -> bool:
+    return all(value_at(row, column) in allowed for column, allowed in where.items())
+
+
+def mapped(row: Row, source: dict[str, Any]) -> Row:
+    """Our row, with its id; raises Damaged or Unusable."""
+    found = dict(source["fixed"])
+    for ours, column in source["columns"].items():
+        columns = column if isinstance(column, list) else [column]
+        values = [value_at(row, one) for one in columns]
+        function = FUNCTIONS[source["by"][ours]] if ours in source["by"] else text
+        try:
+            found[ours] = function(*values)
+            check(found[ours], source["max_field_characters"])
+        except Damaged as error:
+            raise Damaged(f"{error} in {', '.join(columns)}") from None
+        except (TypeError, KeyError, AttributeError, IndexError, ValueError, StopIteration, RecursionError):
+            raise Damaged(f"wrong type in {', '.join(columns)}") from None
+    if "chosen" in found and found["chosen"] == found["rejected"]:
+        raise Unusable("both responses are the same")
+    return found | {"id": row_id(found)}
+
+
+def row_id(row: Row) -> str:
+    """12 hex digits: of the question, spaces and case aside, so that data sets that share a problem share its id; with
+    the responses, of a preference pair."""
+    canonical = " ".join(row["question"].split()).casefold()
+    if "chosen" in row:
+        return identity("pair", f"{canonical}\n{row['chosen']}\n{row['rejected']}")
+    return identity("question", canonical)
+
+
+def value_at(row: Row, column: str) -> Any:
+    """The value of a column, or of a.b of the field b in the column a; raises Damaged when it isn't there."""
+    value: Any = row
+    for name in column.split("."):
+        if not isinstance(value, dict) or name not in value:
+            raise Damaged(f"missing in {column}")
+        value = value[name]
+    return value
+
+
+def check(value: str, longest: int) -> None:
+    if not value.strip():
+        raise Damaged("empty")
+    if len(value) > longest:
+        raise Damaged("field too long")
+    if SURROGATE.search(value):
+        raise Damaged("half a surrogate pair")
+    if UNCLEAN.search(value):
+        raise Damaged("control character")
+
+
+# The functions that a source may name under `by`. Each takes the values of its columns and gives text.
+
+
+def text(value: Any) -> str:
+    """Text as it is."""
+    if not isinstance(value, str):
+        raise Damaged("nothing" if value is None else "wrong type")
+    return value
+
+
+def number(value: Any) -> str:
+    """A number, or the text of one, as it is written: 5.0 is 5."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise Damaged("nothing" if value is None else "wrong type")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Damaged("not a number")
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def after_hashes(value: Any) -> str:
+    """GSM8K: what follows the last ####, without thousands separators."""
+    _, found, answer = text(value).rpartition("####")
+    if not found:
+        raise Damaged("no answer")
+    return answer.strip().replace(",", "")
+
+
+def boxed(value: Any) -> str:
+    """What stands in the last \\boxed{…} of a solution."""
+    solution = text(value)
+    start = max(solution.rfind("\\boxed{"), solution.rfind("\\fbox{"))
+    if start < 0:
+        raise Unusable("no boxed answer")
+    begin, depth = solution.index("{", start) + 1, 1
+    for end in range(begin, len(solution)):
+        depth += {"{": 1, "}": -1}.get(solution[end], 0)
+        if not depth:
+            return solution[begin:end].strip()
+    raise Unusable("no boxed answer")
+
+
+def checkable(value: Any) -> str:
+    """NuminaMath: an answer, unless it says that there is none."""
+    answer = text(value).strip()
+    if answer.casefold() in ("proof", "notfound", "not found", ""):
+        raise Unusable("no checkable answer")
+    return answer
+
+
+def first_question(messages: Any) -> str:
+    """What the user says in a conversation of one question; of longer ones, the first."""
+    return next(text(turn["content"]) for turn in messages if turn["role"] == "user")
+
+
+def first_reply(messages: Any) -> str:
+    """What is said to that."""
+    asked = next(index for index, turn in enumerate(messages) if turn["role"] == "user")
+    if asked + 1 >= len(messages) or messages[asked + 1]["role"] != "assistant":
+        raise Unusable("no reply")
+    reply = text(messages[asked + 1]["content"])
+    if any(tag in reply for tag in TAGS):
+        raise Unusable("tags in the reply")
+    return reply
+
+
+def last_reply(messages: Any) -> str:
+    """The reply that ends a conversation of one question."""
+    if len(messages) != 2:
+        raise Unusable("several turns")
+    return first_reply(messages)
+
+
+def trace(messages: Any) -> str:
+    """A reasoning model's reply in our form, its boxed answer in tags."""
+    reply = text(next(turn for turn in messages if turn["role"] == "assistant")["content"])
+    return tagged(reply, boxed(reply))
+
+
+def traced_answer(messages: Any) -> str:
+    """The boxed answer of such a reply."""
+    return boxed(next(turn for turn in messages if turn["role"] == "assistant")["content"])
+
+
+def right_trace(traces: Any, right: Any, answer: Any) -> str:
+    """OpenR1-Math: the first trace that its own check found right, with the answer in tags."""
+    chosen = next((one for one, good in zip(traces or [], right or [], strict=False) if good), None)
+    if chosen is None:
+        raise Unusable("no trace that is right")
+    return tagged(text(chosen), text(answer).strip())
+
+
+def tagged(reply: str, answer: str) -> str:
+    """`<think>reasoning</think>summary <answer>…</answer>` of a reply that has its reasoning before a closing tag."""
+    reasoning, closed, summary = reply.strip().removeprefix(THINK_OPEN).partition(THINK_CLOSE)
+    if not closed or not reasoning.strip() or any(tag in reasoning + summary for tag in TAGS):
+        raise Unusable("no single block of reasoning")
+    return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{summary.strip()} {ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
+
+
+def dialogue_question(dialogue: Any) -> str:
+    """HH-RLHF: the question of a dialogue of one question."""
+    return dialogue_turns(dialogue)[0]
+
+
+def dialogue_reply(dialogue: Any) -> str:
+    return dialogue_turns(dialogue)[1]
+
+
+def dialogue_turns(dialogue: Any) -> tuple[str, str]:
+    first, *turns = re.split(r"\n\n(?=(?:Human|Assistant): ?)", text(dialogue))
+    if first.strip() or [turn.partition(":")[0] for turn in turns] != ["Human", "Assistant"]:
+        raise Unusable("several turns")
+    question, reply = (turn.partition(":")[2].strip() for turn in turns)
+    return question, reply
+
+
+def statement(description: Any, reads: Any, writes: Any, examples: Any) -> str:
+    """Codeforces: a problem with the form of its input and output and its examples."""
+    parts = [text(description)]
+    parts += [f"{title}\n{part}" for title, part in (("Input", reads), ("Output", writes)) if part]
+    parts += [f"Example\nInput:\n{one['input']}\nOutput:\n{one['output']}" for one in examples or []]
+    return "\n\n".join(parts)
+
+
+def io_tests(tests: Any) -> str:
+    """Codeforces: what a program reads and must write."""
+    if not tests:
+        raise Unusable("no tests")
+    return code_entry([{"input": text(one["input"]), "output": text(one["output"])} for one in tests])
+
+
+def contest_tests(public: Any, private: Any, metadata: Any) -> str:
+    """LiveCodeBench: public and private tests, by standard input or by a function's arguments."""
+    tests = json.loads(text(public)) + private_tests(text(private))
+    name = json.loads(text(metadata)).get("func_name")
+    found = [{"input": text(one["input"]), "output": text(one["output"])} for one in tests]
+    if not found:
+        raise Unusable("no tests")
+    return code_entry(found, name)
+
+
+def private_tests(packed: str) -> list[dict[str, str]]:
+    """Tests as JSON, or as JSON in a pickled string, deflated, in base64: the string is read, nothing unpickled."""
+    import pickletools
+
+    if packed.lstrip().startswith("["):
+        return json.loads(packed)
+    unpacker = zlib.decompressobj()
+    try:
+        pickled = unpacker.decompress(base64.b64decode(packed), UNPACKED_BYTES)
+        if not unpacker.eof:
+            raise Damaged("tests too large")
+        steps = list(pickletools.genops(pickled))
+    except (ValueError, zlib.error):
+        raise Damaged("tests can't be unpacked") from None
+    if not {step.name for step, _, _ in steps} <= STRING_ONLY:
+        raise Damaged("a pickle of more than a string")
+    return json.loads(next(value for step, value, _ in steps if "UNICODE" in step.name))
+
+
+UNPACKED_BYTES = 200_000_000
+STRING_ONLY = {
+    "PROTO",
+    "FRAME",
+    "SHORT_BINUNICODE",
+    "BINUNICODE",
+    "BINUNICODE8",
+    "MEMOIZE",
+    "BINPUT",
+    "LONG_BINPUT",
+    "STOP",
+}
+
+
+def code_entry(tests: list[dict[str, str]], function: str | None = None) -> str:
+    """What a grader of programs reads: the tests, and the function to call where it isn't standard input."""
+    called = {"function": function} if function else {}
+    return json.dumps({"language": "python", **called, "tests": tests}, ensure_ascii=False)
+
+
+FUNCTIONS: dict[str, Callable[..., str]] = {
+    function.__name__: function
+    for function in (
+        text,
+        number,
+        after_hashes,
+        boxed,
+        checkable,
+        first_question,
+        first_reply,
+        last_reply,
+        trace,
+        traced_answer,
+        right_trace,
+        dialogue_question,
+        dialogue_reply,
+        statement,
+        io_tests,
+        contest_tests,
+    )
+}
