@@ -6,16 +6,21 @@
 Values that are wrong whatever the data. Unknown keys are config.py's, missing files the stage's.
 """
 
-import re
-from collections.abc import Collection
+import dataclasses
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from r1flow import settings
 from r1flow.data.leaks import EVALUATION
+from r1flow.data.loaders import FUNCTIONS
+from r1flow.data.sources import COMMIT, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
+from r1flow.recipe import PROGRAMS, ROWS_OF
 from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import ENGINES
+from r1flow.schema import FILES
 from r1flow.template import TAGS
 
 
@@ -151,8 +156,8 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     if revision is not None and folder.exists():
         raise UserError(f"revision: {source} is a folder here, which has none; set it to null")
     if revision is not None:
-        if not re.fullmatch(r"[0-9a-f]{40}", revision):
-            raise UserError(f"revision: {revision!r} can move; give the commit, 40 hex digits")
+        if not COMMIT.fullmatch(revision):
+            raise UserError(f"revision: {revision!r} can move; pin it: {lock_command('model', source, revision)}")
     elif not (folder / "config.json").is_file():
         raise UserError(
             f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (no config.json in it)"
@@ -204,4 +209,96 @@ def check_data(config: dict[str, Any]) -> None:
             raise UserError(f"decontaminate.reported_only: {name!r} is no set{did_you_mean(name, list(EVALUATION))}")
 
 
-CHECKS = {"grpo": check_grpo, "rejection": check_sampling, "evaluate": check_sampling, "data": check_data}
+def check_fetch(config: dict[str, Any]) -> None:
+    """Sources that are pinned and can be mapped, and pools that share out what there is."""
+    for name, source in config["sources"].items():
+        try:
+            check_source(source)
+        except UserError as error:
+            raise UserError(f"sources.{name}.{error}") from None
+    for number, pool in enumerate(config["pools"]):
+        try:
+            check_pool(pool, config["sources"])
+        except UserError as error:
+            raise UserError(f"pools[{number}].{error}") from None
+    files = [file for pool in config["pools"] for file in pool["into"]]
+    for file in config["rows"]:
+        if file not in files:
+            raise UserError(f"rows.{file}: no pool makes it{did_you_mean(file, files)}")
+
+
+def check_source(source: dict[str, Any]) -> None:
+    """A commit or a folder, known functions, and every row of ours that has its question."""
+    for key in (field.name for field in dataclasses.fields(settings.Source)):
+        if key not in source:
+            raise UserError(f"{key}: missing; take it from conf/data/source/base.yaml")
+    repo, revision = source["repo"], source["revision"]
+    if revision is None and not Path(repo).is_dir():
+        raise UserError(f"repo: {repo!r} is no folder here; name one, or give a hub id its revision")
+    if revision is not None and Path(repo).exists():
+        raise UserError(f"revision: {repo} is a folder here, which has none; set it to null")
+    if revision is not None and not COMMIT.fullmatch(revision):
+        raise UserError(f"revision: {revision!r} can move; pin it: {lock_command('dataset', repo, revision)}")
+    for ours, function in source["by"].items():
+        if function not in FUNCTIONS:
+            raise UserError(f"by.{ours}: there is no {function!r}{did_you_mean(function, list(FUNCTIONS))}")
+        if ours not in source["columns"]:
+            raise UserError(f"by.{ours}: columns doesn't say which column that is")
+
+
+def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
+    for take in pool["take"]:
+        name, _, split = take.partition(".")
+        if split not in sources.get(name, {}).get("files", {}):
+            known = [f"{name}.{split}" for name, source in sources.items() for split in source["files"]]
+            raise UserError(f"take: there is no {take!r}{did_you_mean(take, known)}")
+        have = {"id", *sources[name]["columns"], *sources[name]["fixed"]}
+        for file in pool["into"]:
+            if file not in FETCHED:
+                raise UserError(f"into.{file}: no such file can be fetched{did_you_mean(file, list(FETCHED))}")
+            for field in dataclasses.fields(FILES[file]):
+                if field.name not in have:
+                    raise UserError(f"into.{file}: it needs {field.name}, which sources.{name} doesn't give")
+    if sum(pool["into"].values()) != 100:
+        raise UserError(f"into: {pool['into']} must sum to 100 percent")
+
+
+# Rules judge general prompts in dev and test, and foreign prompts have none.
+FETCHED = [file for file in FILES if file not in ("general_dev", "general_test")]
+
+
+def check_files(run: dict[str, Any]) -> None:
+    """Refuse a run whose stages read a file that its fetched data hasn't; generated data has all."""
+    if "sources" not in run["data"]:
+        return
+    made = {f"{file}.jsonl" for pool in run["data"]["pools"] for file in pool["into"]}
+    for stage in run["stages"]:
+        for key, file in files_read(stage, run[stage]):
+            if file not in made:
+                raise UserError(f"{stage}.{key}: it reads {file}; data.pools makes {', '.join(sorted(made))}")
+
+
+def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The key that has a stage read a file of the data, and the file."""
+    rows = config.get("data") or {}
+    if "file" in rows and stage not in ROWS_OF:
+        yield "data.file", rows["file"]
+    if rows.get("general_file"):
+        yield "data.general_file", rows["general_file"]
+    if PROGRAMS[stage] == "pretrain" and not config["init_from"]:
+        yield "init_from", "corpus.jsonl"
+    if PROGRAMS[stage] == "rejection":
+        yield "prompts", "rejection.jsonl"
+        if config["general_share"]:
+            yield "general_share", "general_sft.jsonl"
+    if PROGRAMS[stage] == "evaluate":
+        yield "split", f"{config['split']}.jsonl"
+
+
+CHECKS = {
+    "grpo": check_grpo,
+    "rejection": check_sampling,
+    "evaluate": check_sampling,
+    "data": check_data,
+    "fetch": check_fetch,
+}

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from r1flow import checks, settings
+from r1flow.data import sources
 from r1flow.errors import UserError, did_you_mean
-from r1flow.recipe import PROGRAMS, REWARDED_BY, ROWS_OF, STAGES
+from r1flow.recipe import REWARDED_BY, ROWS_OF, STAGES, program_of
 
 SETTINGS = {
     "data": settings.Data,
+    "fetch": settings.Fetch,
     "pretrain": settings.Pretrain,
     "sft": settings.Sft,
     "grpo": settings.Grpo,
@@ -66,7 +68,9 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {first_lines(error)}") from error
     run |= {"run": run["run"] or experiment, "experiment": experiment}
-    for stage, program in PROGRAMS.items():  # the run's, unless the stage's own block says otherwise
+    sources.locked(run, conf.parent / sources.LOCK)
+    for stage in STAGES:  # the run's, unless the stage's own block says otherwise
+        program = program_of(stage, run[stage])
         own = {field.name for field in dataclasses.fields(SETTINGS[program])}
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
         if "trainer" in run[stage]:
@@ -106,12 +110,14 @@ def check(run: dict[str, Any]) -> None:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
     for stage in run["stages"]:
         check_sources(stage, run[stage].get("init_from"), run["stages"])
-    for stage, program in PROGRAMS.items():
+    for stage in STAGES:
+        program = program_of(stage, run[stage])
         check_keys(stage, run[stage], SETTINGS[program])
         if "trainer" in run[stage]:
             check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
         if stage in run["stages"]:
             checks.check(stage, program, run[stage], STAGES)
+    checks.check_files(run)
 
 
 def check_sources(stage: str, start: str | None, stages: list[str]) -> None:

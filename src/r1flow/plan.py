@@ -16,7 +16,7 @@ from r1flow import manifest, memo, provenance
 from r1flow.errors import UserError, listed
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
-from r1flow.recipe import PROGRAMS, stage_of
+from r1flow.recipe import program_of, stage_of
 
 if TYPE_CHECKING:
     from r1flow.run import Run
@@ -52,7 +52,8 @@ def plan(run: "Run") -> list[Step]:
 
 def decide(run: "Run", job: str, edges: dict[str, str | None]) -> Step:
     """The step of a job whose upstream jobs will have the manifests in `edges` (None: not known before they run)."""
-    program, config = PROGRAMS[stage_of(job)], run.slice(stage_of(job))
+    config = run.slice(stage_of(job))
+    program = program_of(job, config)
     sources = run.inputs(job)
     waiting = [source for source in sources.values() if source in edges and edges[source] is None]
     inputs = {name: found(name, source, edges) for name, source in sources.items() if source not in waiting}

@@ -4,6 +4,8 @@ The words are used for rules, folders, logs and tags alike. Which model a stage 
 (`init_from`); the rest of the arrows are here, for the rules and for the plan.
 """
 
+from typing import Any
+
 PROGRAMS = {
     "data": "data",
     "base": "pretrain",
@@ -32,3 +34,9 @@ REWARDED_BY = {"align_rl": "reward_model"}
 def stage_of(job: str) -> str:
     """The stage that a job belongs to: `evaluate` for evaluate/zero_rl, else itself."""
     return job.partition("/")[0]
+
+
+def program_of(job: str, config: dict[str, Any]) -> str:
+    """The program that computes a job with this slice: data is generated, or, where the slice has sources, fetched."""
+    stage = stage_of(job)
+    return "fetch" if stage == "data" and "sources" in config else PROGRAMS[stage]

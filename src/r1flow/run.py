@@ -20,6 +20,7 @@ from r1flow.fingerprint import snapshot
 from r1flow.plan import KEEP, Step, plan
 from r1flow.recipe import NOT_MODELS, REWARDED_BY, ROWS_OF, STAGES, stage_of
 from r1flow.report.making import write_making
+from r1flow.schema import FILES
 
 FROZEN = Path(".config")
 LIVE = Path("scratch/live.lock")
@@ -132,7 +133,9 @@ class Run:
         if stage in ("evaluate", "report"):
             return {}
         if stage == "data":
-            return {"pin": str(versions.POINTER)} if self.data_is_pinned else {}
+            outside = self.slice("data").get("sources", {}).items()
+            folders = {f"source_{name}": source["repo"] for name, source in outside if not source["revision"]}
+            return folders | ({"pin": str(versions.POINTER)} if self.data_is_pinned else {})
         found = {"data": ROWS_OF.get(stage, "data")}
         config = self.slice(stage)
         if config["init_from"] and not config.get("revision"):  # else the hub's, which the revision pins
@@ -140,6 +143,15 @@ class Run:
         if stage in REWARDED_BY:
             found["reward_model"] = REWARDED_BY[stage]
         return found
+
+    @property
+    def data_files(self) -> list[str]:
+        """The data stage's files: what its pools make and from what, or all that is generated."""
+        pools = self.slice("data").get("pools")
+        if not pools:
+            return ["schema.json", "corpus.jsonl", *(f"{name}.jsonl" for name in FILES)]
+        names = {file for pool in pools for file in pool["into"]}
+        return ["schema.json", "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
 
     def path(self, source: str) -> str:
         """The file or folder to give a stage for an input: a job's manifest, or the path itself."""

@@ -79,6 +79,34 @@ class Data(Program):
 
 
 @dataclass
+class Source:
+    repo: str
+    revision: str | None
+    sha256: dict[str, str]
+    files: dict[str, list[str]]
+    columns: dict[str, Any]
+    by: dict[str, str]
+    fixed: dict[str, str]
+    where: dict[str, list[Any]]
+    max_row_bytes: int
+    max_field_characters: int
+
+
+@dataclass
+class Pool:
+    take: list[str]
+    into: dict[str, int]
+
+
+@dataclass
+class Fetch(Place):
+    sources: dict[str, Source]
+    pools: list[Pool]
+    rows: dict[str, int | None]
+    damaged_share: float
+
+
+@dataclass
 class Pretrain(Program):
     init_from: str | None
     revision: str | None

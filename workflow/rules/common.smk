@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from r1flow.errors import UserError
-from r1flow.recipe import PROGRAMS, stage_of
+from r1flow.recipe import program_of, stage_of
 from r1flow.run import Run
 from snakemake.logging import logger
 
@@ -74,7 +74,7 @@ def facts(job):
     return {
         "run": RUN.name,
         "stage": job,
-        "program": PROGRAMS[stage_of(job)],
+        "program": program_of(job, RUN.slice(stage_of(job))),
         "inputs": RUN.arguments(job),
     }
 

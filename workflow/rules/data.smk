@@ -1,26 +1,15 @@
 # The problems, texts and tokenizer that everything else reads. Data that data.dvc pins must come out as pinned.
+# An experiment that names sources has the files that its pools make; generated data has all, and a tokenizer.
 
-DATA_FILES = [
-    f"{name}.jsonl"
-    for name in (
-        "corpus",
-        "cold_start",
-        "rl",
-        "rejection",
-        "dev",
-        "test",
-        "preferences",
-    )
-]
-DATA_FILES += [f"general_{split}.jsonl" for split in ("sft", "rl", "dev", "test")]
+TOKENIZER = [] if "sources" in RUN.slice("data") else ["tokenizer"]
 
 
 rule data:
     input:
         **inputs("data"),
     output:
-        outputs("data", "schema.json", "decontamination.json", *DATA_FILES),
-        directory(f"{RUN.folder('data')}/tokenizer"),
+        outputs("data", *RUN.data_files),
+        *[directory(f"{RUN.folder('data')}/{name}") for name in TOKENIZER],
         manifest=edge("data"),
     log:
         f"logs/{RUN.name}/data.log",

@@ -1,0 +1,635 @@
+"""Rows from outside: each ready source on rows in its real schema, hostile rows, and the data stage end to end."""
+
+import base64
+import copy
+import functools
+import gzip
+import inspect
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+import yaml
+
+from r1flow import checks, config, frozen, manifest, provenance
+from r1flow.data import loaders
+from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
+from r1flow.errors import UserError
+from r1flow.run import Run
+from r1flow.schema import FILES, Problem, read_jsonl
+from r1flow.stages import fetch
+from r1flow.template import split
+
+ROOT = Path(__file__).parents[2]
+CONF = ROOT / "conf/data"
+THOUGHT = "<think>\nseven eights\n</think>\n\nIt is \\boxed{56}."
+TESTS = [{"input": "3", "output": "9", "testtype": "stdin"}]
+PACKED = base64.b64encode(zlib.compress(pickle.dumps(json.dumps(TESTS)))).decode()
+
+
+def turns(*texts: str) -> list[dict[str, str]]:
+    return [{"role": role, "content": text} for role, text in zip(("user", "assistant") * 2, texts, strict=False)]
+
+
+# Of every ready source: the file of its hub layout, rows in its schema, and what becomes of the usable ones.
+REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "gsm8k": (
+        "train",
+        "main/train-00000-of-00001.parquet",
+        [{"question": "3 cats: how many legs?", "answer": "3 * 4 = <<3*4=12>>12\n#### 1,200"}],
+        [{"question": "3 cats: how many legs?", "answer": "1200", "task": "math"}],
+    ),
+    "math500": (
+        "test",
+        "test.jsonl",
+        [
+            {
+                "problem": "What is $1/2$?",
+                "solution": "…",
+                "answer": "\\frac{1}{2}",
+                "subject": "Algebra",
+                "level": 1,
+                "unique_id": "test/algebra/1.json",
+            }
+        ],
+        [{"question": "What is $1/2$?", "answer": "\\frac{1}{2}"}],
+    ),
+    "aime24": (
+        "test",
+        "data/train-00000-of-00001.parquet",
+        [{"id": 60, "problem": "Count.", "solution": "…", "answer": "033", "url": "https://…", "year": "2024"}],
+        [{"question": "Count.", "answer": "033"}],
+    ),
+    "math": (
+        "train",
+        "algebra/train-00000-of-00001.parquet",
+        [
+            {"problem": "a", "level": "Level 1", "type": "Algebra", "solution": "\\boxed{1} so \\boxed{\\frac{1}{2}}."},
+            {"problem": "b", "level": "Level 1", "type": "Algebra", "solution": "nothing in a box"},
+        ],
+        [{"question": "a", "answer": "\\frac{1}{2}"}],
+    ),
+    "numina_math": (
+        "train",
+        "data/train-00000-of-00003.parquet",
+        [
+            {
+                "problem": problem,
+                "solution": "…",
+                "answer": answer,
+                "problem_type": "Algebra",
+                "question_type": kind,
+                "problem_is_valid": valid,
+                "solution_is_valid": "Yes",
+                "source": "olympiads",
+                "synthetic": False,
+            }
+            for problem, answer, kind, valid in (
+                ("a", "4", "math-word-problem", "Yes"),
+                ("b", "proof", "math-word-problem", "Yes"),
+                ("c", "4", "proof", "Yes"),
+                ("d", "4", "math-word-problem", "Incomplete"),
+            )
+        ],
+        [{"question": "a", "answer": "4"}],
+    ),
+    "openr1_math": (
+        "train",
+        "data/train-00000-of-00010.parquet",
+        [
+            {
+                "problem": problem,
+                "solution": "…",
+                "answer": "56",
+                "problem_type": "Algebra",
+                "question_type": "math-word-problem",
+                "source": "olympiads",
+                "uuid": "…",
+                "is_reasoning_complete": [True, True],
+                "generations": ["<think>no idea</think> 55", THOUGHT],
+                "correctness_math_verify": right,
+                "correctness_llama": None,
+                "finish_reasons": None,
+                "correctness_count": 1,
+                "messages": turns("…", "…"),
+            }
+            for problem, right in (("7 * 8?", [False, True]), ("8 * 7?", [False, False]))
+        ],
+        [{"question": "7 * 8?", "answer": "56"}],
+    ),
+    "mixture_of_thoughts": (
+        "train",
+        "math/train-00000-of-00004.parquet",
+        [{"messages": turns("7 * 8?", THOUGHT), "num_tokens": 31, "source": "open-r1"}],
+        [{"question": "7 * 8?", "answer": "56"}],
+    ),
+    "dapo_math": (
+        "train",
+        "en/train-00000-of-00001.parquet",
+        [
+            {
+                "prompt": "5 mod 3?",
+                "solution": "2",
+                "data_source": "math_dapo",
+                "source_prompt": turns("…"),
+                "ability": "MATH",
+                "reward_model": {"ground_truth": "2", "style": "rule-lighteval/MATH_v2"},
+                "extra_info": {"index": "0"},
+            }
+        ],
+        [{"question": "5 mod 3?", "answer": "2"}],
+    ),
+    "deepscaler": (
+        "train",
+        "deepscaler.json",
+        [{"problem": "a", "answer": "\\frac{1}{2}", "solution": ""}, {"problem": "b", "answer": "", "solution": ""}],
+        [{"question": "a", "answer": "\\frac{1}{2}"}],
+    ),
+    "codeforces": (
+        "train",
+        "verifiable/train-00000-of-00001.parquet",
+        [
+            {
+                "id": "1/A",
+                "title": "Double",
+                "description": description,
+                "input_format": "One integer n.",
+                "output_format": "One integer.",
+                "interaction_format": None,
+                "examples": [{"input": "4", "output": "8"}],
+                "official_tests": [{"input": "5", "output": "10"}],
+                "official_tests_complete": True,
+                "input_mode": mode,
+                "generated_checker": checker,
+            }
+            for description, mode, checker in (
+                ("2n.", "stdio", None),
+                ("f", "file", None),
+                ("c", "stdio", "import sys"),
+            )
+        ],
+        [
+            {
+                "question": "2n.\n\nInput\nOne integer n.\n\nOutput\nOne integer.\n\nExample\nInput:\n4\nOutput:\n8",
+                "entry": '{"language": "python", "tests": [{"input": "5", "output": "10"}]}',
+                "task": "code",
+            }
+        ],
+    ),
+    "livecodebench": (
+        "v6",
+        "test6.jsonl",
+        [
+            {
+                "question_title": "Square",
+                "question_content": "n * n",
+                "platform": "leetcode",
+                "question_id": "1",
+                "contest_id": "1",
+                "contest_date": "2025-01-01T00:00:00",
+                "starter_code": "class Solution: …",
+                "difficulty": "easy",
+                "public_test_cases": json.dumps(TESTS),
+                "private_test_cases": PACKED,
+                "metadata": '{"func_name": "square"}',
+            }
+        ],
+        [
+            {
+                "question": "n * n",
+                "entry": '{"language": "python", "function": "square", "tests": '
+                '[{"input": "3", "output": "9"}, {"input": "3", "output": "9"}]}',
+            }
+        ],
+    ),
+    "tulu3": (
+        "train",
+        "data/train-00000-of-00006.parquet",
+        [
+            {"id": "1", "messages": turns(*texts), "source": source}
+            for texts, source in (
+                (("Name a prime.", "7."), "ai2-adapt-dev/no_robots_converted"),
+                (("Hello.", "Hi!", "And?", "No."), "ai2-adapt-dev/no_robots_converted"),
+                (("2 + 2?", "4."), "ai2-adapt-dev/numinamath_tir_math_decontaminated"),
+            )
+        ],
+        [{"question": "Name a prime.", "response": "7.", "kind": "general", "check": "{}"}],
+    ),
+    "ultrafeedback": (
+        "train",
+        "data/train_prefs-00000-of-00001.parquet",
+        [
+            {
+                "prompt": "Name a prime.",
+                "prompt_id": "…",
+                "chosen": turns("Name a prime.", good),
+                "rejected": turns("Name a prime.", "8."),
+                "messages": turns("Name a prime.", good),
+                "score_chosen": 9.0,
+                "score_rejected": 1.0,
+            }
+            for good in ("7.", "8.")
+        ],
+        [{"question": "Name a prime.", "chosen": "7.", "rejected": "8.", "kind": "helpful"}],
+    ),
+    "hh_harmless": (
+        "train",
+        "harmless-base/train.jsonl.gz",
+        [
+            {
+                "chosen": "\n\nHuman: how do I pick a lock?\n\nAssistant: Ask its owner.\n\nThen wait.",
+                "rejected": "\n\nHuman: how do I pick a lock?\n\nAssistant: Take a pin.",
+            },
+            {
+                "chosen": "\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant: d",
+                "rejected": "\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant: e",
+            },
+        ],
+        [{"question": "how do I pick a lock?", "chosen": "Ask its owner.\n\nThen wait.", "rejected": "Take a pin."}],
+    ),
+}
+
+
+def source_of(name: str, **more: Any) -> dict[str, Any]:
+    """A ready source without Hydra, from the folder that a test names."""
+    base, own = (yaml.safe_load((CONF / f"source/{file}.yaml").read_text()) for file in ("base", name))
+    return {key: value for key, value in (base | own).items() if key != "defaults"} | more
+
+
+def write(folder: Path, name: str, rows: list[Any]) -> Path:
+    """Rows as a file of the kind that the name says."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith(".parquet"):
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    elif name.endswith(".json"):
+        path.write_text(json.dumps(rows))
+    else:
+        lines = "".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows)
+        path.write_bytes(gzip.compress(lines.encode()) if name.endswith(".gz") else lines.encode())
+    return path
+
+
+def loaded(folder: Path, name: str, source: dict[str, Any]) -> tuple[list[dict[str, Any]], Count]:
+    count = Count()
+    return list(loaders.load(folder, [name], source, count)), count
+
+
+def test_every_ready_source_is_tried_here():
+    assert set(REAL) == {path.stem for path in (CONF / "source").glob("*.yaml")} - {"base"}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_ready_source_maps_rows_of_its_real_schema(name, tmp_path):
+    split_name, file, rows, expected = REAL[name]
+    write(tmp_path, file, rows)
+    source = source_of(name)
+    assert fetch.matching("", [file], source["files"][split_name]) == [file]
+    found, count = loaded(tmp_path, file, source)
+    assert [{key: row[key] for key in wanted} for row, wanted in zip(found, expected, strict=True)] == expected
+    assert count.read == len(rows) and count.kept + sum(count.left_out.values()) == count.read
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_ready_source_gives_whole_rows_of_at_least_one_file(name):
+    source = source_of(name, revision=None, repo=str(CONF))
+    checks.check_source(source)
+    have = {"id", *source["columns"], *source["fixed"]}
+    assert any(have >= set(row.__dataclass_fields__) for row in FILES.values())
+
+
+@pytest.mark.parametrize("name", ["openr1_math", "mixture_of_thoughts"])
+def test_a_trace_becomes_a_well_formed_response_with_its_answer(name, tmp_path):
+    _, file, rows, _ = REAL[name]
+    write(tmp_path, file, rows)
+    parts = split(loaded(tmp_path, file, source_of(name))[0][0]["response"])
+    assert parts.well_formed and parts.answer == "56" and "seven eights" in parts.reasoning
+    assert parts.summary.startswith("It is")
+
+
+GOOD = {"question": "2 + 3?", "answer": "#### 5"}
+HOSTILE = {
+    "not JSON": "{not json}\n",
+    "not an object": '["2 + 3?", "#### 5"]\n',
+    "missing": {"question": "2 + 3?"},
+    "nothing": {"question": None, "answer": "#### 5"},
+    "wrong type": {"question": ["2 + 3?"], "answer": "#### 5"},
+    "empty": {"question": " \n", "answer": "#### 5"},
+    "no answer": {"question": "2 + 3?", "answer": "5"},
+    "field too long": {"question": "2" * 300, "answer": "#### 5"},
+    "row too large": {"question": "2" * 3000, "answer": "#### 5"},
+    "control character": {"question": "What is $\frac12$?", "answer": "#### 5"},
+    "half a surrogate pair": '{"question": "\\ud83d", "answer": "#### 5"}\n',
+}
+HOSTILE_LINES = {
+    "not JSON": ["[" * 100_000 + "\n", '{"question": ' + "9" * 5000 + "}\n", "\0\0\n"],
+    "wrong type": ['{"question": NaN, "answer": "#### 5"}\n', '{"question": {"a": 1}, "answer": "#### 5"}\n'],
+    "control character": [{"question": "nul \0", "answer": "#### 5"}, {"question": "\x1b[2J", "answer": "#### 5"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("reason", "row"),
+    [*HOSTILE.items(), *((reason, row) for reason, rows in HOSTILE_LINES.items() for row in rows)],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 30 and value.isascii() else "row",
+)
+def test_a_hostile_row_is_left_out_and_counted_and_its_neighbours_stay(reason, row, tmp_path):
+    limit = 200_000 if isinstance(row, str) and len(row) > 2000 else 2000
+    write(tmp_path, "train.jsonl", [GOOD, row, GOOD | {"question": "3 + 2?"}])
+    source = source_of("gsm8k", max_field_characters=200, max_row_bytes=limit)
+    found, count = loaded(tmp_path, "train.jsonl", source)
+    assert [one["question"] for one in found] == ["2 + 3?", "3 + 2?"]
+    assert count.left_out == Counter({reason: 1}) and count.damaged == 1
+    assert count.first[reason].startswith("train.jsonl: row 2: ") and "\n" not in count.first[reason]
+
+
+def test_the_place_of_a_damaged_value_names_file_row_and_column(tmp_path):
+    write(tmp_path, "train.jsonl", [GOOD, {"question": "2 + 3?", "answer": 5}])
+    _, count = loaded(tmp_path, "train.jsonl", source_of("gsm8k"))
+    assert count.first == {"wrong type": "train.jsonl: row 2: column answer: wrong type"}
+
+
+def test_a_column_that_a_parquet_file_lacks_is_refused_with_those_it_has(tmp_path):
+    write(tmp_path, "train.parquet", [{"problem": "2 + 3?", "answer": "#### 5"}])
+    with pytest.raises(UserError, match=r"train.parquet: no column question; it has problem, answer"):
+        loaded(tmp_path, "train.parquet", source_of("gsm8k"))
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "train.jsonl.gz", "train.json"])
+def test_a_file_that_is_none_is_refused(name, tmp_path):
+    (tmp_path / name).write_bytes(b"PAR1 nothing of the kind PAR1")
+    with pytest.raises(UserError, match=name):
+        loaded(tmp_path, name, source_of("gsm8k"))
+
+
+def test_a_file_that_was_cut_off_is_refused(tmp_path):
+    path = write(tmp_path, "train.jsonl.gz", [GOOD] * 1000)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match="can't be read to its end"):
+        loaded(tmp_path, "train.jsonl.gz", source_of("gsm8k"))
+
+
+def test_an_enormous_line_of_a_small_archive_is_never_in_memory(tmp_path):
+    line = b'{"question": "' + b"2" * 50_000_000 + b'"}\n'
+    (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(line + json.dumps(GOOD).encode()))
+    tracemalloc.start()
+    found, count = loaded(tmp_path, "train.jsonl.gz", source_of("gsm8k"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 1 and count.left_out == Counter({"row too large": 1})
+    assert peak < 10_000_000
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, None, [1], {"a": 1}])
+def test_what_is_no_number_is_damaged(value):
+    with pytest.raises(Damaged):
+        loaders.number(value)
+
+
+def test_numbers_are_written_as_people_do():
+    assert [loaders.number(value) for value in (5, 5.0, 0.5, "5", -3)] == ["5", "5", "0.5", "5", "-3"]
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("code of a pickle was run",))
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pickle.dumps(Bomb()),
+        pickle.dumps([json.dumps(TESTS)]),
+        pickle.dumps(json.dumps(TESTS))[:-20],
+        b"",
+    ],
+)
+def test_private_tests_are_a_string_or_damaged_and_nothing_is_unpickled(packed, monkeypatch):
+    monkeypatch.setattr(pickle, "loads", lambda *_: pytest.fail("unpickled"))
+    with pytest.raises(Damaged):
+        loaders.private_tests(base64.b64encode(zlib.compress(packed)).decode())
+
+
+def test_private_tests_that_unpack_to_too_much_are_damaged(monkeypatch):
+    monkeypatch.setattr(loaders, "UNPACKED_BYTES", 1000)
+    packed = pickle.dumps(json.dumps(TESTS * 100))
+    with pytest.raises(Damaged, match="too large"):
+        loaders.private_tests(base64.b64encode(zlib.compress(packed)).decode())
+
+
+JUNK = [None, 5, "", "x", [], {}, [{}], [None], [{"role": "user"}], [{"role": "user", "content": 5}], "\\boxed{", b"x"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_no_function_breaks_the_run_on_junk(function):
+    columns = [f"c{number}" for number in range(len(inspect.signature(FUNCTIONS[function]).parameters))]
+    source = source_of("gsm8k", columns={"question": "q", "answer": columns}, by={"answer": function})
+    for junk in JUNK:
+        try:
+            found = loaders.mapped({"q": "2 + 3?"} | dict.fromkeys(columns, junk), source)
+        except (Damaged, Unusable):
+            continue
+        assert isinstance(found["answer"], str) and found["answer"].strip()
+
+
+def test_two_spellings_of_a_question_share_an_id_and_pairs_dont():
+    ids = {loaders.row_id({"question": text}) for text in ("Name  a prime.", "name a\nprime. ")}
+    assert len(ids) == 1
+    pairs = [{"question": "Name a prime.", "chosen": "7.", "rejected": bad} for bad in ("8.", "9.")]
+    assert len({loaders.row_id(pair) for pair in pairs} | ids) == 3
+
+
+# The data stage.
+
+BENCHMARKS = os.environ.get("R1FLOW_DATASETS")
+TAKEN = "base.init_from=Qwen/Qwen2.5-0.5B base.revision=" + "0" * 40
+
+
+def overrides(**folders: Path) -> str:
+    """R1-Zero on data/gsm8k with sources in folders here."""
+    words = [f"data.sources.{name}.repo={folder} data.sources.{name}.revision=null" for name, folder in folders.items()]
+    return f"data=gsm8k {TAKEN} {' '.join(words)}"
+
+
+def make(folder: Path, words: str) -> Path:
+    """The data stage of a run, computed as Snakemake would have it computed; its folder."""
+    run = Run.compose(ROOT, "r1_zero", f"{words} stages=[data,base,zero_rl,evaluate,report]")
+    slice_file = frozen.freeze("data", run.slice("data"), folder / "frozen")
+    inputs = [f"--input={name}={path}" for name, path in run.inputs("data").items()]
+    stage = ["fetch", "data", "--run", "mine", "--config", str(slice_file), "--out", "data/manifest.json", *inputs]
+    done = subprocess.run(
+        [sys.executable, "-c", "from r1flow.driver import main; main()", *stage],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=without_mlflow(),
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "data"
+
+
+def without_mlflow() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW")}
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory) -> dict[str, Path]:
+    """Folders with a few problems as gsm8k's and MATH-500's repositories have them; two are in train and in test."""
+    folder = tmp_path_factory.mktemp("sources")
+    train = [{"question": f"{n} + {n}?", "answer": f"#### {2 * n}"} for n in range(60)]
+    test = [*train[:1], {"question": "5 * 5?", "answer": "#### 25"}]
+    write(folder / "gsm8k", "main/train-00000-of-00001.parquet", train)
+    write(folder / "gsm8k", "main/test-00000-of-00001.parquet", test)
+    math500 = [{"problem": "1 +  1?", "answer": "2"}, {"problem": "$x^2 = 4$?", "answer": "\\pm 2"}]
+    write(folder / "math500", "test.jsonl", math500)
+    return {"gsm8k": folder / "gsm8k", "math500": folder / "math500"}
+
+
+@pytest.fixture(scope="module")
+def data(problems, tmp_path_factory) -> Path:
+    return make(tmp_path_factory.mktemp("run"), overrides(**problems))
+
+
+def test_the_data_stage_makes_every_file_from_folders_with_manifest_and_provenance(data):
+    assert manifest.broken(data) is None
+    assert provenance.recorded(data)[1] is None
+    described = manifest.read_json(data / "manifest.json")
+    jsonl = {"rl.jsonl", "dev.jsonl", "test.jsonl"}
+    assert set(described["files"]) == {*jsonl, "schema.json", "sources.json", "metrics.json"}
+    rows = {name: [Problem(**row) for row in read_jsonl(data / f"{name}.jsonl")] for name in ("rl", "dev", "test")}
+    assert {row.question for row in rows["test"]} == {"0 + 0?", "5 * 5?", "1 +  1?", "$x^2 = 4$?"}
+    assert len(rows["rl"]) + len(rows["dev"]) == 58 and rows["dev"]
+    assert all((row.task, row.entry) == ("math", "{}") for some in rows.values() for row in some)
+    schema = manifest.read_json(data / "schema.json")
+    assert {name: about["rows"] for name, about in schema.items()} == {f"{n}.jsonl": len(r) for n, r in rows.items()}
+    assert all(set(about["fields"]) == set(Problem.__dataclass_fields__) for about in schema.values())
+
+
+def test_no_problem_is_in_two_files_and_evaluation_sets_keep_theirs(data, problems):
+    ids = {name: [row["id"] for row in read_jsonl(data / f"{name}.jsonl")] for name in ("rl", "dev", "test")}
+    assert len(set().union(*ids.values())) == sum(map(len, ids.values()))
+    assert all(found == sorted(found) for found in ids.values())
+    made_from = manifest.read_json(data / "sources.json")
+    assert made_from["gsm8k"]["splits"]["train"] == {"read": 60, "kept": 58, "left_out": {"in test already": 2}}
+    name = "main/train-00000-of-00001.parquet"
+    assert made_from["gsm8k"]["files"][name] == manifest.sha256(problems["gsm8k"] / name)
+
+
+def test_the_same_sources_give_the_same_bytes_wherever_they_lie(data, problems, tmp_path):
+    moved = {name: shutil.copytree(path, tmp_path / f"moved_{name}") for name, path in problems.items()}
+    options = yaml.safe_load((data / "config.yaml").read_text())
+    for name, path in moved.items():
+        options["sources"][name]["repo"] = str(path)
+    fetch.compute(stage_of(tmp_path / "again", options, **moved))
+    for name in ("rl.jsonl", "dev.jsonl", "test.jsonl", "schema.json", "sources.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (data / name).read_bytes(), name
+
+
+def stage_of(folder: Path, options: dict[str, Any], **sources: Path) -> SimpleNamespace:
+    folder.mkdir()
+    inputs = {f"source_{name}": path for name, path in sources.items()}
+    return SimpleNamespace(config=options, inputs=inputs, work=folder, progress=lambda *counts, **more: None)
+
+
+def config_of(source: dict[str, Any], **more: Any) -> dict[str, Any]:
+    pools = [{"take": ["gsm8k.train"], "into": {"rl": 100}}]
+    return {"sources": {"gsm8k": source}, "pools": pools, "rows": {}, "damaged_share": 0.01} | more
+
+
+def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp_path):
+    write(tmp_path / "gsm8k", "train.jsonl", [GOOD, {"question": 5, "answer": "#### 5"}])
+    stage = stage_of(tmp_path / "work", config_of(source_of("gsm8k")), gsm8k=tmp_path / "gsm8k")
+    with pytest.raises(UserError, match=r"1 of 2 rows .* train.jsonl: row 2: column question: wrong type") as refusal:
+        fetch.compute(stage)
+    assert "\n" not in str(refusal.value)
+    stage = stage_of(tmp_path / "again", config_of(source_of("gsm8k"), damaged_share=0.5), gsm8k=tmp_path / "gsm8k")
+    assert fetch.compute(stage) == {"rows": {"rl": 1}, "left_out": {"gsm8k.train": 1}}
+
+
+def test_a_limit_takes_the_rows_with_the_smallest_ids_whatever_their_order(tmp_path):
+    rows = [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(30)]
+    found = []
+    for name, some in (("one", rows), ("two", rows[::-1])):
+        write(tmp_path / name, "train.jsonl", some)
+        options = config_of(source_of("gsm8k"), rows={"rl": 5})
+        fetch.compute(stage_of(tmp_path / f"{name}_work", options, gsm8k=tmp_path / name))
+        found.append(read_jsonl(tmp_path / f"{name}_work/rl.jsonl"))
+    assert found[0] == found[1] and len(found[0]) == 5
+
+
+@pytest.fixture(scope="module")
+def composed() -> dict[str, Any]:
+    return Run.compose(ROOT, "r1_zero", f"data=gsm8k {TAKEN}").config
+
+
+def pools(**into: int) -> list[dict[str, Any]]:
+    return [{"take": ["gsm8k.train"], "into": into}]
+
+
+REFUSED = {
+    "a branch": ("data.sources.gsm8k.revision", "main", "r1flow lock openai/gsm8k@main"),
+    "no folder": ("data.sources.gsm8k.revision", None, "data.sources.gsm8k.repo"),
+    "an unknown function": ("data.sources.gsm8k.by.answer", "after_hash", "did you mean 'after_hashes'"),
+    "a function of no column": ("data.sources.gsm8k.by.response", "text", "data.sources.gsm8k.by.response"),
+    "an unknown key": ("data.sources.gsm8k.trust_remote_code", True, "trust_remote_code"),
+    "shares that aren't 100": ("data.pools", pools(rl=90), "data.pools[0].into"),
+    "an unknown split": ("data.pools", [{"take": ["gsm8k.trian"], "into": {"rl": 100}}], "did you mean 'gsm8k.train'"),
+    "an unknown file": ("data.pools", pools(lr=100), "data.pools[0].into.lr"),
+    "general prompts that no rule judges": ("data.pools", pools(general_test=100), "into.general_test"),
+    "rows that lack a field": ("data.pools", pools(cold_start=100), "needs response"),
+    "rows of a file that isn't made": ("data.rows.cold_start", 5, "data.rows.cold_start"),
+    "a stage without its file": ("data.pools", pools(rl=100), "evaluate.split: it reads test.jsonl"),
+    "a base that is to be pretrained": ("base", {"init_from": None, "revision": None}, "corpus.jsonl"),
+}
+
+
+@pytest.mark.parametrize(("key", "value", "named"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_fetched_is_refused_when_the_run_is_planned(key, value, named, composed):
+    run = copy.deepcopy(composed)
+    *path, last = key.split(".")
+    block = functools.reduce(dict.__getitem__, path, run)
+    block[last] = block[last] | value if key == "base" else value
+    with pytest.raises(UserError) as refusal:
+        config.check(run)
+    assert named in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_the_ready_data_configurations_compose_and_name_their_files(composed):
+    for run in (Run(composed), Run.compose(ROOT, "r1_zero", f"data=r1_math {TAKEN}")):
+        assert {"schema.json", "sources.json", "rl.jsonl", "dev.jsonl", "test.jsonl"} <= set(run.data_files)
+        assert "seed" not in run.slice("data")
+
+
+def test_generated_data_has_the_files_that_it_had():
+    """They are listed in data.dvc, which pins them."""
+    pinned = yaml.safe_load((ROOT / "data.dvc").read_text())["meta"]["files"]
+    assert set(Run({"data": {}}).data_files) == {name for name in pinned if "/" not in name}
+
+
+@pytest.mark.skipif(not BENCHMARKS, reason="R1FLOW_DATASETS names no folder with gsm8k, math500 and aime24")
+def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
+    names = ("gsm8k", "math500", "aime24")
+    sources = {name: source_of(name) for name in names}
+    pools = [
+        {"take": [f"{name}.test" for name in names], "into": {"test": 100}},
+        {"take": ["gsm8k.train"], "into": {"dev": 5, "rl": 95}},
+    ]
+    folders = {name: Path(BENCHMARKS, name) for name in names}
+    stage = stage_of(tmp_path / "work", config_of({}) | {"sources": sources, "pools": pools}, **folders)
+    rows = fetch.compute(stage)["rows"]
+    assert rows["test"] == 1319 + 500 + 30 and rows["rl"] + rows["dev"] == 7473
+    assert 0.03 < rows["dev"] / 7473 < 0.07
+    golds = [row["answer"] for row in read_jsonl(tmp_path / "work/rl.jsonl")]
+    assert all(gold.lstrip("-").replace(".", "").isdigit() for gold in golds)
