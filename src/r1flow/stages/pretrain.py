@@ -30,6 +30,7 @@ from transformers import (
 )
 
 from r1flow.callbacks import History, last_snapshot
+from r1flow.data.sources import fetch
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
@@ -79,14 +80,17 @@ def train(stage: Stage) -> dict[str, Any]:
 
 def adopt(stage: Stage) -> dict[str, Any]:
     """An existing model as the base: a directory, or a hub id with a pinned revision; given the stage's template."""
-    source, options = stage.config["init_from"], {"revision": stage.config["revision"], "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    source, revision = stage.config["init_from"], stage.config["revision"]
+    fetched = fetch("model", source, revision, progress=stage.progress) if revision else None
+    folder = fetched.folder if fetched else source
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     check_tags(tokenizer)
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    model = AutoModelForCausalLM.from_pretrained(source, use_safetensors=True, **options)
+    model = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True, trust_remote_code=False)
     save(model, tokenizer, stage.work / "model")
-    return {"parameters": model.num_parameters(), "tokens": 0, "history": []}
+    made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
+    return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}
 
 
 def check_tags(tokenizer: PreTrainedTokenizerBase) -> None:
