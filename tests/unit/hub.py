@@ -6,7 +6,8 @@ import json
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 LARGE = 2000  # bytes from which a file is one of LFS
 
@@ -44,6 +45,18 @@ class Hub:
     def __exit__(self, *_: object) -> None:
         self.server.shutdown()
         self.server.server_close()
+
+    def connect(self, monkeypatch: Any, cache: Path) -> None:
+        """Have huggingface_hub take this for the hub, as HF_ENDPOINT and HF_HUB_CACHE do before it is imported."""
+        from huggingface_hub import constants
+
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE
+        monkeypatch.setattr(constants, "ENDPOINT", self.address)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", self.address + template[template.index("/{repo_id}") :]
+        )
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
 
     def add(self, name: str, files: dict[str, bytes], commit: str = "c0ffee", **more: object) -> Repository:
         """A repository whose branch main is at `commit`, made 40 digits long."""

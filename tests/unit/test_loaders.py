@@ -183,7 +183,7 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
         [
             {
                 "question": "2n.\n\nInput\nOne integer n.\n\nOutput\nOne integer.\n\nExample\nInput:\n4\nOutput:\n8",
-                "entry": '{"language": "python", "tests": [{"input": "5", "output": "10"}]}',
+                "entry": '[{"input": "5", "output": "10"}]',
                 "task": "code",
             }
         ],
@@ -209,8 +209,8 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
         [
             {
                 "question": "n * n",
-                "entry": '{"language": "python", "function": "square", "tests": '
-                '[{"input": "3", "output": "9"}, {"input": "3", "output": "9"}]}',
+                "entry": '[{"input": "3", "output": "9", "fn_name": "square"}, '
+                '{"input": "3", "output": "9", "fn_name": "square"}]',
             }
         ],
     ),

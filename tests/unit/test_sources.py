@@ -22,16 +22,8 @@ COMMIT = f"{'c0ffee':0<40}"
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A hub that huggingface_hub takes for the hub, and an empty cache."""
-    from huggingface_hub import constants
-
     with Hub() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.address)
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", running.address + template[template.index("/{repo_id}") :]
-        )
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        running.connect(monkeypatch, tmp_path / "cache")
         yield running
 
 
@@ -183,7 +175,14 @@ def test_what_the_hub_refuses_is_one_line_with_a_remedy(hub):
     dataset(hub, gated=True)
     with pytest.raises(UserError, match="HF_TOKEN"):
         fetched()
-    hub.server.server_close()
+
+
+def test_a_hub_that_cannot_be_reached_is_said_with_the_remedy(hub, tmp_path, monkeypatch):
+    with Hub() as gone:
+        gone.connect(monkeypatch, tmp_path / "cache")
+    with pytest.raises(UserError, match=r"the transfer failed .* run again.* HF_HUB_OFFLINE=1") as refusal:
+        fetched()
+    assert "\n" not in str(refusal.value)
 
 
 def test_no_file_that_matches_is_said_with_those_there_are(hub):

@@ -331,19 +331,13 @@ def statement(description: Any, reads: Any, writes: Any, examples: Any) -> str:
 
 def io_tests(tests: Any) -> str:
     """Codeforces: what a program reads and must write."""
-    if not tests:
-        raise Unusable("no tests")
-    return code_entry([{"input": text(one["input"]), "output": text(one["output"])} for one in tests])
+    return listed_tests(tests or [])
 
 
 def contest_tests(public: Any, private: Any, metadata: Any) -> str:
-    """LiveCodeBench: public and private tests, by standard input or by a function's arguments."""
+    """LiveCodeBench: public and private tests, by standard input or by a function (one JSON value a line)."""
     tests = json.loads(text(public)) + private_tests(text(private))
-    name = json.loads(text(metadata)).get("func_name")
-    found = [{"input": text(one["input"]), "output": text(one["output"])} for one in tests]
-    if not found:
-        raise Unusable("no tests")
-    return code_entry(found, name)
+    return listed_tests(tests, json.loads(text(metadata)).get("func_name"))
 
 
 def private_tests(packed: str) -> list[dict[str, str]]:
@@ -379,10 +373,13 @@ STRING_ONLY = {
 }
 
 
-def code_entry(tests: list[dict[str, str]], function: str | None = None) -> str:
-    """What a grader of programs reads: the tests, and the function to call where it isn't standard input."""
-    called = {"function": function} if function else {}
-    return json.dumps({"language": "python", **called, "tests": tests}, ensure_ascii=False)
+def listed_tests(tests: list[dict[str, Any]], function: str | None = None) -> str:
+    """What a grader of programs reads: tests, each with the function to call where it isn't standard input."""
+    called = {"fn_name": function} if function else {}
+    found = [{"input": text(one["input"]), "output": text(one["output"]), **called} for one in tests]
+    if not found:
+        raise Unusable("no tests")
+    return json.dumps(found, ensure_ascii=False)
 
 
 FUNCTIONS: dict[str, Callable[..., str]] = {

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MEANS = {
     "id": "str: 12 hex digits of the question, spaces and case aside; of a pair, with its responses",
     "task": "str: what it is graded as",
-    "entry": "str: JSON for that grader; of code, its tests",
+    "entry": "str: JSON for that grader; of code, its list of tests",
     "kind": "str: of general prompts, their source's word; of preferences: helpful or harmless",
     "check": "str: empty JSON; no rule judges these prompts",
 }
