@@ -374,6 +374,13 @@ def test_a_file_that_is_none_is_refused(name, tmp_path):
         loaded(tmp_path, name, source_of("gsm8k"))
 
 
+def test_a_json_list_that_wouldnt_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(loaders, "LIST_BYTES", 10)
+    write(tmp_path, "train.json", [GOOD])
+    with pytest.raises(UserError, match=r"train.json: .* JSON lines"):
+        loaded(tmp_path, "train.json", source_of("gsm8k"))
+
+
 def test_a_file_that_was_cut_off_is_refused(tmp_path):
     path = write(tmp_path, "train.jsonl.gz", [GOOD] * 1000)
     path.write_bytes(path.read_bytes()[:-20])

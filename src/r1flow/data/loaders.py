@@ -33,6 +33,7 @@ from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_
 
 Row = dict[str, Any]
 BATCH = 64  # rows of a Parquet file in memory at once; those of code sets have megabytes of tests
+LIST_BYTES = 500_000_000
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -140,7 +141,9 @@ def parsed(line: bytes) -> Row | Damaged:
 
 
 def json_rows(path: Path) -> Iterator[Row | Damaged]:
-    """The rows of one JSON list; such files are small, and read whole."""
+    """The rows of one JSON list; such files are read whole, so they must be small."""
+    if path.stat().st_size > LIST_BYTES:
+        raise UserError(f"{path}: {path.stat().st_size} bytes in one JSON list; write it as JSON lines (.jsonl)")
     try:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
