@@ -19,10 +19,10 @@ class Problem:
     """A prompt with a checkable answer."""
 
     id: str  # 12 hex digits of the canonical problem: two spellings of one problem share it
-    task: str  # the family's name in reasoning-gym
+    task: str  # the family's name in reasoning-gym, or the data set's
     question: str
     answer: str
-    entry: str  # what reasoning-gym's scorer wants, as JSON
+    entry: str | None  # what reasoning-gym's scorer wants, as JSON; None: the answer is graded as mathematics
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Source:
     files: dict[str, list[str]]
     columns: dict[str, Any]
     by: dict[str, str]
-    fixed: dict[str, str]
+    fixed: dict[str, str | None]
     where: dict[str, list[Any]]
     max_row_bytes: int
     max_field_characters: int

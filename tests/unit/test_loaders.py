@@ -49,7 +49,7 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
         "train",
         "main/train-00000-of-00001.parquet",
         [{"question": "3 cats: how many legs?", "answer": "3 * 4 = <<3*4=12>>12\n#### 1,200"}],
-        [{"question": "3 cats: how many legs?", "answer": "1200", "task": "math"}],
+        [{"question": "3 cats: how many legs?", "answer": "1200", "task": "gsm8k", "entry": None}],
     ),
     "math500": (
         "test",
@@ -184,7 +184,7 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
             {
                 "question": "2n.\n\nInput\nOne integer n.\n\nOutput\nOne integer.\n\nExample\nInput:\n4\nOutput:\n8",
                 "entry": '[{"input": "5", "output": "10"}]',
-                "task": "code",
+                "task": "codeforces",
             }
         ],
     ),
@@ -518,7 +518,7 @@ def test_the_data_stage_makes_every_file_from_folders_with_manifest_and_provenan
     rows = {name: [Problem(**row) for row in read_jsonl(data / f"{name}.jsonl")] for name in ("rl", "dev", "test")}
     assert {row.question for row in rows["test"]} == {"0 + 0?", "5 * 5?", "1 +  1?", "$x^2 = 4$?"}
     assert len(rows["rl"]) + len(rows["dev"]) == 58 and rows["dev"]
-    assert all((row.task, row.entry) == ("math", "{}") for some in rows.values() for row in some)
+    assert {(row.task, row.entry) for some in rows.values() for row in some} == {("gsm8k", None), ("math500", None)}
     schema = manifest.read_json(data / "schema.json")
     assert {name: about["rows"] for name, about in schema.items()} == {f"{n}.jsonl": len(r) for n, r in rows.items()}
     assert all(set(about["fields"]) == set(Problem.__dataclass_fields__) for about in schema.values())

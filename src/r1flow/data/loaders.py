@@ -2,11 +2,11 @@
 
     columns: {question: question, answer: answer}       ours: theirs, or a list of theirs, or one inside another (a.b)
     by: {answer: after_hashes}                          a function of this module that the value goes through
-    fixed: {task: math, entry: "{}"}                    ours that are the same in every row
+    fixed: {task: gsm8k, entry: null}                   ours that are the same in every row
     where: {question_type: [math-word-problem, MCQ]}    only rows whose column has one of these values
 
     {"question": "2 dogs and 3 cats: how many pets?", "answer": "2 + 3 = 5\\n#### 5"}
-    {"question": "2 dogs and 3 cats: how many pets?", "answer": "5", "task": "math", "entry": "{}", "id": "…"}
+    {"question": "2 dogs and 3 cats: how many pets?", "answer": "5", "task": "gsm8k", "entry": None, "id": "…"}
 
 Rows come from strangers. A row with a value of the wrong type, nothing in it, a control character (LaTeX that lost its
 backslash: "\\frac" read as form feed and "rac"), half a surrogate pair, not-a-number, or a size beyond the limits is

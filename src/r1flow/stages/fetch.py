@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 # Where fields mean something else than in generated data.
 MEANS = {
     "id": "str: 12 hex digits of the question, spaces and case aside; of a pair, with its responses",
-    "task": "str: what it is graded as",
-    "entry": "str: JSON for that grader; of code, its list of tests",
+    "task": "str: the data set's name",
+    "entry": "null: the answer is graded as mathematics; of programs, str: JSON list of their tests",
     "kind": "str: of general prompts, their source's word; of preferences: helpful or harmless",
     "check": "str: empty JSON; no rule judges these prompts",
 }
