@@ -104,6 +104,7 @@ class Fetch(Place):
     pools: list[Pool]
     rows: dict[str, int | None]
     damaged_share: float
+    decontaminate: Decontaminate
 
 
 @dataclass

@@ -23,7 +23,7 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 
-from r1flow import checks, config, frozen, manifest, provenance
+from r1flow import checks, config, frozen, gate, manifest, provenance
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.errors import UserError
@@ -514,7 +514,8 @@ def test_the_data_stage_makes_every_file_from_folders_with_manifest_and_provenan
     assert provenance.recorded(data)[1] is None
     described = manifest.read_json(data / "manifest.json")
     jsonl = {"rl.jsonl", "dev.jsonl", "test.jsonl"}
-    assert set(described["files"]) == {*jsonl, "schema.json", "sources.json", "metrics.json"}
+    assert set(described["files"]) == {*jsonl, "schema.json", "sources.json", "decontamination.json", "metrics.json"}
+    assert gate.fault_of(data) is None
     rows = {name: [Problem(**row) for row in read_jsonl(data / f"{name}.jsonl")] for name in ("rl", "dev", "test")}
     assert {row.question for row in rows["test"]} == {"0 + 0?", "5 * 5?", "1 +  1?", "$x^2 = 4$?"}
     assert len(rows["rl"]) + len(rows["dev"]) == 58 and rows["dev"]
@@ -552,7 +553,14 @@ def stage_of(folder: Path, options: dict[str, Any], **sources: Path) -> SimpleNa
 
 def config_of(source: dict[str, Any], **more: Any) -> dict[str, Any]:
     pools = [{"take": ["gsm8k.train"], "into": {"rl": 100}}]
-    return {"sources": {"gsm8k": source}, "pools": pools, "rows": {}, "damaged_share": 0.01} | more
+    rules = {"drop": True, "reported_only": []}
+    return {
+        "sources": {"gsm8k": source},
+        "pools": pools,
+        "rows": {},
+        "damaged_share": 0.01,
+        "decontaminate": rules,
+    } | more
 
 
 def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp_path):
@@ -563,6 +571,20 @@ def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp
     assert "\n" not in str(refusal.value)
     stage = stage_of(tmp_path / "again", config_of(source_of("gsm8k"), damaged_share=0.5), gsm8k=tmp_path / "gsm8k")
     assert fetch.compute(stage) == {"rows": {"rl": 1}, "left_out": {"gsm8k.train": 1}}
+
+
+def test_a_row_that_nearly_is_a_test_problem_is_left_out_and_reported(tmp_path):
+    asked = "A farmer has 12 rows of apple trees with 7 trees in each row and cuts down 5 of them: how many are left?"
+    near = asked.replace("apple", "cherry")
+    pools = [{"take": ["gsm8k.test"], "into": {"test": 100}}, {"take": ["gsm8k.train"], "into": {"rl": 100}}]
+    write(tmp_path / "gsm8k", "test.jsonl", [{"question": asked, "answer": "#### 79"}])
+    write(tmp_path / "gsm8k", "train.jsonl", [{"question": near, "answer": "#### 79"}, GOOD])
+    options = config_of(source_of("gsm8k"), pools=pools)
+    assert fetch.compute(stage_of(tmp_path / "work", options, gsm8k=tmp_path / "gsm8k"))["rows"] == {"rl": 1, "test": 1}
+    assert gate.fault_of(tmp_path / "work") is None
+    keeping = options | {"decontaminate": {"drop": False, "reported_only": []}}
+    assert fetch.compute(stage_of(tmp_path / "kept", keeping, gsm8k=tmp_path / "gsm8k"))["rows"]["rl"] == 2
+    assert "1 rows of rl.jsonl that give test.jsonl away" in gate.fault_of(tmp_path / "kept")
 
 
 def test_a_limit_takes_the_rows_with_the_smallest_ids_whatever_their_order(tmp_path):
@@ -597,7 +619,8 @@ REFUSED = {
     "general prompts that no rule judges": ("data.pools", pools(general_test=100), "into.general_test"),
     "rows that lack a field": ("data.pools", pools(cold_start=100), "needs response"),
     "rows of a file that isn't made": ("data.rows.cold_start", 5, "data.rows.cold_start"),
-    "a stage without its file": ("data.pools", pools(rl=100), "evaluate.split: it reads test.jsonl"),
+    "a stage without its file": ("data.pools", pools(rl=50, dev=50), "evaluate.split: it reads test.jsonl"),
+    "nothing to compare with": ("data.pools", pools(rl=100), "none makes dev or test"),
     "a base that is to be pretrained": ("base", {"init_from": None, "revision": None}, "corpus.jsonl"),
 }
 
@@ -622,7 +645,8 @@ def test_the_ready_data_configurations_compose_and_name_their_files(composed):
 def test_generated_data_has_the_files_that_it_had():
     """They are listed in data.dvc, which pins them."""
     pinned = yaml.safe_load((ROOT / "data.dvc").read_text())["meta"]["files"]
-    assert set(Run({"data": {}}).data_files) == {name for name in pinned if "/" not in name}
+    expected = {name for name in pinned if "/" not in name} | {"decontamination.json"}
+    assert set(Run({"data": {}}).data_files) == expected
 
 
 @pytest.mark.skipif(not BENCHMARKS, reason="R1FLOW_DATASETS names no folder with gsm8k, math500 and aime24")
@@ -636,7 +660,10 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
     folders = {name: Path(BENCHMARKS, name) for name in names}
     stage = stage_of(tmp_path / "work", config_of({}) | {"sources": sources, "pools": pools}, **folders)
     rows = fetch.compute(stage)["rows"]
-    assert rows["test"] == 1319 + 500 + 30 and rows["rl"] + rows["dev"] == 7473
+    report = manifest.read_json(tmp_path / "work/decontamination.json")
+    dropped = len(report["training"]["rl.jsonl"]["dropped"])
+    assert rows["test"] == 1319 + 500 + 30 and rows["rl"] + rows["dev"] + dropped == 7473
+    assert dropped < 50 and gate.fault_of(tmp_path / "work") is None
     assert 0.03 < rows["dev"] / 7473 < 0.07
     golds = [row["answer"] for row in read_jsonl(tmp_path / "work/rl.jsonl")]
     assert all(gold.lstrip("-").replace(".", "").isdigit() for gold in golds)

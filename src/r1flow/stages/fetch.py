@@ -9,21 +9,22 @@ mean; and sources.json, what they were made from:
 
 A pool takes splits of sources and shares their rows out by their ids (data/splits.py), so that a problem is in one
 file, whichever data sets have it: where two pools have it, the earlier one keeps it. So evaluation sets come first, and
-no exact copy of a test problem is trained on (data/decontaminate.py finds the near ones). A file's rows stand in the
-order of their ids, which are hashes: its first n are a fair sample. With the input `pin` the outputs are what data.dvc
-pins.
+no exact copy of a test problem is trained on; near ones are left out too, and reported (data/leaks.py). A file's rows
+stand in the order of their ids, which are hashes: its first n are a fair sample. With the input `pin` the outputs are
+what data.dvc pins.
 
 Left out: a corpus and a tokenizer. Base models of such experiments are taken, not pretrained (`base.init_from`).
 """
 
 import json
 import sys
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow import versions
-from r1flow.data import loaders
+from r1flow.data import leaks, loaders
 from r1flow.data.loaders import Count, Row
 from r1flow.data.sources import Fetched, fetch, here, matching
 from r1flow.data.splits import split_of
@@ -75,7 +76,7 @@ def build(stage: "Stage") -> None:
             check_count(f"data.sources.{name}", split, count, config["damaged_share"])
             counts = {"read": count.read, "kept": count.kept, "left_out": dict(sorted(count.left_out.items()))}
             made_from[name]["splits"][split] = counts
-    rows = {name: file.write(config["rows"].get(name)) for name, file in files.items()}
+    rows = write_files(stage.work, files, config["rows"], config["decontaminate"])
     write_json(stage.work / "sources.json", made_from)
     write_json(stage.work / "schema.json", {f"{name}.jsonl": described(name, count) for name, count in rows.items()})
 
@@ -135,8 +136,22 @@ def check_count(key: str, split: str, count: Count, damaged_share: float) -> Non
         raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons or 'its files are empty'}")
 
 
+def write_files(
+    work: Path, files: dict[str, "Rows"], limits: dict[str, int | None], rules: dict[str, Any]
+) -> dict[str, int]:
+    """Write every file without the rows that give an evaluation set away, and the report on them; rows of each file."""
+    training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
+    asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
+    matches = leaks.examine(training, asked)
+    spared = rules["reported_only"] if rules["drop"] else list(asked)
+    dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
+    rows = {name: file.write(dropped.get(f"{name}.jsonl", {})) for name, file in files.items()}
+    leaks.write_report(work, matches, list(asked), rules["reported_only"], dropped)
+    return rows
+
+
 class Rows:
-    """A file being written: rows as they come, put in the order of their ids at the end, none kept in memory."""
+    """A file being written: rows as they come, put in the order of their ids at the end, none kept in memory whole."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -149,17 +164,27 @@ class Rows:
         self.places.append((row["id"], self.part.tell(), len(line)))
         self.part.write(line)
 
-    def write(self, limit: int | None) -> int:
-        """The first `limit` rows; their number."""
-        chosen = sorted(self.places)[:limit]
-        if not chosen:
-            raise UserError(f"data.pools: {self.path.name} would be empty; raise its share under `into`")
+    def choose(self, limit: int | None) -> list[tuple[str, str]]:
+        """Keep the `limit` rows with the smallest ids; the ids and questions of all that are kept."""
+        self.places = sorted(self.places)[:limit]
+        return [(identity, json.loads(self.line(start, length))["question"]) for identity, start, length in self.places]
+
+    def line(self, start: int, length: int) -> bytes:
+        self.part.seek(start)
+        return self.part.read(length)
+
+    def write(self, without: Collection[str]) -> int:
+        """Write the chosen rows but for these ids; their number."""
+        kept = [place for place in self.places if place[0] not in without]
+        if not kept:
+            raise UserError(
+                f"data.pools: {self.path.name} would be empty ({len(without)} rows give an evaluation set away)"
+            )
         with self.part, self.path.open("wb") as file:
-            for _, start, length in chosen:
-                self.part.seek(start)
-                file.write(self.part.read(length))
+            for _, start, length in kept:
+                file.write(self.line(start, length))
         self.path.with_suffix(".part").unlink()
-        return len(chosen)
+        return len(kept)
 
 
 def described(file: str, rows: int) -> dict[str, Any]:
