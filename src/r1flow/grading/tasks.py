@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from r1flow.grading import countdown
+from r1flow.grading import countdown, math
 from r1flow.grading.answers import numeric
 from r1flow.template import split
 
@@ -50,11 +50,14 @@ Score = Callable[[str, dict[str, Any]], float]
 def correct(task: str | None, answer_text: str | None, answer: str | None, entry_json: str | None) -> bool | None:
     """Whether `answer_text` is the right answer; None when that can't be graded, never an exception for model text.
 
-    `task` is a reasoning-gym family and `entry_json` its entry (the fields its scorer reads). Without a task, the gold
-    `answer` alone is compared, as a number or as text.
+    `task` is a reasoning-gym family and `entry_json` its entry (the fields its scorer reads). Without an entry, `task`
+    is the name of a data set whose answers are graded as mathematics; without a task, the gold `answer` alone is
+    compared, as a number or as text.
     """
     if not answer:
         return None
+    if task is not None and entry_json is None:
+        return math.verdicts([(answer, answer_text)])[0].correct
     if task is None:
         return answer_text is not None and is_spelling(answer_text, answer) and same(answer_text.strip(), answer)
     entry = gradable(task, answer, entry_json)
