@@ -27,9 +27,10 @@ from r1flow import checks, config, frozen, gate, manifest, provenance
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.errors import UserError
+from r1flow.grading.tasks import correct
 from r1flow.run import Run
 from r1flow.schema import FILES, Problem, read_jsonl
-from r1flow.stages import fetch
+from r1flow.stages import evaluate, fetch
 from r1flow.template import split
 
 ROOT = Path(__file__).parents[2]
@@ -525,6 +526,17 @@ def test_the_data_stage_makes_every_file_from_folders_with_manifest_and_provenan
     assert all(set(about["fields"]) == set(Problem.__dataclass_fields__) for about in schema.values())
 
 
+def test_evaluation_and_rejection_grade_these_rows_as_mathematics(data):
+    rows = read_jsonl(data / "test.jsonl")
+    assert all(map(evaluate.is_gradable, rows))
+    problem = next(Problem(**row) for row in rows if row["task"] == "math500" and "x^2" in row["question"])
+    assert [correct(problem.task, text, problem.answer, problem.entry) for text in ("-2, 2", "2", None)] == [
+        True,
+        False,
+        False,
+    ]
+
+
 def test_no_problem_is_in_two_files_and_evaluation_sets_keep_theirs(data, problems):
     ids = {name: [row["id"] for row in read_jsonl(data / f"{name}.jsonl")] for name in ("rl", "dev", "test")}
     assert len(set().union(*ids.values())) == sum(map(len, ids.values()))
@@ -666,4 +678,7 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
     assert dropped < 50 and gate.fault_of(tmp_path / "work") is None
     assert 0.03 < rows["dev"] / 7473 < 0.07
     golds = [row["answer"] for row in read_jsonl(tmp_path / "work/rl.jsonl")]
+    test = read_jsonl(tmp_path / "work/test.jsonl")
+    assert all(map(evaluate.is_gradable, test))
+    assert Counter(row["task"] for row in test) == {"gsm8k": 1319, "math500": 500, "aime24": 30}
     assert all(gold.lstrip("-").replace(".", "").isdigit() for gold in golds)
