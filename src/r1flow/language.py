@@ -118,8 +118,8 @@ def words_of(piece: str, japanese: bool) -> Iterator[tuple[str, str]]:
         script = script_of(word, japanese)
         if script in ("HAN", "KANA"):
             yield from ((part, script) for part in segment(word))
-        elif is_word(word, script, alone):
-            yield word, script
+        else:  # words-tied-by-hyphens count one by one, so that a language can't be made small by tying
+            yield from ((part, script) for part in word.split("-") if is_word(part, script, alone))
 
 
 def is_word(word: str, script: str, alone: bool) -> bool:
