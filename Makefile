@@ -14,7 +14,7 @@ options ?=
 CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)" libraries=$(libraries)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow report ui lint bench clean
+.PHONY: help setup run test test-slow report ui lint bench reward-check clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000
 
 bench: setup ## compare our rollout engine with plain TRL, side by side
 	python benchmarks/sampling.py && python benchmarks/grpo_step.py
+
+reward-check: setup ## check the rewards on real data (R1FLOW_DATASETS=folder) and attack them
+	python benchmarks/reward_check.py && python benchmarks/red_team.py
 
 clean: setup ## remove scratch and old runs, after listing them
 	r1flow clean

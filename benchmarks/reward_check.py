@@ -7,6 +7,8 @@ gold only where the two are equal numbers. Then gradings per second with all lim
 same run: "numbers" are GSM8K's golds against themselves and exchanged ones, "LaTeX" those of MATH-500's golds that need
 a worker, each against itself, three spellings of it and twelve other golds.
 
+Programs: HumanEval's 164 solutions pass its tests and 164 broken copies fail them, in every tier of the sandbox.
+
 A part is a function that yields lines; PARTS names them. Exits with 1 when a line fails.
 """
 
@@ -22,9 +24,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
+from r1flow import sandbox
+from r1flow.data import humaneval
 from r1flow.grading import math
 
 Pair = tuple[str, str]
+KINDS = (("canonical", True), ("broken", False))
 PLAIN_PAIRS = 1000  # math-verify's share; it takes a millisecond or more each
 
 
@@ -114,7 +119,16 @@ def mathematics(options: argparse.Namespace) -> Iterator[Line]:
     yield from speed("LaTeX", latex_pairs(math500), options.least_latex)
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Line]]] = {"maths": mathematics}
+def programs(options: argparse.Namespace) -> Iterator[Line]:
+    """HumanEval in every tier that this machine has: its solutions pass, and a broken copy of each fails."""
+    for tier in sandbox.tiers():
+        rows = list(humaneval.evidence(options.datasets, tier))
+        passed, failed = (sum(row[f"{kind}_passes"] is want for row in rows) for kind, want in KINDS)
+        yield Line(f"HumanEval, {tier}: solutions that pass", f"{passed} of {len(rows)}", passed == len(rows) == 164)
+        yield Line(f"HumanEval, {tier}: broken ones that fail", f"{failed} of {len(rows)}", failed == len(rows) == 164)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Line]]] = {"maths": mathematics, "programs": programs}
 
 
 def main() -> None:

@@ -75,7 +75,7 @@ def decide(gold: str | None, answer: str | None) -> Verdict | list[Pair]:
     textual = words(expected, found)
     if textual is not None:
         return textual
-    if found is None or not found.core or not agree(expected, found):
+    if found is None or not found.core or not agree(expected, found) or says_more(expected, found):
         return check_gold(expected)
     if expected.number and found.number:
         return Verdict(same_plainly(expected, found))
@@ -132,6 +132,12 @@ def agree(gold: Tidy, answer: Tidy) -> bool:
     return gold.core.casefold().lstrip("0") == answer.core.casefold().lstrip("0")
 
 
+def says_more(gold: Tidy, answer: Tidy) -> bool:
+    """Whether the answer gives more names a value than the gold does: "x = 6 / x = 5" is no x = 5."""
+    expected = len(ASSIGNED.findall(gold.core))
+    return 0 < expected < len(ASSIGNED.findall(answer.core))
+
+
 # Words and choice letters.
 
 LETTERS = re.compile(r"[^\W\d_]+")
@@ -177,6 +183,7 @@ SPELLED = str.maketrans(SPELLINGS)
 LEAD = re.compile(r"(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)\s*(?=\S)", re.IGNORECASE)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent|per cent|pct)\b\.?\s*\}?)$")
+ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
 BASE = re.compile(r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|[a-z]{3,11})\}{0,2}", re.ASCII)
 GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\{,\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)

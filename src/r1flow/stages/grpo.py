@@ -38,6 +38,7 @@ from r1flow.rewards.combine import combine
 from r1flow.rewards.contract import Reward
 from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import SamplingParams, seed_of
+from r1flow.sandbox import tier
 from r1flow.schema import read_jsonl
 from r1flow.scoring import CompactGRPOTrainer
 from r1flow.stage import Stage
@@ -90,7 +91,13 @@ def compute(stage: Stage) -> dict[str, Any]:
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     model.save_pretrained(stage.work / "model")
     tokenizer.save_pretrained(stage.work / "model")
-    return {"steps": trainer.state.global_step, **compute_spent(model, trainer), "history": history.rows}
+    found = {"steps": trainer.state.global_step, **compute_spent(model, trainer), "history": history.rows}
+    return found | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
+
+
+def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
+    """Whether a reward runs what the model writes; its sandbox is then on record."""
+    return any((spec.get("name") or label) == "code_tests" for label, spec in specs.items())
 
 
 def compact(config: dict[str, Any]) -> bool:
