@@ -33,6 +33,8 @@ EXPONENT = 100_000  # greatest size of a constant exponent
 FACTORIAL = 10_000  # and of what stands before a "!" or in a binomial
 DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
 SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # so many in a row are no mathematics, and the parser recurses on them
+# The quick parse can't tell the power of a letter from that of a function's name (x^2, f^2(x)); braces tell it.
+POWER = re.compile(r"(?<![\\A-Za-z_])([A-DF-Za-df-z]|\\pi)(\s*\^\s*(?:[0-9A-Za-z]|\{[^{}\\]*\}))(?!\s*[(\w])")
 DIGITS = 60  # significant ones asked of a difference
 ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms, at WORKING digits
 WORKING = 400  # most digits that are worked with, where terms cancel
@@ -85,9 +87,13 @@ class Reader(_Latex2Sympy):
         return super().convert_atom(atom)
 
     def convert_atom_expr(self, atom_expr: Any) -> Any:
+        """math-verify looks for "i" to drop the assumption that all is real, and then keeps it as a letter."""
         found = super().convert_atom_expr(atom_expr)
-        imaginary = not self.is_real and isinstance(found, sympy.Symbol) and found.name == "i"
-        return sympy.I if imaginary else found
+        if not self.is_real and found == sympy.Symbol("i", real=False):
+            return sympy.I
+        if not self.is_real and isinstance(found, sympy.Pow) and found.base == sympy.Symbol("i", real=False):
+            return sympy.Pow(sympy.I, found.exp, evaluate=False)
+        return found
 
     def convert_exp(self, exp: Any) -> Any:
         found = super().convert_exp(exp)
@@ -114,7 +120,7 @@ class Reader(_Latex2Sympy):
         if i + 1 == len(arr):
             return super().convert_postfix_list(arr, i)
         left, text = self.convert_postfix(arr[i]), arr[i + 1].getText()
-        if constant(left) and text[0] in "0123456789.{":
+        if constant(left) and text.lstrip("{")[:1] in tuple("0123456789."):
             raise UnreadableError("two numbers side by side")
         if not isinstance(left, sympy.Integer):
             return super().convert_postfix_list(arr, i)
@@ -149,7 +155,7 @@ def read(latex: str) -> Any:
     if depth(latex) > DEEP or SIGNS.search(latex):
         return None
     latex = normalize_latex(latex, NORMAL)
-    found = parsed(latex, quick=True)
+    found = parsed(POWER.sub(r"{\1}\2", latex), quick=True)
     if found is None:
         found = parsed(latex, quick=False)
     if not isinstance(found, (sympy.Basic, sympy.MatrixBase)) or found in (sympy.nan, sympy.zoo):

@@ -43,6 +43,8 @@ WARM_UP = (
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\3\end{pmatrix}"), (r"2^{10}-3!", r"1+2i"),
     (r"\sin 30^\circ", r"\log_2 x"), (r"(-\infty,2) \cup [3,4)", r"x \in [1,2]"), (r"\text{even}", "a_1+f(x)"),
     (r"|x|", r"\binom{5}{2}"), (r"\pm 3", r"2\sqrt[3]{5} \cdot 1,234"), ("3/4", "x^2-x=0"),
+    ("x^4 - 2x^3 + 5x - 7", r"\left[ \frac{9 \pi^2}{4}, 1 \right]"), ("(a+5)(b+2)", "5x - 2y + z + 4 = 0"),
+    ("(3,-4,5)", "2n^2 + 4n"),
 )  # fmt: skip
 
 
