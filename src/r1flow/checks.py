@@ -204,6 +204,10 @@ def check_data(config: dict[str, Any]) -> None:
         raise UserError("tasks: there are none; name at least one family of reasoning-gym")
     if config["corpus"]["documents"] < 1:
         raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
+    check_reported(config)
+
+
+def check_reported(config: dict[str, Any]) -> None:
     for name in config["decontaminate"]["reported_only"]:
         if name not in EVALUATION:
             raise UserError(f"decontaminate.reported_only: {name!r} is no set{did_you_mean(name, list(EVALUATION))}")
@@ -225,6 +229,9 @@ def check_fetch(config: dict[str, Any]) -> None:
     for file in config["rows"]:
         if file not in files:
             raise UserError(f"rows.{file}: no pool makes it{did_you_mean(file, files)}")
+    if not {f"{file}.jsonl" for file in files} & set(EVALUATION):
+        raise UserError("pools: none makes dev or test; training data is compared with at least one of them")
+    check_reported(config)
 
 
 def check_source(source: dict[str, Any]) -> None:

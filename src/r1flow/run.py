@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from r1flow import config as conf
 from r1flow import frozen, manifest, memo, tracking, versions
+from r1flow.data.leaks import REPORT
 from r1flow.errors import UserError
 from r1flow.fingerprint import snapshot
 from r1flow.plan import KEEP, Step, plan
@@ -149,9 +150,9 @@ class Run:
         """The data stage's files: what its pools make and from what, or all that is generated."""
         pools = self.slice("data").get("pools")
         if not pools:
-            return ["schema.json", "corpus.jsonl", *(f"{name}.jsonl" for name in FILES)]
+            return ["schema.json", REPORT, "corpus.jsonl", *(f"{name}.jsonl" for name in FILES)]
         names = {file for pool in pools for file in pool["into"]}
-        return ["schema.json", "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
+        return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
 
     def path(self, source: str) -> str:
         """The file or folder to give a stage for an input: a job's manifest, or the path itself."""

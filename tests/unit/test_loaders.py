@@ -596,7 +596,7 @@ def test_a_row_that_nearly_is_a_test_problem_is_left_out_and_reported(tmp_path):
     assert gate.fault_of(tmp_path / "work") is None
     keeping = options | {"decontaminate": {"drop": False, "reported_only": []}}
     assert fetch.compute(stage_of(tmp_path / "kept", keeping, gsm8k=tmp_path / "gsm8k"))["rows"]["rl"] == 2
-    assert "1 rows of rl.jsonl that give test.jsonl away" in gate.fault_of(tmp_path / "kept")
+    assert "rl.jsonl gives test.jsonl away" in gate.fault_of(tmp_path / "kept")
 
 
 def test_a_limit_takes_the_rows_with_the_smallest_ids_whatever_their_order(tmp_path):
