@@ -7,6 +7,7 @@ Values that are wrong whatever the data. Unknown keys are config.py's, missing f
 """
 
 import dataclasses
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.recipe import PROGRAMS, ROWS_OF
 from r1flow.rollouts import generation_size, steps_per_generation
-from r1flow.sampling import ENGINES
+from r1flow.sampling import check_engine
 from r1flow.schema import FILES
 from r1flow.template import TAGS
 
@@ -66,11 +67,14 @@ def check_resume(trainer: dict[str, Any]) -> None:
         )
 
 
+ROLLOUT_ENGINES = ("r1flow", "transformers")
+
+
 def check_grpo(config: dict[str, Any]) -> None:
     """Refuse what can't be trained with GRPO, or not be resumed exactly."""
     trainer = config["trainer"]
-    if config["engine"] not in ENGINES:
-        raise UserError(f"engine: there is no {config['engine']!r}; known: {', '.join(ENGINES)}")
+    if config["engine"] not in ROLLOUT_ENGINES:
+        raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(ROLLOUT_ENGINES)}")
     if not config.get("rewards"):
         raise UserError("rewards: there are none; name at least one")
     check_shares(config)
@@ -183,8 +187,13 @@ def check_tags(folder: Path) -> None:
 
 def check_sampling(config: dict[str, Any]) -> None:
     """What rejection and evaluate ask of a sampler."""
-    if config["engine"] not in ENGINES:
-        raise UserError(f"engine: there is no {config['engine']!r}; known: {', '.join(ENGINES)}")
+    check_engine(config["engine"], config["engine_options"])
+    check_option_values(config["engine_options"])
+    if "k" in config and config["engine_options"].get("model"):
+        raise UserError(
+            "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
+            " folder that the server has loaded is compared"
+        )
     for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")
@@ -197,6 +206,33 @@ def check_sampling(config: dict[str, Any]) -> None:
         raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
     if not 0 <= config.get("general_share", 0) < 1:
         raise UserError(f"general_share: {config['general_share']} is no share; use 0 to below 1")
+
+
+# Of engine options: what a value must be.
+OPTION_RULES = {
+    "tensor_parallel_size": (lambda size: size >= 1, "use 1 or more"),
+    "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share, above 0 to 1"),
+    "max_model_len": (lambda length: length >= 1, "use 1 or more"),
+    "dtype": (("auto", "float32", "bfloat16", "float16").__contains__, "use auto, float32, bfloat16 or float16"),
+    "url": (
+        lambda url: re.fullmatch(r"https?://[^\s/@]+(/[^\s@?#]*)?", url),
+        "use an address like http://127.0.0.1:8000/v1, without a password",
+    ),
+    "api_key_env": (
+        lambda name: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name),
+        "name the environment variable that holds the key",
+    ),
+    "timeout_s": (lambda seconds: seconds > 0, "use more than 0"),
+    "attempts": (lambda attempts: attempts >= 1, "use 1 or more"),
+}
+
+
+def check_option_values(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        holds, remedy = OPTION_RULES.get(name, (lambda _: True, ""))
+        if not holds(value):
+            shown = "that" if name in ("url", "api_key_env") else value  # may be a secret in the wrong place
+            raise UserError(f"engine_options.{name}: {shown} can't be; {remedy}")
 
 
 def check_data(config: dict[str, Any]) -> None:

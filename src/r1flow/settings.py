@@ -183,6 +183,7 @@ class Rejection(Program):
     top_p: float
     max_new_tokens: int
     engine: str
+    engine_options: dict[str, Any]
     batch_size: int
     shard_size: int
     filters: list[Filter]
@@ -198,6 +199,7 @@ class Evaluate(Program):
     top_p: float
     max_new_tokens: int
     engine: str
+    engine_options: dict[str, Any]
     batch_size: int
     shard_size: int
     language: str

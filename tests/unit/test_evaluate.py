@@ -14,6 +14,7 @@ from r1flow.stages import evaluate
 CONFIG = {
     "seed": 3,
     "engine": "r1flow",
+    "engine_options": {},
     "batch_size": 4,
     "shard_size": 8,
     "split": "test",

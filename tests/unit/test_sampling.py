@@ -28,7 +28,7 @@ def test_seeds_fit_a_signed_64_bit_column() -> None:
 
 @pytest.mark.parametrize(
     ("engine", "batch_size", "named"),
-    [("vllm", 8, "engine"), ("r1flow", 0, "batch_size"), ("r1flow", 8, "config.json")],
+    [("vlm", 8, "engine"), ("r1flow", 0, "batch_size"), ("r1flow", 8, "config.json"), ("vllm", 8, "config.json")],
 )
 def test_a_bad_call_is_refused_by_name_before_anything_is_loaded(tmp_path, engine, batch_size, named) -> None:
     with pytest.raises(UserError, match=named):
@@ -56,12 +56,58 @@ def test_the_default_can_be_sampled(stage) -> None:
         *[("rejection", key, 0) for key in ("samples_per_prompt", "keep_per_prompt", "prompts", "shard_size")],
         *[("rejection", "general_share", value) for value in (1.0, -0.1)],
         ("rejection", "prompts", -1),
-        ("rejection", "engine", "vllm"),
+        ("rejection", "engine", "vlm"),
     ],
 )
 def test_what_cannot_be_sampled_is_refused_by_key(stage, key, value) -> None:
     with pytest.raises(UserError, match=f"^{key}: .*{value}"):
         check_sampling(default(stage) | {key: value})
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "named"),
+    [
+        ("r1flow", {"dtype": "auto"}, "dtype: engine r1flow has no such option"),
+        ("vllm", {"tensor_parallel": 2}, "tensor_parallel: .*'tensor_parallel_size'"),
+        ("vllm", {"tensor_parallel_size": 0}, "tensor_parallel_size: 0"),
+        ("vllm", {"tensor_parallel_size": True}, "tensor_parallel_size: True"),
+        ("vllm", {"tensor_parallel_size": "2"}, "tensor_parallel_size: '2'"),
+        ("vllm", {"gpu_memory_utilization": 90}, "gpu_memory_utilization: 90"),
+        ("vllm", {"dtype": "float8"}, "dtype: float8"),
+        ("vllm", {"trust_remote_code": True}, "trust_remote_code: engine vllm has no such option"),
+        ("openai", {"api_key": "sk-1"}, "api_key: .*'api_key_env'"),
+        ("openai", {"url": "ftp://host"}, "url"),
+        ("openai", {"url": "127.0.0.1:8000/v1"}, "url"),
+        ("openai", {"timeout_s": 0}, "timeout_s: 0"),
+        ("openai", {"attempts": 1.5}, "attempts: 1.5"),
+    ],
+)
+def test_an_engine_is_told_only_what_it_can_be_told(engine, options, named) -> None:
+    with pytest.raises(UserError, match=f"^engine_options.{named}"):
+        check_sampling(default("rejection") | {"engine": engine, "engine_options": options})
+
+
+@pytest.mark.parametrize("options", [{"url": "http://me:sk-1234@host/v1"}, {"api_key_env": "sk-1234-abc"}])
+def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(options) -> None:
+    with pytest.raises(UserError, match=r"^engine_options") as refused:
+        check_sampling(default("rejection") | {"engine": "openai", "engine_options": options})
+    assert "1234" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("vllm", {"tensor_parallel_size": 2, "gpu_memory_utilization": 1, "dtype": "auto", "enforce_eager": True}),
+        ("openai", {"url": "http://127.0.0.1:8000/v1", "timeout_s": 60, "api_key_env": "KEY", "model": "m"}),
+    ],
+)
+def test_what_engines_know_they_take(engine, options) -> None:
+    check_sampling(default("rejection") | {"engine": engine, "engine_options": options})
+
+
+def test_evaluation_names_no_model_as_it_examines_several() -> None:
+    with pytest.raises(UserError, match=r"^engine_options.model: one server's model"):
+        check_sampling(default("evaluate") | {"engine": "openai", "engine_options": {"model": "m"}})
 
 
 def default(stage: str) -> dict:

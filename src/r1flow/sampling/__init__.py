@@ -6,20 +6,33 @@
 
 Every row has random numbers of its own (`draw.py`), so a completion is decided by its prompt and its seed and not by
 the rows beside it, up to the last bits of the logits: these depend on the shape of the batch, which is why `batch_size`
-belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU) and `transformers` (hf.py:
-any model, through `generate`). Stages sample through shards.py, which survives a kill. Left out: servers and vLLM,
-which can implement the same `Sampler`.
+belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU), `transformers` (hf.py:
+any model, through `generate`), `vllm` (vllm.py: in this process) and `openai` (server.py: any server with OpenAI's
+completions endpoint). At temperature 0 all say the same, token for token; above it the first two draw alike and the
+others with numbers of their own. Stages sample through shards.py, which survives a kill.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from r1flow.errors import UserError
+from r1flow.errors import UserError, did_you_mean
 
-ENGINES = ("r1flow", "transformers")
+# What each engine can be told beside a batch size, with types; vllm's are vLLM's own names.
+ENGINES: dict[str, dict[str, type]] = {
+    "r1flow": {},
+    "transformers": {},
+    "vllm": {
+        "dtype": str,  # float32, bfloat16 or auto
+        "tensor_parallel_size": int,  # GPUs that hold one copy of the model
+        "gpu_memory_utilization": float,
+        "max_model_len": int,
+        "enforce_eager": bool,
+    },
+    "openai": {"url": str, "model": str, "api_key_env": str, "timeout_s": float, "attempts": int, "plain": bool},
+}
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 
 
@@ -47,10 +60,9 @@ class Sampler(Protocol):
     ) -> list[Completion]: ...
 
 
-def load(model_dir: Path, engine: str, batch_size: int) -> Sampler:
+def load(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, Any] | None = None) -> Sampler:
     """A sampler of the model in `model_dir`; `batch_size` rows are decoded together. Raises UserError."""
-    if engine not in ENGINES:
-        raise UserError(f"engine: there is no {engine!r}; known: {', '.join(ENGINES)}")
+    check_engine(engine, options or {})
     if batch_size < 1:
         raise UserError(f"batch_size: {batch_size} rows can't be sampled; use 1 or more")
     if not (Path(model_dir) / "config.json").is_file():
@@ -59,9 +71,31 @@ def load(model_dir: Path, engine: str, batch_size: int) -> Sampler:
         from r1flow.sampling.engine import EngineSampler
 
         return EngineSampler(model_dir, batch_size)
-    from r1flow.sampling.hf import TransformersSampler
+    if engine == "transformers":
+        from r1flow.sampling.hf import TransformersSampler
 
-    return TransformersSampler(model_dir, batch_size)
+        return TransformersSampler(model_dir, batch_size)
+    if engine == "vllm":
+        from r1flow.sampling.vllm import VllmSampler
+
+        return VllmSampler(model_dir, batch_size, **(options or {}))
+    from r1flow.sampling.server import ServerSampler
+
+    return ServerSampler(model_dir, batch_size, **(options or {}))
+
+
+def check_engine(engine: str, options: Mapping[str, Any]) -> None:
+    """Raise UserError for an engine that there isn't, or an option that it hasn't or can't take."""
+    if engine not in ENGINES:
+        raise UserError(f"engine: there is no {engine!r}; known: {', '.join(ENGINES)}")
+    known = ENGINES[engine]
+    for name, value in options.items():
+        if name not in known:
+            hint = did_you_mean(name, list(known)) if known else "; set engine_options: {}"
+            raise UserError(f"engine_options.{name}: engine {engine} has no such option{hint}")
+        allowed = (int, float) if known[name] is float else (known[name],)
+        if type(value) not in allowed:  # a bool is an int to isinstance
+            raise UserError(f"engine_options.{name}: {value!r} is not {known[name].__name__}")
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:

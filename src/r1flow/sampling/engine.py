@@ -105,7 +105,20 @@ def completions(new_ids: list[list[int]], tokenizer: Any, eos_ids: list[int]) ->
 
 def eos_ids_of(model: Any, tokenizer: Any) -> list[int]:
     """Every token that ends a completion: the tokenizer's and those the model declares."""
-    declared = model.generation_config.eos_token_id
+    return end_ids(model.generation_config, tokenizer)
+
+
+def ends_of(model_dir: Path, tokenizer: Any) -> list[int]:
+    """`eos_ids_of` of a model that isn't loaded."""
+    from transformers import AutoConfig, GenerationConfig
+
+    if (Path(model_dir) / "generation_config.json").is_file():
+        return end_ids(GenerationConfig.from_pretrained(model_dir), tokenizer)
+    return end_ids(GenerationConfig.from_model_config(AutoConfig.from_pretrained(model_dir)), tokenizer)
+
+
+def end_ids(generation_config: Any, tokenizer: Any) -> list[int]:
+    declared = generation_config.eos_token_id
     declared = declared if isinstance(declared, list) else [declared]
     return sorted({i for i in [tokenizer.eos_token_id, *declared] if i is not None})
 

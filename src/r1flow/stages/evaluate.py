@@ -60,7 +60,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}."""
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
-    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"])
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     asked = [(problem, index) for problem in problems for index in range(config["k"])]
     completions = answer(stage, sampler, asked)
     grade = grader(config["language"], config["languages"], config["reflection_words"])

@@ -98,7 +98,7 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
 def draw(stage: Stage, problems: list[Problem]) -> list[Sample]:
     """k samples of every problem, those of a problem side by side."""
     config = stage.config
-    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"])
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     rows = [(problem, index) for problem in problems for index in range(config["samples_per_prompt"])]
     completions = shards.sample(
         stage,

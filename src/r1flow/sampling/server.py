@@ -1,0 +1,222 @@
+"""Samples through a server with OpenAI's completions endpoint: vLLM's, or any other.
+
+    python -m vllm.entrypoints.openai.api_server --model results/r1_7b/base/model --host 127.0.0.1
+
+    ServerSampler(Path("results/r1_7b/base/model"), batch_size=256, url="http://127.0.0.1:8000/v1")
+    POST /v1/completions {"model": …, "prompt": [5, 17, …], "max_tokens": 96, "seed": 1211652362427040497, …}
+    → {"choices": [{"text": "<think>8 + 16 …", "token_ids": [9, 4, …, 0], "finish_reason": "stop"}]}
+
+The prompt is rendered and tokenised here, so the template is the model folder's. `batch_size` requests are under way at
+a time. What may pass is tried again: a rate limit, a server's error, a lost connection, a reply that can't be read.
+Else the stage ends in one line; its whole shards are kept.
+
+Left out: streamed replies, several rows in one request. Which rows a server decodes together follows from the clock: a
+row's low bits may depend on that (docs/scaling.md has measurements).
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from r1flow.errors import UserError, listed
+from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.sampling.engine import completions, ends_of
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient, Response
+
+ADDRESS = "R1FLOW_SAMPLING_URL"  # where the server is, if the config doesn't say: a server that moves reruns nothing
+TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
+PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # doubles from the one to the other
+SHOWN = 200  # characters of a server's own words
+# A server fills in what isn't said from the model's generation_config.json; the other engines don't read that.
+NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+Made = TypeVar("Made")
+
+
+class ServerSampler:
+    """A server behind the Sampler call; tokenizer and template are of `model_dir`.
+
+    `model` None asks for the model that the server loaded from this very folder, as vLLM's says it; a name is taken at
+    its word. `plain` sends OpenAI's own fields only: text, not ids, goes both ways, so `ids` are those of the text
+    tokenised again, whose number may differ a little from what was sampled.
+    """
+
+    def __init__(
+        self,
+        model_dir: Path,
+        batch_size: int,
+        url: str | None = None,
+        model: str | None = None,
+        api_key_env: str | None = None,
+        timeout_s: float = 3600.0,
+        attempts: int = 6,
+        plain: bool = False,
+    ) -> None:
+        from transformers import AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        self.eos_ids = ends_of(model_dir, self.tokenizer)
+        self.url = (url or os.environ.get(ADDRESS, "")).rstrip("/")
+        if not self.url:
+            raise UserError(f"engine_options.url: there is none; name the server, or set {ADDRESS}")
+        self.batch_size, self.timeout_s, self.attempts, self.plain = batch_size, timeout_s, attempts, plain
+        self.api_key_env = api_key_env
+        self.model = served_model(self.ask([("GET", "/models", None)], entries_of)[0], model_dir, model, self.url)
+
+    def sample(
+        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+    ) -> list[Completion]:
+        bodies = [self.body(prompt, params, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        return self.ask([("POST", "/completions", body) for body in bodies], self.completion, on_progress)
+
+    def body(self, prompt: str, params: SamplingParams, seed: int) -> dict[str, Any]:
+        common = {
+            "model": self.model,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "max_tokens": params.max_new_tokens,
+        }
+        if self.plain:
+            return common | {"prompt": prompt, "seed": seed & 0x7FFFFFFF}  # some take no more than 31 bits
+        ids = self.tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        return (
+            common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
+        )
+
+    def completion(self, reply: dict[str, Any]) -> Completion:
+        """The completion in a reply; raises ValueError, LookupError or TypeError where there is none."""
+        choice = reply["choices"][0]
+        if choice["finish_reason"] not in ("stop", "length"):
+            raise ValueError(f"finish_reason {choice['finish_reason']!r}")
+        if self.plain:
+            finished = choice["finish_reason"] == "stop"
+            ids = self.tokenizer(choice["text"], add_special_tokens=False)["input_ids"]
+            return Completion([*ids, *[self.tokenizer.eos_token_id] * finished], choice["text"], finished)
+        ids = choice.get("token_ids")
+        if ids is None:
+            raise UserError(f"engine: openai: {self.url} returns no token ids; set engine_options.plain: true")
+        if not all(type(i) is int and 0 <= i < len(self.tokenizer) for i in ids):
+            raise ValueError("token_ids that the model's tokenizer doesn't have")
+        return completions([ids], self.tokenizer, self.eos_ids)[0]
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        requests: list[tuple[str, str, dict[str, Any] | None]],
+        read: Callable[[Any], Made],
+        on_progress: OnProgress | None = None,
+    ) -> list[Made]:
+        """What `read` makes of each reply, in the requests' order; the first that fails for good ends all."""
+        try:
+            return asyncio.run(self.ask_all(requests, read, on_progress))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def ask_all(
+        self,
+        requests: list[tuple[str, str, dict[str, Any] | None]],
+        read: Callable[[Any], Made],
+        on_progress: OnProgress | None,
+    ) -> list[Made]:
+        free, done = asyncio.Semaphore(self.batch_size), 0
+
+        async def one(client: "AsyncClient", request: tuple[str, str, dict[str, Any] | None]) -> Made:
+            nonlocal done
+            async with free:
+                made = await self.ask_patiently(client, request, read)
+            done += 1
+            if on_progress:
+                on_progress(done, len(requests))
+            return made
+
+        async with self.client() as client, asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(client, request)) for request in requests]
+        return [task.result() for task in tasks]
+
+    def client(self) -> "AsyncClient":
+        from httpx import AsyncClient, Limits
+
+        key = self.key()
+        return AsyncClient(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=self.timeout_s,
+            limits=Limits(max_connections=self.batch_size),
+            trust_env=urlsplit(self.url).hostname not in ("127.0.0.1", "localhost", "::1"),  # no proxy on the way
+        )
+
+    def key(self) -> str | None:
+        """Read when it is needed, so that no object holds it."""
+        if self.api_key_env is None:
+            return None
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not (key and key.isascii() and key.isprintable()):
+            raise UserError(
+                f"engine_options.api_key_env: the environment variable {self.api_key_env} holds no key; set it"
+            )
+        return key
+
+    async def ask_patiently(
+        self, client: "AsyncClient", request: tuple[str, str, dict[str, Any] | None], read: Callable[[Any], Made]
+    ) -> Made:
+        from httpx import HTTPError
+
+        method, path, body = request
+        for attempt in range(self.attempts):
+            pause = min(PAUSE_S * 2**attempt, LONGEST_PAUSE_S)
+            try:
+                async with asyncio.timeout(self.timeout_s):  # httpx's own starts again with every byte
+                    response = await client.request(method, self.url + path, json=body)
+                if response.status_code == 200:
+                    return read(response.json())
+                why, pause = self.refusal(response), pause_of(response, pause)
+            except (HTTPError, TimeoutError, ValueError, LookupError, TypeError, RecursionError) as error:
+                why = f"{type(error).__name__}: {error}"
+            if attempt + 1 < self.attempts:
+                await asyncio.sleep(pause)
+        raise UserError(
+            f"engine: openai: {self.url}{path} gave no answer in {self.attempts} attempts ({self.shown(why)}); finished"
+            " shards are kept, so mend the server and run again"
+        )
+
+    def refusal(self, response: "Response") -> str:
+        """What a response that is no answer says; raises UserError when another attempt would get the same."""
+        why = f"HTTP {response.status_code}: {response.text}"
+        if response.status_code in TRANSIENT or response.status_code >= 500:
+            return why
+        raise UserError(f"engine: openai: {self.url} refuses ({self.shown(why)}); look at url, model and api_key_env")
+
+    def shown(self, words: str) -> str:
+        """A server's words, in one line without the key."""
+        key = self.key()
+        words = " ".join((words.replace(key, "…") if key else words).split())
+        return "".join(char if char.isprintable() else "?" for char in words[:SHOWN])
+
+
+def pause_of(response: "Response", otherwise: float) -> float:
+    """Seconds that the server asks to wait, no more than LONGEST_PAUSE_S."""
+    asked = response.headers.get("Retry-After", "").strip()
+    return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else otherwise
+
+
+def entries_of(reply: dict[str, Any]) -> list[tuple[str, str]]:
+    """Each served model's name and, where the server tells, the folder it was loaded from."""
+    return [(str(entry["id"]), str(entry.get("root") or "")) for entry in reply["data"]]
+
+
+def served_model(entries: list[tuple[str, str]], model_dir: Path, name: str | None, url: str) -> str:
+    """The name to ask for; raises UserError when the server has other models: theirs would pass for this one's."""
+    names = [served for served, _ in entries]
+    if name is not None and name not in names:
+        raise UserError(f"engine_options.model: {url} doesn't serve {name!r}; it serves {listed(names)}")
+    here = Path(model_dir).resolve()
+    found = name or next((served for served, root in entries if root and Path(root).resolve() == here), None)
+    if found is None:
+        raise UserError(
+            f"engine: openai: {url} doesn't serve {model_dir} but {listed(names)}; start it with that folder"
+        )
+    return found

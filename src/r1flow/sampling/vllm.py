@@ -1,0 +1,85 @@
+"""Samples with vLLM in this process: continuous batches and paged attention, what large models on GPUs want.
+
+    VllmSampler(Path("results/r1_7b/base/model"), batch_size=256, tensor_parallel_size=2, gpu_memory_utilization=0.9)
+
+Each row has vLLM's own generator, seeded with the row's seed (not draw.py's numbers: at temperature 0 the engines agree
+token for token, above it they draw differently). Which rows are decoded together follows from the call alone: the
+scheduler runs in this process, and what an earlier call left in the prefix cache is dropped. So a shard's bytes are the
+same in any process; with low bits that depend on the batch (bfloat16, GPUs) they need the same rows in it.
+
+Left out: several copies of the model on several GPUs (docs/scaling.md), LoRA adapters, speculative decoding.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from r1flow.errors import UserError
+from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.sampling.engine import completions, ends_of
+
+
+class VllmSampler:
+    """`LLM.generate` behind the Sampler call, for a model directory; options are vLLM's."""
+
+    def __init__(self, model_dir: Path, batch_size: int, **options: Any) -> None:
+        from transformers import AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        self.eos_ids = ends_of(model_dir, self.tokenizer)
+        self.llm = start(model_dir, batch_size, options)
+        self.positions = self.llm.llm_engine.model_config.max_model_len
+
+    def sample(
+        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+    ) -> list[Completion]:
+        if not prompts:
+            return []
+        ids = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        self.check_lengths(ids, params)
+        self.llm.reset_prefix_cache()
+        outputs = self.llm.generate(
+            [{"prompt_token_ids": row} for row in ids],
+            [self.request(params, seed) for seed in seeds],
+            use_tqdm=False,
+        )
+        if on_progress:
+            on_progress(len(prompts), len(prompts))
+        return completions([list(output.outputs[0].token_ids) for output in outputs], self.tokenizer, self.eos_ids)
+
+    def request(self, params: SamplingParams, seed: int) -> Any:
+        from vllm import SamplingParams as Request
+
+        return Request(
+            temperature=params.temperature,
+            top_p=params.top_p,
+            max_tokens=params.max_new_tokens,
+            seed=seed,
+            stop_token_ids=self.eos_ids,
+            detokenize=False,
+        )
+
+    def check_lengths(self, prompts: list[list[int]], params: SamplingParams) -> None:
+        """vLLM would cut such a completion short without a word."""
+        longest = max(map(len, prompts)) + params.max_new_tokens
+        if longest > self.positions:
+            raise UserError(
+                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} long and vLLM"
+                f" holds {self.positions} positions; lower max_new_tokens, or raise engine_options.max_model_len"
+            )
+
+
+def start(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
+    """vLLM with the model in it; raises UserError when it isn't installed."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a scheduler of its own process batches by the clock
+    try:
+        from vllm import LLM
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"engine: vllm can't be imported ({error}); install it as docs/scaling.md says, or set engine: transformers"
+        ) from error
+    if not torch.cuda.is_available():  # in bfloat16 its CPU build dies
+        options = {"dtype": "float32", **options}
+    return LLM(model=str(model_dir), max_num_seqs=batch_size, seed=0, disable_log_stats=True, **options)
