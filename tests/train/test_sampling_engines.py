@@ -1,6 +1,12 @@
-"""Properties of the two sampling engines on small random models; float32 unless said otherwise."""
+"""Properties of the sampling engines on small random models; float32 unless said otherwise."""
 
 import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import pytest
 
@@ -175,3 +181,108 @@ def test_top_p_keeps_the_fewest_tokens_that_reach_it(vocabulary) -> None:
 
 def test_a_longer_stream_of_numbers_begins_with_the_shorter() -> None:
     assert torch.equal(uniforms([9, 2**62], 50)[:, :7], uniforms([9, 2**62], 7))
+
+
+# -- vLLM: its wheel is installed apart (docs/scaling.md) ------------------------------------------------------------
+
+VLLM_SIZE = SIZE | {"hidden_size": 64, "num_attention_heads": 2, "max_position_embeddings": 128}  # heads of 32
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A model whose shape vLLM's CPU kernels know."""
+    pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
+    path = tmp_path_factory.mktemp("served")
+    torch.manual_seed(4)
+    tokenizer = words()
+    build(VLLM_SIZE, tokenizer).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def in_process(served):
+    return load(served, "vllm", 16, {"gpu_memory_utilization": 0.2})  # of the memory; vLLM's default takes nearly all
+
+
+@pytest.fixture(scope="module")
+def url(served, tmp_path_factory):
+    """vLLM's own server with the model; stopped in the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("log") / "server.log"
+    module = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(served)]
+    options = ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--gpu-memory-utilization", "0.2"]
+    with log.open("w") as file:
+        process = subprocess.Popen([*module, *options], stdout=file, stderr=file)
+    try:
+        while not answers(f"http://127.0.0.1:{port}/health"):
+            assert process.poll() is None, log.read_text()[-3000:]
+            time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as response:
+            return response.status == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+def test_all_engines_say_the_same_greedily_token_for_token(served, in_process, url) -> None:
+    prompts, params = texts(20), SamplingParams(0, 1.0, 24)
+    seeds = list(range(len(prompts)))
+    ours, theirs = (load(served, name, batch_size=16) for name in ("r1flow", "transformers"))
+    ours.engine.dtype = torch.float32
+    expected = theirs.sample(prompts, params, seeds)
+    assert {row.finished for row in expected} == {True, False}
+    assert ours.sample(prompts, params, seeds) == expected
+    assert in_process.sample(prompts, params, seeds) == expected
+    assert load(served, "openai", 4, {"url": url}).sample(prompts, params, seeds) == expected
+
+
+@pytest.mark.slow
+def test_vllm_draws_by_seed_whatever_lies_beside_a_row(in_process, served, url) -> None:
+    """Float32 on a CPU; in process and through a server alike."""
+    prompts = texts(30)
+    seeds = [2**62 + i for i in range(len(prompts))]
+    together = in_process.sample(prompts, FREE, seeds)
+    assert len({tuple(row.ids) for row in together}) == len(prompts)
+    order = random.Random(1).sample(range(len(prompts)), len(prompts))
+    shuffled = in_process.sample([prompts[i] for i in order], FREE, [seeds[i] for i in order])
+    assert shuffled == [together[i] for i in order]
+    assert in_process.sample(prompts[3:4], FREE, seeds[3:4]) == together[3:4]
+    for at_once in (1, 32):
+        assert load(served, "openai", at_once, {"url": url}).sample(prompts, FREE, seeds) == together
+
+
+@pytest.mark.slow
+def test_vllm_follows_the_models_distribution(in_process, served) -> None:
+    count = 2000
+    rows = in_process.sample(["w5 w6"] * count, SamplingParams(1.0, 1.0, 1), list(range(count)))
+    model = AutoModelForCausalLM.from_pretrained(served, dtype=torch.float32)
+    expected_V = model(torch.tensor([[5, 6]])).logits[0, -1].softmax(-1)
+    seen_V = torch.bincount(torch.tensor([row.ids[0] for row in rows]), minlength=VOCABULARY) / count
+    assert ((seen_V - expected_V).abs() / (expected_V * (1 - expected_V) / count).sqrt()).max() < 4.5
+
+
+@pytest.mark.slow
+def test_vllm_refuses_what_it_would_cut_short(in_process, served, url) -> None:
+    long = " ".join(["w5"] * 120)
+    with pytest.raises(UserError, match=r"max_new_tokens.*128 positions"):
+        in_process.sample([long], FREE, [0])
+    with pytest.raises(UserError, match="HTTP 400"):
+        load(served, "openai", 4, {"url": url}).sample([long], FREE, [0])
+
+
+@pytest.mark.slow
+def test_a_server_of_another_model_is_refused(served, url, tmp_path) -> None:
+    shutil.copytree(served, tmp_path / "another")
+    with pytest.raises(UserError, match=f"doesn't serve .* but {served}"):
+        load(tmp_path / "another", "openai", 4, {"url": url})

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from tempfile import TemporaryFile
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -9,7 +11,7 @@ import yaml
 from r1flow.errors import UserError
 from r1flow.schema import Problem
 from r1flow.stages import rejection
-from r1flow.stages.rejection import Sample, build_filters, judge, mixed, write_samples
+from r1flow.stages.rejection import Kept, Sample, build_filters, judge, mixed
 
 CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
 GOOD = "<think>we start with 8 + 16 = 24. then 24 - 19 = 5.</think>the result is <answer>5</answer>"
@@ -70,28 +72,37 @@ def test_an_unknown_filter_or_argument_is_named() -> None:
         build_filters([{"name": "long_paragraph", "args": {"max_word": 3}}])
 
 
+def kept(count: int) -> list[Kept]:
+    return [Kept(problem(), index, 0, 0) for index in range(count)]
+
+
+def is_general(entry: Kept | dict) -> bool:
+    return isinstance(entry, dict)
+
+
 def test_mix_has_the_declared_share_and_depends_on_the_seed_alone() -> None:
-    kept = [sample(GOOD, index) for index in range(30)]
     general = [{"id": f"g{i}", "kind": "greeting", "question": "hi", "response": "Hello!"} for i in range(50)]
-    mix = mixed(kept, general, 0.25, seed=1)
-    assert sum(row["source"] == "general" for row in mix) == 10
-    assert len({row["id"] for row in mix}) == len(mix) == 40
-    assert mix == mixed(kept, general, 0.25, seed=1) != mixed(kept, general, 0.25, seed=2)
-    assert all(set(row) == {"id", "source", "question", "response"} for row in mix)
+    mix = mixed(kept(30), general, 0.25, seed=1)
+    assert sum(map(is_general, mix)) == 10
+    assert len({row["id"] if is_general(row) else row.index for row in mix}) == len(mix) == 40
+    assert mix == mixed(kept(30), general, 0.25, seed=1) != mixed(kept(30), general, 0.25, seed=2)
 
 
 def test_mix_never_repeats_general_rows() -> None:
-    kept = [sample(GOOD, index) for index in range(30)]
     general = [{"id": "g0", "question": "hi", "response": "Hello!"}]
-    assert sum(row["source"] == "general" for row in mixed(kept, general, 0.5, seed=1)) == 1
-    assert all(row["source"] == "rejection" for row in mixed(kept, general, 0.0, seed=1))
+    assert sum(map(is_general, mixed(kept(30), general, 0.5, seed=1))) == 1
+    assert not any(map(is_general, mixed(kept(30), general, 0.0, seed=1)))
 
 
-def test_parquet_is_the_same_bytes_for_the_same_samples(tmp_path: Path) -> None:
-    samples = [sample(GOOD), sample("", 1, finished=False)]
-    for name in ("one", "two"):
-        write_samples(tmp_path / name, samples, judge(samples, CHAIN, 1))
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+def test_a_kept_sample_comes_back_from_the_file_as_it_was_said(tmp_path: Path) -> None:
+    said = [sample(f" ü{index} </think>\n ", index) for index in range(3)]
+    stage = SimpleNamespace(work=tmp_path)
+    with TemporaryFile() as texts:
+        reasons, entries, _ = rejection.sift(stage, iter([(said[0], None), (said[1], "wrong"), (said[2], None)]), texts)
+        rows = [rejection.mix_row(entry, texts) for entry in reversed(entries)]
+    assert reasons == {None: 2, "wrong": 1}
+    assert [(row["id"], row["response"]) for row in rows] == [("p1-2", "ü2 </think>"), ("p1-0", "ü0 </think>")]
+    assert all(set(row) == {"id", "source", "question", "response"} for row in rows)
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def stage(tmp_path) -> SimpleNamespace:
 
 
 def draw(stage: SimpleNamespace, sampler: Murmurs) -> list[Completion]:
-    return shards.sample(stage, sampler, PROMPTS, list(range(len(PROMPTS))))
+    return list(shards.sample(stage, sampler, PROMPTS, list(range(len(PROMPTS)))))
 
 
 def killed(stage: SimpleNamespace, until: int) -> None:
@@ -171,6 +171,14 @@ def test_a_killed_sampling_goes_on_after_its_last_whole_shard(stage, until, agai
     sampler = Murmurs()
     assert draw(stage, sampler) == undisturbed(stage)
     assert sampler.asked == again
+
+
+def test_memory_holds_one_shard_at_a_time(stage) -> None:
+    """Here: no shard is sampled before the rows of the one before it were taken."""
+    sampler = Murmurs()
+    rows = shards.sample(stage, sampler, PROMPTS, list(range(len(PROMPTS))))
+    taken = [len(sampler.asked) for _ in rows]
+    assert taken == [4] * 4 + [8] * 4 + [10] * 2
 
 
 def test_progress_goes_on_from_the_rows_that_were_kept(stage) -> None:

@@ -7,12 +7,14 @@ lies in the stage's snapshots, which the stage's identity names and which go whe
     shards/1024.json     9f2c41…                                                     sha256 of the second line
                          [{"ids": [5, 17, 0], "text": "<think>8 + 16 …", "finished": true}, …]
 
-Left out: bounded memory; all rows are returned at once.
+Rows come one by one, and memory holds one shard.
 """
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,24 +24,23 @@ if TYPE_CHECKING:
     from r1flow.stage import Stage
 
 
-def sample(stage: "Stage", sampler: Sampler, prompts: list[str], seeds: list[int]) -> list[Completion]:
+def sample(stage: "Stage", sampler: Sampler, prompts: list[str], seeds: list[int]) -> Iterator[Completion]:
     """One completion per prompt row, in order, as the stage's config says; whole shards of a killed one are kept."""
     config, folder = stage.config, stage.snapshots / "shards"
     params = SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"])
-    done: list[Completion] = []
-
-    def report(rows: int, of_shard: int) -> None:
-        stage.progress(len(done) + rows, len(prompts))
-
     folder.mkdir(parents=True, exist_ok=True)
     for start in range(0, len(prompts), config["shard_size"]):
         rows, path = slice(start, start + config["shard_size"]), folder / f"{start}.json"
         shard = read(path)
         if shard is None:
+            report = partial(report_rows, stage, start, len(prompts))
             shard = sampler.sample(prompts[rows], params, seeds[rows], report)
             write(path, shard)
-        done += shard
-    return done
+        yield from shard
+
+
+def report_rows(stage: "Stage", before: int, total: int, rows: int, of_shard: int) -> None:
+    stage.progress(before + rows, total)
 
 
 def read(path: Path) -> list[Completion] | None:
@@ -54,6 +55,6 @@ def read(path: Path) -> list[Completion] | None:
 
 def write(path: Path, shard: list[Completion]) -> None:
     text = json.dumps([asdict(row) for row in shard])
-    partial = path.with_suffix(".partial")
-    partial.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
-    partial.replace(path)
+    unfinished = path.with_suffix(".partial")
+    unfinished.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+    unfinished.replace(path)

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 
 from r1flow.errors import UserError
 from r1flow.grading import general, tasks
 from r1flow.language import consistency
 from r1flow.metrics import summarise_tasks
+from r1flow.parquet import Table
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import read_jsonl
 from r1flow.template import GENERAL, TAGS, reasoning_of, render, split
@@ -53,7 +53,8 @@ SCHEMA = pa.schema(
         "reflections": pa.int32(),
     }
 )
-TABLE_ROWS = 40  # sample completions shown in tracking
+TABLE_ROWS = 40  # sample completions shown in tracking: the first of every so many problems
+TEXTS = ("question", "gold", "completion")  # what metrics don't need
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
@@ -61,19 +62,31 @@ def compute(stage: "Stage") -> dict[str, Any]:
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    asked = [(problem, index) for problem in problems for index in range(config["k"])]
-    completions = answer(stage, sampler, asked)
-    grade = grader(config["language"], config["languages"], config["reflection_words"])
-    model = stage.name.removeprefix("evaluate/")
-    rows = [
-        {"model": model, "sample_index": index, **grade(problem, completion)}
-        for (problem, index), completion in zip(asked, completions, strict=True)
-    ]
-    parquet.write_table(pa.Table.from_pylist(rows, SCHEMA), stage.work / "samples.parquet", compression="zstd")
-    summaries = summarise_tasks(rows)
-    track(stage, summaries, rows)
+    verdicts, shown = examine(stage, sampler, problems)
+    summaries = summarise_tasks(verdicts)
+    track(stage, summaries, shown)
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
     return {"tasks": summaries, **overall, "ungradable": ungradable}
+
+
+def examine(
+    stage: "Stage", sampler: Sampler, problems: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Write samples.parquet; returns every row without its texts, and the whole rows for tracking's table."""
+    config = stage.config
+    asked = [(problem, index) for problem in problems for index in range(config["k"])]
+    grade = grader(config["language"], config["languages"], config["reflection_words"])
+    model = stage.name.removeprefix("evaluate/")
+    apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
+    verdicts, shown = [], []
+    with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
+        for number, ((problem, index), completion) in enumerate(zip(asked, answer(stage, sampler, asked), strict=True)):
+            row = {"model": model, "sample_index": index, **grade(problem, completion)}
+            table.write(row)
+            verdicts.append({key: value for key, value in row.items() if key not in TEXTS})
+            if number % apart == 0:
+                shown.append(row)
+    return verdicts, shown
 
 
 def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
@@ -105,7 +118,7 @@ def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator
             yield problem
 
 
-def answer(stage: "Stage", sampler: Sampler, asked: Sequence[tuple[dict[str, Any], int]]) -> list[Completion]:
+def answer(stage: "Stage", sampler: Sampler, asked: Sequence[tuple[dict[str, Any], int]]) -> Iterator[Completion]:
     """One completion for every (problem, sample index), in order."""
     if not sampler.tokenizer.chat_template:
         raise UserError("evaluate: the model's tokenizer has no chat template; start from one that has")
@@ -183,10 +196,8 @@ def reflection_pattern(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def track(stage: "Stage", summaries: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """Means as eval/<task>/<metric>, and the first sample of a few problems of every task as a table."""
+    """Means as eval/<task>/<metric>, and the rows as a table."""
     for task, summary in summaries.items():
         stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
-    firsts = [row for row in rows if row["sample_index"] == 0]
-    step = max(1, len(firsts) // TABLE_ROWS)
     shown = ("task", "question", "gold", "completion", "answer", "correct")
-    stage.log_table("samples", [{key: row[key] for key in shown} for row in firsts[::step]])
+    stage.log_table("samples", [{key: row[key] for key in shown} for row in rows])

@@ -15,24 +15,26 @@ import inspect
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from r1flow.errors import UserError
 from r1flow.grading import tasks
 from r1flow.language import consistency
+from r1flow.parquet import Table
 from r1flow.sampling import load, seed_of, shards
 from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stage import Stage
 from r1flow.template import Parts, render, split
 
+TABLE_ROWS = 100  # samples shown in tracking
 DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two look at a prompt's other samples
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -65,6 +67,16 @@ class Sample:
         return split(self.text)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A kept sample whose text waits in a file: `size` bytes from `start` on."""
+
+    problem: Problem
+    index: int
+    start: int
+    size: int
+
+
 Filter = Callable[[Sample], bool]  # True: drop
 
 
@@ -73,18 +85,16 @@ def compute(stage: Stage) -> dict[str, Any]:
     config = stage.config
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
     chain = build_filters(config["filters"])
-    samples = draw(stage, problems)
-    reasons = judge(samples, chain, config["keep_per_prompt"])
-    write_samples(stage.work / "samples.parquet", samples, reasons)
-    kept = [sample for sample, reason in zip(samples, reasons, strict=True) if reason is None]
-    if not kept:
-        raise UserError(f"rejection.filters: none of the {len(samples)} samples was kept ({dict(Counter(reasons))})")
-    share = config["general_share"]
-    general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
-    mix = mixed(kept, general, share, stage.seed)
-    write_jsonl(stage.work / "mix.jsonl", mix)
-    stage.log_table("rejection", [record(*pair) for pair in zip(samples[:100], reasons[:100], strict=True)])
-    return summary(samples, reasons, mix)
+    with TemporaryFile(dir=stage.work) as texts:
+        reasons, kept, shown = sift(stage, judged(draw(stage, problems), chain, config["keep_per_prompt"]), texts)
+        if not kept:
+            raise UserError(f"rejection.filters: none of the {reasons.total()} samples was kept ({dict(reasons)})")
+        share = config["general_share"]
+        general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
+        mix = mixed(kept, general, share, stage.seed)
+        write_jsonl(stage.work / "mix.jsonl", (mix_row(entry, texts) for entry in mix))
+    stage.log_table("rejection", shown)
+    return summary(reasons, kept, mix, problems)
 
 
 def load_problems(path: Path, limit: int | None) -> list[Problem]:
@@ -95,21 +105,40 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
     return problems
 
 
-def draw(stage: Stage, problems: list[Problem]) -> list[Sample]:
+def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
     """k samples of every problem, those of a problem side by side."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
+    prompts = {problem.id: render(sampler.tokenizer, problem.question) for problem in problems}
     rows = [(problem, index) for problem in problems for index in range(config["samples_per_prompt"])]
     completions = shards.sample(
         stage,
         sampler,
-        [render(sampler.tokenizer, problem.question) for problem, _ in rows],
+        [prompts[problem.id] for problem, _ in rows],
         [seed_of(stage.seed, problem.id, index) for problem, index in rows],
     )
-    return [
-        Sample(problem, index, completion.text, len(completion.ids), completion.finished)
-        for (problem, index), completion in zip(rows, completions, strict=True)
-    ]
+    for (problem, index), completion in zip(rows, completions, strict=True):
+        yield Sample(problem, index, completion.text, len(completion.ids), completion.finished)
+
+
+def sift(
+    stage: Stage, samples: Iterator[tuple[Sample, str | None]], texts: BinaryIO
+) -> tuple[Counter[str | None], list[Kept], list[dict[str, Any]]]:
+    """Write samples.parquet, and the kept texts to `texts`; returns counts by reason, the kept ones, and some rows."""
+    reasons: Counter[str | None] = Counter()
+    kept, shown = [], []
+    with Table(stage.work / "samples.parquet", SAMPLE_SCHEMA) as table:
+        for sample, reason in samples:
+            row = record(sample, reason)
+            table.write(row)
+            reasons[reason] += 1
+            if reason is None:
+                text = sample.text.strip().encode()
+                kept.append(Kept(sample.problem, sample.index, texts.tell(), len(text)))
+                texts.write(text)
+            if len(shown) < TABLE_ROWS:
+                shown.append(row)
+    return reasons, kept, shown
 
 
 # Filters: True drops a sample. A config names them in order; the first that says so is the reason.
@@ -177,6 +206,15 @@ def build_filter(name: str, args: dict[str, Any]) -> Filter | None:
     return partial(FILTERS[name], **args)
 
 
+def judged(
+    samples: Iterable[Sample], chain: list[tuple[str, Filter | None]], keep_per_prompt: int
+) -> Iterator[tuple[Sample, str | None]]:
+    """Every sample with its reason; a problem's samples at a time."""
+    for _, group in groupby(samples, key=lambda sample: sample.problem.id):
+        together = list(group)
+        yield from zip(together, judge(together, chain, keep_per_prompt), strict=True)
+
+
 def judge(samples: list[Sample], chain: list[tuple[str, Filter | None]], keep_per_prompt: int) -> list[str | None]:
     """For each sample the name of the first filter that drops it, `surplus` for what is too much, or None: kept.
 
@@ -208,19 +246,28 @@ def canonical(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def mixed(kept: list[Sample], general: list[dict[str, Any]], general_share: float, seed: int) -> list[dict[str, str]]:
+def mixed(
+    kept: list[Kept], general: list[dict[str, Any]], general_share: float, seed: int
+) -> list[Kept | dict[str, Any]]:
     """Kept samples and, if there are enough, as many general rows as make up `general_share` of all; shuffled."""
     chooser = random.Random(seed)
     wanted = round(len(kept) * general_share / (1 - general_share))
-    chosen = chooser.sample(general, min(wanted, len(general)))
-    rows = [mix_row(f"{s.problem.id}-{s.index}", "rejection", s.problem.question, s.text.strip()) for s in kept]
-    rows += [mix_row(g["id"], "general", g["question"], g["response"]) for g in chosen]
-    chooser.shuffle(rows)
-    return rows
+    mix = [*kept, *chooser.sample(general, min(wanted, len(general)))]
+    chooser.shuffle(mix)
+    return mix
 
 
-def mix_row(identity: str, source: str, question: str, response: str) -> dict[str, str]:
-    return {"id": identity, "source": source, "question": question, "response": response}
+def mix_row(entry: Kept | dict[str, Any], texts: BinaryIO) -> dict[str, str]:
+    """A row of mix.jsonl."""
+    if not isinstance(entry, Kept):
+        return {"id": entry["id"], "source": "general", "question": entry["question"], "response": entry["response"]}
+    texts.seek(entry.start)
+    return {
+        "id": f"{entry.problem.id}-{entry.index}",
+        "source": "rejection",
+        "question": entry.problem.question,
+        "response": texts.read(entry.size).decode(),
+    }
 
 
 def record(sample: Sample, reason: str | None) -> dict[str, Any]:
@@ -239,22 +286,17 @@ def record(sample: Sample, reason: str | None) -> dict[str, Any]:
     }
 
 
-def write_samples(path: Path, samples: list[Sample], reasons: list[str | None]) -> None:
-    rows = [record(sample, reason) for sample, reason in zip(samples, reasons, strict=True)]
-    pq.write_table(pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA), path)
-
-
-def summary(samples: list[Sample], reasons: list[str | None], mix: list[dict[str, str]]) -> dict[str, Any]:
-    kept = reasons.count(None)
-    general = sum(row["source"] == "general" for row in mix)
-    with_one = {s.problem.id for s, reason in zip(samples, reasons, strict=True) if reason is None}
+def summary(
+    reasons: Counter[str | None], kept: list[Kept], mix: list[Kept | dict[str, Any]], problems: list[Problem]
+) -> dict[str, Any]:
+    general = len(mix) - len(kept)
     return {
-        "samples": len(samples),
-        "kept": kept,
-        "acceptance": kept / len(samples),
-        "dropped": dict(sorted(Counter(filter(None, reasons)).items())),
-        "prompts": len({sample.problem.id for sample in samples}),
-        "prompts_with_a_kept_sample": len(with_one),
+        "samples": reasons.total(),
+        "kept": len(kept),
+        "acceptance": len(kept) / reasons.total(),
+        "dropped": dict(sorted((reason, count) for reason, count in reasons.items() if reason is not None)),
+        "prompts": len({problem.id for problem in problems}),
+        "prompts_with_a_kept_sample": len({sample.problem.id for sample in kept}),
         "mix": len(mix),
         "general": general,
         "general_share": general / len(mix),
