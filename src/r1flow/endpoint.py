@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,12 +96,8 @@ class Endpoint:
         return [found[name] for name in names]
 
     async def ask_all(self, requests: dict[str, Body], read: Callable[[str], T | None]) -> dict[str, T | None]:
-        from httpx import AsyncClient, Limits
-
         waiting = asyncio.Semaphore(self.concurrency)
-        local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # isn't reached through a proxy
-        limits, headers = Limits(max_connections=self.concurrency), self.headers()
-        async with AsyncClient(headers=headers, timeout=self.timeout_s, limits=limits, trust_env=not local) as client:
+        async with self.client() as client:
 
             async def one(name: str, body: Body) -> T | Unanswered:
                 async with waiting:
@@ -121,6 +117,20 @@ class Endpoint:
     async def ask_patiently(
         self, client: "AsyncClient", name: str, body: Body, read: Callable[[str], T | None]
     ) -> T | Unanswered:
+        try:
+            return await self.patiently(self.ask_once, client, name, body, read)
+        except Unanswered as failure:
+            return failure
+
+    def client(self) -> "AsyncClient":
+        from httpx import AsyncClient, Limits
+
+        local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # isn't reached through a proxy
+        limits, headers = Limits(max_connections=self.concurrency), self.headers()
+        return AsyncClient(headers=headers, timeout=self.timeout_s, limits=limits, trust_env=not local)
+
+    async def patiently(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """What `ask` returns in the end; raises the last attempt's Unanswered."""
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
         retrying = AsyncRetrying(
@@ -129,10 +139,7 @@ class Endpoint:
             retry=retry_if_exception(lambda error: isinstance(error, Unanswered) and error.again),
             reraise=True,
         )
-        try:
-            return await retrying(self.ask_once, client, name, body, read)
-        except Unanswered as failure:
-            return failure
+        return await retrying(ask, *arguments)
 
     def pause(self, state: "RetryCallState") -> float:
         """Seconds before the next attempt: as the server says, else doubling."""
@@ -144,20 +151,24 @@ class Endpoint:
         return wait_exponential(multiplier=self.backoff_s, max=LONGEST_PAUSE_S)(state)
 
     async def ask_once(self, client: "AsyncClient", name: str, body: Body, read: Callable[[str], T | None]) -> T:
-        from httpx import HTTPError
-
-        try:
-            async with asyncio.timeout(self.timeout_s):  # httpx's own limit starts again with every byte
-                response = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body)
-        except (HTTPError, TimeoutError) as error:
-            raise Unanswered(f"{type(error).__name__}: {error}") from error
-        self.check(response)
-        text = reply_of(response)
+        text = reply_of(await self.request(client, "POST", "/chat/completions", body))
         value = read(text)
         if value is None:
             raise Unanswered(f"the reply can't be read; it ends in {text[-SHOWN_CHARACTERS:]!r}")
         self.remember(name, body, text)
         return value
+
+    async def request(self, client: "AsyncClient", method: str, path: str, body: Body | None = None) -> "Response":
+        """One attempt; raises Unanswered, and UserError where every request would be refused."""
+        from httpx import HTTPError
+
+        try:
+            async with asyncio.timeout(self.timeout_s):  # httpx's own limit starts again with every byte
+                response = await client.request(method, self.url.rstrip("/") + path, json=body)
+        except (HTTPError, TimeoutError) as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        self.check(response)
+        return response
 
     def check(self, response: "Response") -> None:
         """Raise for a response that is no answer."""

@@ -19,21 +19,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
+from r1flow.endpoint import Endpoint, Unanswered, complete
 from r1flow.errors import UserError, listed
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.engine import completions, ends_of
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient, Response
+    from httpx import AsyncClient
 
 ADDRESS = "R1FLOW_SAMPLING_URL"  # where the server is, if the config doesn't say: a server that moves reruns nothing
-TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
-PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # doubles from the one to the other
-SHOWN = 200  # characters of a server's own words
+BACKOFF_S = 1.0  # the first pause; they double
 # A server fills in what isn't said from the model's generation_config.json; the other engines don't read that.
 NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+Request = tuple[str, str, dict[str, Any] | None]  # method, path after /v1, JSON
 Made = TypeVar("Made")
 
 
@@ -58,13 +57,13 @@ class ServerSampler:
     ) -> None:
         from transformers import AutoTokenizer
 
-        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
-        self.eos_ids = ends_of(model_dir, self.tokenizer)
-        self.url = (url or os.environ.get(ADDRESS, "")).rstrip("/")
+        self.url = url or os.environ.get(ADDRESS, "")
         if not self.url:
             raise UserError(f"engine_options.url: there is none; name the server, or set {ADDRESS}")
-        self.batch_size, self.timeout_s, self.attempts, self.plain = batch_size, timeout_s, attempts, plain
-        self.api_key_env = api_key_env
+        self.endpoint = Endpoint(self.url, api_key_env, timeout_s, batch_size, attempts, BACKOFF_S)
+        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        self.eos_ids = ends_of(model_dir, self.tokenizer)
+        self.plain = plain
         self.model = served_model(self.ask([("GET", "/models", None)], entries_of)[0], model_dir, model, self.url)
 
     def sample(
@@ -88,7 +87,7 @@ class ServerSampler:
         )
 
     def completion(self, reply: dict[str, Any]) -> Completion:
-        """The completion in a reply; raises ValueError, LookupError or TypeError where there is none."""
+        """The completion in a reply; raises whatever Python does where there is none."""
         choice = reply["choices"][0]
         if choice["finish_reason"] not in ("stop", "length"):
             raise ValueError(f"finish_reason {choice['finish_reason']!r}")
@@ -103,104 +102,45 @@ class ServerSampler:
             raise ValueError("token_ids that the model's tokenizer doesn't have")
         return completions([ids], self.tokenizer, self.eos_ids)[0]
 
-    # -- requests --------------------------------------------------------------------------------------------------
-
     def ask(
-        self,
-        requests: list[tuple[str, str, dict[str, Any] | None]],
-        read: Callable[[Any], Made],
-        on_progress: OnProgress | None = None,
+        self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None = None
     ) -> list[Made]:
-        """What `read` makes of each reply, in the requests' order; the first that fails for good ends all."""
+        """What `read` makes of each reply, in the requests' order; the first without one ends all, by a UserError."""
         try:
-            return asyncio.run(self.ask_all(requests, read, on_progress))
+            return complete(self.ask_all(requests, read, on_progress))
         except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+            first = failures.exceptions[0]
+            if not isinstance(first, Unanswered):
+                raise first from None
+            words = "".join(char if char.isprintable() else "?" for char in str(first))
+            raise UserError(
+                f"engine: openai: {self.url} gave no answer ({words}); whole shards are kept: mend it and run again"
+            ) from first
 
     async def ask_all(
-        self,
-        requests: list[tuple[str, str, dict[str, Any] | None]],
-        read: Callable[[Any], Made],
-        on_progress: OnProgress | None,
+        self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None
     ) -> list[Made]:
-        free, done = asyncio.Semaphore(self.batch_size), 0
+        free, done = asyncio.Semaphore(self.endpoint.concurrency), 0
 
-        async def one(client: "AsyncClient", request: tuple[str, str, dict[str, Any] | None]) -> Made:
+        async def one(client: "AsyncClient", request: Request) -> Made:
             nonlocal done
             async with free:
-                made = await self.ask_patiently(client, request, read)
+                made = await self.endpoint.patiently(self.ask_once, client, request, read)
             done += 1
             if on_progress:
                 on_progress(done, len(requests))
             return made
 
-        async with self.client() as client, asyncio.TaskGroup() as group:
+        async with self.endpoint.client() as client, asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(client, request)) for request in requests]
         return [task.result() for task in tasks]
 
-    def client(self) -> "AsyncClient":
-        from httpx import AsyncClient, Limits
-
-        key = self.key()
-        return AsyncClient(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=self.timeout_s,
-            limits=Limits(max_connections=self.batch_size),
-            trust_env=urlsplit(self.url).hostname not in ("127.0.0.1", "localhost", "::1"),  # no proxy on the way
-        )
-
-    def key(self) -> str | None:
-        """Read when it is needed, so that no object holds it."""
-        if self.api_key_env is None:
-            return None
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not (key and key.isascii() and key.isprintable()):
-            raise UserError(
-                f"engine_options.api_key_env: the environment variable {self.api_key_env} holds no key; set it"
-            )
-        return key
-
-    async def ask_patiently(
-        self, client: "AsyncClient", request: tuple[str, str, dict[str, Any] | None], read: Callable[[Any], Made]
-    ) -> Made:
-        from httpx import HTTPError
-
-        method, path, body = request
-        for attempt in range(self.attempts):
-            pause = min(PAUSE_S * 2**attempt, LONGEST_PAUSE_S)
-            try:
-                async with asyncio.timeout(self.timeout_s):  # httpx's own starts again with every byte
-                    response = await client.request(method, self.url + path, json=body)
-                if response.status_code == 200:
-                    return read(response.json())
-                why, pause = self.refusal(response), pause_of(response, pause)
-            except (HTTPError, TimeoutError, ValueError, LookupError, TypeError, RecursionError) as error:
-                why = f"{type(error).__name__}: {error}"
-            if attempt + 1 < self.attempts:
-                await asyncio.sleep(pause)
-        raise UserError(
-            f"engine: openai: {self.url}{path} gave no answer in {self.attempts} attempts ({self.shown(why)}); finished"
-            " shards are kept, so mend the server and run again"
-        )
-
-    def refusal(self, response: "Response") -> str:
-        """What a response that is no answer says; raises UserError when another attempt would get the same."""
-        why = f"HTTP {response.status_code}: {response.text}"
-        if response.status_code in TRANSIENT or response.status_code >= 500:
-            return why
-        raise UserError(f"engine: openai: {self.url} refuses ({self.shown(why)}); look at url, model and api_key_env")
-
-    def shown(self, words: str) -> str:
-        """A server's words, in one line without the key."""
-        key = self.key()
-        words = " ".join((words.replace(key, "…") if key else words).split())
-        return "".join(char if char.isprintable() else "?" for char in words[:SHOWN])
-
-
-def pause_of(response: "Response", otherwise: float) -> float:
-    """Seconds that the server asks to wait, no more than LONGEST_PAUSE_S."""
-    asked = response.headers.get("Retry-After", "").strip()
-    return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else otherwise
+    async def ask_once(self, client: "AsyncClient", request: Request, read: Callable[[Any], Made]) -> Made:
+        response = await self.endpoint.request(client, *request)
+        try:
+            return read(response.json())
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise Unanswered(f"the reply can't be read, {type(error).__name__}: {error}") from error
 
 
 def entries_of(reply: dict[str, Any]) -> list[tuple[str, str]]:

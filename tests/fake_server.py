@@ -59,11 +59,11 @@ class FakeServer:
     def __init__(
         self,
         script: Sequence[Reply] = (),
-        answer: Callable[[dict[str, Any]], Reply] = grade,
+        answer: Callable[[Any], Reply] = grade,
         gate: int = 1,
     ) -> None:
         self.script, self.answer = script, answer
-        self.bodies: list[dict[str, Any]] = []
+        self.bodies: list[dict[str, Any] | None] = []  # None: of a GET
         self.requests: list[tuple[str, dict[str, str]]] = []  # path and headers
         self._asked: Counter[str] = Counter()
         self._gate = threading.Barrier(gate, timeout=30)
@@ -84,7 +84,7 @@ class FakeServer:
         self._http.server_close()
 
     def reply(self, path: str, headers: dict[str, str], text: bytes) -> Reply:
-        body = json.loads(text)
+        body = json.loads(text or b"null")
         with self._lock:
             self.requests.append((path, headers))
             self.bodies.append(body)
@@ -96,7 +96,7 @@ class FakeServer:
 def handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            text = self.rfile.read(int(self.headers["Content-Length"]))
+            text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             reply = server.reply(self.path, dict(self.headers), text)
             if reply.fault == "hang":
                 server.over.wait()
@@ -109,6 +109,8 @@ def handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             while reply.fault == "drip" and not server.over.wait(0.01):
                 self.wfile.write(b" ")
             self.wfile.write(reply.body)
+
+        do_GET = do_POST
 
         def log_message(self, *args: object) -> None:
             pass
