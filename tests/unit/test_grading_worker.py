@@ -126,6 +126,26 @@ def test_a_forked_child_has_workers_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+ODD_CALLER = r"""
+import os, signal
+signals = (signal.SIGPROF, signal.SIGALRM, signal.SIGABRT, signal.SIGCHLD)
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+for number in signals:
+    signal.signal(number, signal.SIG_IGN)
+os.close(0)
+os.close(2)
+from r1flow.grading.worker import Worker
+grading = Worker(cpu_s=0.3)
+print(grading.verdicts([("1", r"\prod_{n=1}^{10^{7}} \sin(n)"), (r"\sqrt{8}", r"2\sqrt{2}")]))
+grading.stop()
+"""
+
+
+def test_limits_hold_for_a_caller_that_ignores_signals_and_has_closed_its_standard_streams() -> None:
+    done = subprocess.run([sys.executable, "-c", ODD_CALLER], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{[Verdict(False, Cause.TIMEOUT), RIGHT]}\n"
+
+
 PROGRAM = """
 import os, signal, sys
 from r1flow.grading.worker import worker
