@@ -88,6 +88,20 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @every_tier
+def test_a_caller_without_standard_streams_is_served(tier: Tier) -> None:
+    code = """
+import os
+from r1flow import sandbox
+for stream in range(3):
+    os.close(stream)
+program = b"raise SystemExit(int(input()))"
+os._exit(sandbox.run(["{python}", "-S", "{program}"], program, stdin=b"7", tier=sandbox.Tier(TIER)).status)
+"""
+    command = [sys.executable, "-c", code.replace("TIER", repr(str(tier)))]
+    assert subprocess.run(command, timeout=60).returncode == 7
+
+
+@every_tier
 def test_programs_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, real = [], process.Watch.reap
 

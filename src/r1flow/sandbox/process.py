@@ -94,7 +94,7 @@ def limited(command: Sequence[str], limits: Limits, processes: int) -> list[str]
 
 def sealed(content: bytes) -> int:
     """A descriptor from which `content` is read, and into which nothing can be written."""
-    fd = os.memfd_create("r1flow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = above_standard(os.memfd_create("r1flow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     with open(fd, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -109,13 +109,23 @@ def pipes(count: int) -> Iterator[tuple[list[int], list[int]]]:
     readers, writers = [], []
     try:
         for _ in range(count):
-            reader, writer = os.pipe()
+            reader, writer = map(above_standard, os.pipe())
             os.set_blocking(reader, False)
             readers.append(reader)
             writers.append(writer)
         yield readers, writers
     finally:
         close(readers + writers)
+
+
+def above_standard(fd: int) -> int:
+    """The descriptor, from number 3 on: a lower one, free when a standard stream is closed, is the child's own."""
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
 
 
 def close(fds: Sequence[int]) -> None:
