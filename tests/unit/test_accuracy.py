@@ -1,6 +1,7 @@
 r"""The accuracy reward: where the answer is taken from, each kind of answer, and causes instead of scores."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
@@ -22,6 +23,8 @@ def scores(kind: str, golds: list, answers: list[str], **columns: list) -> list[
         (r"<think>\boxed{5}</think>so \boxed{7}", "7"),
         (r"<think>\boxed{5}</think>so \boxed{7}<answer>8</answer>", "8"),
         (r"reasoning with a prefilled tag, \boxed{5}</think>\boxed{7}", "7"),
+        (r"perhaps <answer>5</answer>, no</think>\boxed{7}", "7"),
+        ("perhaps <answer>5</answer>, no</think>it is 7", None),
         (r"\boxed{5} and then \boxed{\frac{1}{\sqrt{2}}}.", r"\frac{1}{\sqrt{2}}"),
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"\boxed{5} and \boxed{7", "5"),
@@ -59,7 +62,17 @@ def test_one_answer_only() -> None:
 
 
 def test_golds_may_be_numbers() -> None:
-    assert scores("math", [7, 0.5], ["7", r"\frac{1}{2}"]) == [1.0, 1.0]
+    assert scores("math", [7, 0.5, Fraction(1, 2)], ["7", r"\frac{1}{2}", "0.5"]) == [1.0, 1.0, 1.0]
+    rows = {"task": ["chain_sum"], "entry": ['{"metadata": {}}']}
+    assert scores("math", [7], ["7"], **rows) == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["math", "choice", "exact", "numeric"])
+@pytest.mark.parametrize("gold", [float("nan"), float("inf"), ["7"], {"a": 7}, b"7"])
+def test_what_can_be_no_gold_is_ungradable_whatever_is_answered(kind: str, gold: object) -> None:
+    found = accuracy(kind=kind)(["p"] * 2, [rf"\boxed{{{gold}}}", ""], answer=[gold, gold])
+    assert found == [None, None]
+    assert set(found.causes.values()) == {Cause.UNGRADABLE}
 
 
 @pytest.mark.parametrize("kind", ["math", "choice", "exact", "numeric"])

@@ -24,10 +24,10 @@ LIMIT = 2000  # characters of an answer; a longer one is wrong
 
 def final_answer(completion: str) -> str | None:
     """What is between the answer tags after the reasoning, else in the last box after it; None without either."""
-    answer = split(completion).answer
+    _, closed, rest = completion.rpartition(THINK_CLOSE)
+    answer = split(rest).answer
     if answer is not None:
         return answer
-    _, closed, rest = completion.rpartition(THINK_CLOSE)
     return None if not closed and THINK_OPEN in completion else last_box(rest)
 
 

@@ -24,8 +24,8 @@ TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
 def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
     """Whether `expression` has the value `target` and uses each of `numbers` exactly once; never raises for text.
 
-    A tail "= target" is allowed when it is true. The numbers and the target may be integers, fractions or floats; what
-    isn't a number raises TypeError or ValueError.
+    A tail "= target" is allowed when it is true. The numbers and the target may be of any type, text too; what isn't a
+    finite number raises TypeError, ValueError or OverflowError.
     """
     given, goal = sorted(map(exact, numbers)), exact(target)
     if len(expression) > LIMIT:
@@ -43,7 +43,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
 
 
 def exact(number: float) -> Fraction:
-    """A number of the data; text is refused, so that "4" and 4 don't get mixed up unnoticed."""
+    """A number of the data, which may be written as text: "4" is 4."""
     return Fraction(number) if isinstance(number, Rational) else Fraction(float(number))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading import answers, countdown, math, tasks
 from r1flow.grading.verdict import Cause, Verdict
-from r1flow.rewards.contract import Reward, Scores, column, needed, reward
+from r1flow.rewards.contract import Reward, Scores, column, golds, needed, reward
 from r1flow.template import GENERAL, split
 
 Grade = Callable[[Any, str], bool | None]  # of a gold and a final answer
@@ -46,11 +46,11 @@ def accuracy(gold_column: str = "answer", kind: str = "math", rel_tol: float = 1
         families, entries = column(task, texts), column(entry, texts)
         by_scorer = {i for i, family in enumerate(families) if family not in (None, GENERAL) and entries[i] is not None}
         by_kind = [i for i, family in enumerate(families) if family != GENERAL and i not in by_scorer]
-        golds = needed(columns, gold_column, "accuracy") if by_scorer else []
-        found = {i: by_its_scorer(families[i], texts[i], golds[i], entries[i]) for i in by_scorer}
+        known = golds(columns, gold_column, "accuracy") if by_scorer else []
+        found = {i: by_its_scorer(families[i], texts[i], known[i], entries[i]) for i in by_scorer}
         if by_kind:
-            golds = golds_of(kind, gold_column, columns)
-            pairs = [(golds[i], answers.final_answer(texts[i])) for i in by_kind]
+            known = golds_of(kind, gold_column, columns)
+            pairs = [(known[i], answers.final_answer(texts[i])) for i in by_kind]
             found.update(zip(by_kind, by_rule(pairs, kinds[kind]), strict=True))
         return Scores.of(score(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
 
@@ -73,9 +73,8 @@ def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
     """What a kind compares an answer with, per row."""
     if kind == "countdown":
         return list(zip(needed(columns, "numbers", "accuracy"), needed(columns, "target", "accuracy"), strict=True))
-    golds = needed(columns, gold_column, "accuracy")
-    golds = [str(gold) if isinstance(gold, int | float) else gold for gold in golds]
-    return list(zip(golds, column(columns.get("options"), golds), strict=True)) if kind == "choice" else golds
+    found = golds(columns, gold_column, "accuracy")
+    return list(zip(found, column(columns.get("options"), found), strict=True)) if kind == "choice" else found
 
 
 def by_rule(pairs: list[tuple[Any, str | None]], grade: Grade | None) -> list[Verdict]:

@@ -7,9 +7,11 @@ row, or that it couldn't be graded; a `Scores` knows which, row by row. No text 
 row's score depends on that row alone, unless a reward says that it compares within the group of one prompt.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import wraps
+from numbers import Real
 from typing import Any
 
 from r1flow.errors import UserError
@@ -84,8 +86,20 @@ def text_of(completion: Any) -> str:
 def needed(columns: dict[str, Any], name: str, reward: str) -> list[Any]:
     """A dataset column that a reward can't do without."""
     if columns.get(name) is None:
-        raise UserError(f"reward {reward}: the dataset has no column {name!r}; it has {', '.join(sorted(columns))}")
+        raise UserError(
+            f"reward {reward}: the dataset has no column {name!r}; it has {', '.join(sorted(columns)) or 'none'}"
+        )
     return columns[name]
+
+
+def golds(columns: dict[str, Any], name: str, reward: str) -> list[str | None]:
+    """A needed column of right answers as text, numbers written out; None for what is none (nan, a list)."""
+    return [as_text(gold) for gold in needed(columns, name, reward)]
+
+
+def as_text(gold: Any) -> str | None:
+    number = isinstance(gold, Real) and math.isfinite(gold)
+    return str(gold) if number or isinstance(gold, str) else None
 
 
 def column(values: list[Any] | None, like: list[Any]) -> list[Any]:

@@ -24,7 +24,7 @@ from r1flow.classifier import judged_text
 from r1flow.endpoint import Endpoint, is_count, is_number
 from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.contract import Reward, Scores, column, needed, reward
+from r1flow.rewards.contract import Reward, Scores, column, golds, reward
 from r1flow.rewards.models import asked, concerns
 from r1flow.template import GENERAL
 
@@ -103,12 +103,12 @@ def judge(
         kind: list[str | None] | None = None,
         **columns: Any,
     ) -> Scores:
-        golds = needed(columns, gold_column, "judge") if gold_column else [None] * len(texts)
-        rows = zip(column(task, texts), column(kind, texts), golds, strict=True)
+        known = golds(columns, gold_column, "judge") if gold_column else [None] * len(texts)
+        rows = zip(column(task, texts), column(kind, texts), known, strict=True)
         causes = [refused(*row, kinds, gold_column is not None) for row in rows]
         chosen = [i for i, cause in enumerate(causes) if cause is None]
         questions = asked(prompts, question)
-        bodies = [body(questions[i], golds[i], judged_text(texts[i], sees)) for i in chosen]
+        bodies = [body(questions[i], known[i], judged_text(texts[i], sees)) for i in chosen]
         scores = endpoint.ask(bodies, reader(low, high))
         by_row = dict(zip(chosen, scores, strict=True))
         return Scores.of(
@@ -119,14 +119,14 @@ def judge(
 
 
 def refused(
-    task: str | None, kind: str | None, gold: Any, kinds: Sequence[str] | None, with_gold: bool
+    task: str | None, kind: str | None, gold: str | None, kinds: Sequence[str] | None, with_gold: bool
 ) -> Cause | None:
     """Why a row isn't put to the judge."""
     if not with_gold:
         return None if concerns(task, kind, kinds) else Cause.NOT_APPLICABLE
     if task == GENERAL or (kinds is not None and kind not in kinds):
         return Cause.NOT_APPLICABLE
-    return None if isinstance(gold, str) and gold.strip() else Cause.UNGRADABLE
+    return None if gold and gold.strip() else Cause.UNGRADABLE
 
 
 # -- what is asked and what is understood --------------------------------------------------------------------------
