@@ -145,6 +145,13 @@ def tokens(text: str) -> list[str]:
     return [part for token in found for part in (segment(token) if RUN.match(token) else [token])]
 
 
+def any_of(phrases: Sequence[str]) -> re.Pattern[str]:
+    """Any of the phrases as whole words, whatever the case and the spaces; in Chinese and Japanese, anywhere."""
+    spaced = [r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases]
+    bounded = [phrase if RUN.search(phrase) else rf"\b{phrase}\b" for phrase in spaced]
+    return re.compile("|".join(bounded) if bounded else r"(?!)", re.IGNORECASE)
+
+
 def is_japanese(text: str) -> bool:
     """Whether enough of its Han and kana is kana."""
     kana = len(KANA.findall(text))

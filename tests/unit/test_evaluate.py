@@ -7,6 +7,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from r1flow.errors import UserError
+from r1flow.language import any_of
 from r1flow.sampling import Completion
 from r1flow.schema import write_jsonl
 from r1flow.stages import evaluate
@@ -177,5 +178,5 @@ def test_model_without_a_chat_template_is_refused(examine):
     [("Wait. WAIT, wait!", 3), ("waiter await", 0), ("let me\ncheck", 1), ("", 0), ("warte … wait", 2)],
 )
 def test_reflection_words_count_whole_whatever_their_case(text, count):
-    assert len(evaluate.reflection_pattern(CONFIG["reflection_words"]).findall(text)) == count
-    assert evaluate.reflection_pattern([]).findall(text) == []
+    assert len(any_of(CONFIG["reflection_words"]).findall(text)) == count
+    assert any_of([]).findall(text) == []

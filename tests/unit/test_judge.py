@@ -102,6 +102,13 @@ def test_with_a_gold_the_judge_sees_it_and_a_missing_one_is_ungradable() -> None
     assert re.search(r"<correct-answer-(\w+)>\nRome\n</correct-answer-\1>", shown(body)) and "Where?" in shown(body)
 
 
+def test_a_gold_that_is_a_number_is_shown_written_out() -> None:
+    with FakeServer() as server:
+        scores = ask(server, ["it is 7", "nan"], {"answer": [7, float("nan")]}, gold_column="answer")
+    assert scores[0] is not None and scores.causes == {1: Cause.UNGRADABLE}
+    assert re.search(r"<correct-answer-(\w+)>\n7\n</correct-answer-\1>", shown(server.bodies[0]))
+
+
 def test_a_dataset_without_the_gold_column_is_the_users_to_mend() -> None:
     with FakeServer() as server, pytest.raises(UserError, match="no column 'gold'"):
         ask(server, ["x"], gold_column="gold")

@@ -11,7 +11,7 @@ from typing import Any
 
 from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
-from r1flow.language import RUN, tokens
+from r1flow.language import any_of, tokens
 from r1flow.rewards.contract import Reward, Scores, column, reward
 from r1flow.template import GENERAL, TAGS, reasoning_of, split, whole
 
@@ -120,20 +120,13 @@ def reflection_count(words: Sequence[str] = REFLECTION_WORDS) -> Reward:
 
     Paid for, it teaches a model to write "wait".
     """
-    pattern = reflections(words)
+    pattern = any_of(words)
 
     @reward
     def reflection_count(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
         return Scores.of(float(len(pattern.findall(text))) for text in texts)
 
     return reflection_count
-
-
-def reflections(words: Sequence[str]) -> re.Pattern[str]:
-    """Any of the phrases as whole words, whatever the case and the spaces; in Chinese and Japanese, anywhere."""
-    phrases = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]
-    bounded = [phrase if RUN.search(phrase) else rf"\b{phrase}\b" for phrase in phrases]
-    return re.compile("|".join(bounded) if bounded else r"(?!)", re.IGNORECASE)
 
 
 def of_reasoning(texts: list[str], task: list[str | None] | None, score: Callable[[str], float]) -> Scores:

@@ -12,7 +12,6 @@ Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
      "answer": "5", "answer_lenient": "5", "completion": "<think>…</think><answer>5</answer>", "length": 41, …}
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from r1flow.errors import UserError
 from r1flow.grading import general, tasks
-from r1flow.language import consistency
+from r1flow.language import any_of, consistency
 from r1flow.metrics import summarise_tasks
 from r1flow.parquet import Table
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
@@ -135,7 +134,7 @@ def grader(
     language: str, languages: Sequence[str], reflection_words: Sequence[str]
 ) -> Callable[[dict[str, Any], Completion], dict[str, Any]]:
     """A function from (problem, completion) to the sample's row, without model and index."""
-    reflects = reflection_pattern(reflection_words)
+    reflects = any_of(reflection_words)
 
     def grade(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
         verdict = grade_general if problem["task"] == GENERAL else grade_reasoning
@@ -187,12 +186,6 @@ def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, 
         "correct_lenient": passed,
         "well_formed": completion.finished and not any(tag in visible for tag in TAGS),
     }
-
-
-def reflection_pattern(words: Sequence[str]) -> re.Pattern[str]:
-    """Any of the words or phrases as whole words, whatever the case and the spaces; no words match nothing."""
-    phrases = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]
-    return re.compile(rf"\b(?:{'|'.join(phrases)})\b" if phrases else r"(?!)", re.IGNORECASE)
 
 
 def track(stage: "Stage", summaries: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
