@@ -16,6 +16,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -215,14 +216,21 @@ class Endpoint:
             return None
 
     def remember(self, name: str, body: Body, text: str) -> None:
-        """Whole or not at all, also with several processes at one cache."""
+        """Whole or not at all, also with several processes at one cache; raises UserError when it can't be written."""
         if not self.cache:
             return
         path = self.path(name)
-        path.parent.mkdir(exist_ok=True)
         partial = path.with_name(f"{name}.{uuid4().hex}.partial")
-        partial.write_text(json.dumps({"request": body, "reply": text}, sort_keys=True))
-        partial.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps({"request": body, "reply": text}, sort_keys=True))
+            partial.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise UserError(
+                f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another"
+            ) from error
 
 
 def is_number(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """The judge: what it is shown, what the judged text can't do to it, and what comes of every way a server can fail."""
 
 import asyncio
+import errno
 import json
 import logging
 import random
@@ -315,6 +316,17 @@ def test_failures_are_not_remembered(tmp_path: Path) -> None:
         assert ask(server, ["a"], cache_dir=tmp_path) == [None]
         assert not list(tmp_path.rglob("*.json"))
         assert ask(server, ["a"], cache_dir=tmp_path) != [None]
+
+
+def test_a_full_disk_is_named_and_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> None:
+        path.write_bytes(text.encode()[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with FakeServer() as server, pytest.raises(UserError, match=r"cache_dir .* \(No space left on device\); make room"):
+        ask(server, ["a"], cache_dir=tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(
