@@ -33,6 +33,7 @@ EXPONENT = 100_000  # greatest size of a constant exponent
 FACTORIAL = 10_000  # and of what stands before a "!" or in a binomial
 DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
 SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # so many in a row are no mathematics, and the parser recurses on them
+NO_NAME = re.compile(r"[^A-Za-z\\]")  # how no name of a variable begins
 # The quick parse can't tell the power of a letter from that of a function's name (x^2, f^2(x)); braces tell it.
 POWER = re.compile(r"(?<![\\A-Za-z_])([A-DF-Za-df-z]|\\pi)(\s*\^\s*(?:[0-9A-Za-z]|\{[^{}\\]*\}))(?!\s*[(\w])")
 DIGITS = 60  # significant ones asked of a difference
@@ -134,7 +135,7 @@ class Reader(_Latex2Sympy):
         """An approximation must be one: math-verify takes "7 \\approx 8" for 7."""
         if not rel.expr() and rel.APPROX():
             left, right = (self.convert_relation(side) for side in (rel.relation(0), rel.relation(1)))
-            if constant(left) and constant(right) and not 20 * abs(left - right) <= abs(left):
+            if not (constant(left) and constant(right) and 20 * abs(left - right) <= abs(left)):
                 raise UnreadableError("an approximation that is none")
         return super().convert_relation(rel)
 
@@ -219,9 +220,16 @@ def stands_for_its_end(gold: Any, answer: Any) -> bool:
         return True
     relations = answer._unsorted_args if isinstance(answer, grader.And) else [answer]
     sides = [relations[0].lhs, *(relation.rhs for relation in relations)]
-    named = grader.is_expr_of_only_symbols(sides[0]) or isinstance(sides[0], AppliedUndef)
+    named = is_name(sides[0]) or isinstance(sides[0], AppliedUndef)
     rest = sides[1:-1] if named else sides[:-1]
     return all(constant(side) and same(side, sides[-1]) for side in rest)
+
+
+def is_name(side: Any) -> bool:
+    r"""Whether a side is made of names alone; "\text{21}" is a symbol to sympy, and no name."""
+    return bool(grader.is_expr_of_only_symbols(side)) and not any(
+        NO_NAME.match(symbol.name) for symbol in side.free_symbols
+    )
 
 
 def rounds(decimal: str, other: str, value: Any) -> bool:

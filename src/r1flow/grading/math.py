@@ -191,6 +191,7 @@ MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
 LEFT_OUT = re.compile(r"\\(?:boxed|fbox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
+APART = re.compile(r"\$\s*\$|[^\s,;=+\-*/&\\{(\[]\s*\n")  # "$3$ $-3$" and "3\n-3" are two answers, not 0
 APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
 
 
@@ -237,10 +238,10 @@ def unwrapped(text: str) -> str:
 
 
 def spelled_out(core: str) -> str:
-    """Thousands, powers of ten, mixed fractions and plain-text operators in LaTeX; "" where a part is hidden."""
+    """Thousands, powers of ten, mixed fractions, plain operators in LaTeX; "" where a part is hidden or stands apart."""
     core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
     core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
-    if LEFT_OUT.search(core):
+    if LEFT_OUT.search(core) or ("\\begin" not in core and APART.search(core)):
         return ""
     core = POWER_OF_TEN.sub(r"(\1 \\cdot 10^{\2})", SPACE.sub(" ", core))
     core = MIXED.sub(r"\1\\frac{\2}{\3}", core)
