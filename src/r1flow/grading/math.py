@@ -238,7 +238,7 @@ def unwrapped(text: str) -> str:
 
 
 def spelled_out(core: str) -> str:
-    """Thousands, powers of ten, mixed fractions, plain operators in LaTeX; "" where a part is hidden or stands apart."""
+    """Thousands, powers of ten, mixed fractions, operators in LaTeX; "" where a part is hidden or stands apart."""
     core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
     core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
     if LEFT_OUT.search(core) or ("\\begin" not in core and APART.search(core)):
