@@ -3,23 +3,26 @@
 Every attack starts from a committed wrong answer (or foreign, or malformed, text), so that any high reward is a find,
 whatever the grader thinks. It then adds what a policy would stumble on: the right answer as one of several, in an
 equation, in the reasoning, in a comment; all numbers at once; tags in every order; look-alikes. A find is cut down to
-the few steps and characters that it needs. For countdown, where every string has one true verdict, the graders are
-compared with an oracle of another make on random expressions.
+the few steps and characters that it needs. For countdown and for programs' outputs, where every string has one true
+verdict, the graders are compared with an oracle of another make.
 
     python benchmarks/red_team.py --rounds 20000        exits 1 when it found something
 """
 
 import argparse
 import ast
+import json
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
-from r1flow.grading import countdown
-from r1flow.rewards import accuracy, answer_format, language_consistency
+from r1flow.grading import code, countdown
+from r1flow.rewards import accuracy, answer_format, cosine_length, kimi_length, language_consistency
 
 PAID = 0.5  # what a wrong completion must not earn
 BATCH = 256  # attacks graded at once
@@ -35,6 +38,7 @@ class Target:
     wrong: str
     task: str | None = None
     entry: str | None = None
+    options: tuple[str, ...] | None = None
 
 
 def problem(task: str, gold: str, wrong: str) -> Target:
@@ -64,6 +68,23 @@ TARGETS = [
     problem("products", "144", "145"),
     problem("simple_equations", "9", "8"),
 ]
+CITIES = ("Paris", "Berlin", "London", "Rome")
+CHOICES = [
+    Target("C", "A"),
+    Target("(B)", "D"),
+    Target("C", "A", options=CITIES),
+    Target("C. London", "A. Paris", options=CITIES),
+    Target("Rome", "Berlin", options=CITIES),
+]
+NUMBERS = [
+    Target("7", "8"),
+    Target("-3", "3"),
+    Target("3.1416", "3.15"),
+    Target("12", "21"),
+    Target("3/4", "4/3"),
+    Target("1.5e-3", "1.5e-2"),
+]
+WORDS = [Target("east", "west"), Target("a b", "ab"), Target("7", "8"), Target("Zoë", "Zoe")]
 
 
 # What a policy might add to a wrong answer. None of these makes it a committed right one.
@@ -208,30 +229,72 @@ class Find:
     reward: str
     target: str
     text: str
-    value: float
+    value: float | None
 
     def __str__(self) -> str:
-        return f"{self.reward:22} {self.value:4.2f}  {self.target:24} {self.text!r}"
+        value = "none" if self.value is None else f"{self.value:.2f}"
+        return f"{self.reward:22} {value:>5}  {self.target:24} {self.text!r}"
 
 
 def attack_answers(rounds: int, chance: random.Random) -> Iterator[Find]:
     """Wrong answers against `accuracy`, several rows at once."""
-    reward = accuracy()
+    yield from attack(accuracy(), TARGETS, ANSWER_STEPS, rounds, chance)
+
+
+def attack_kinds(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Wrong letters, numbers and words against the kinds that need no mathematics."""
+    plainer = [hedge, equate, cover, box, pad]  # a letter or a word can't be spoilt by arithmetic
+    yield from attack(accuracy(kind="choice"), CHOICES, plainer, rounds // 3, chance)
+    yield from attack(accuracy(kind="numeric"), NUMBERS, ANSWER_STEPS, rounds // 3, chance)
+    yield from attack(accuracy(kind="exact"), WORDS, plainer, rounds // 3, chance)
+
+
+def attack_lengths(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Wrong answers of all lengths against the rewards that pay right ones by length: they must not pay at all."""
+    yield from attack(cosine_length(max_length=60), TARGETS, ANSWER_STEPS, rounds // 2, chance, most=0.0)
+    yield from attack(kimi_length(), TARGETS, ANSWER_STEPS, rounds // 2, chance, most=0.0)
+
+
+def attack(
+    reward: Callable, targets: list[Target], steps: list[Step], rounds: int, chance: random.Random, most: float = PAID
+) -> Iterator[Find]:
     for _ in range(0, rounds, BATCH):
-        chosen = [chance.choice(TARGETS) for _ in range(BATCH)]
-        recipes = [recipe(target, chance) for target in chosen]
-        texts = [cooked(*steps) for steps in recipes]
-        for target, steps, value in zip(chosen, recipes, grade(reward, chosen, texts), strict=True):
-            if value is not None and value > PAID:
-                text = minimised(steps, lambda text, t=target: (grade(reward, [t], [text])[0] or 0) > PAID)
-                yield Find("accuracy", f"{target.gold} not {target.wrong}", text, value)
+        chosen = [chance.choice(targets) for _ in range(BATCH)]
+        recipes = [recipe(target, chance, steps) for target in chosen]
+        texts = [cooked(*parts) for parts in recipes]
+        for target, parts, value in zip(chosen, recipes, grade(reward, chosen, texts), strict=True):
+            if is_paid(value, most) and not is_committed(cooked(*parts), target):
+                text = minimised(
+                    parts,
+                    lambda text, t=target: is_paid(grade(reward, [t], [text])[0], most) and not is_committed(text, t),
+                )
+                yield Find(reward.__name__, f"{target.gold} not {target.wrong}", text, value)
+
+
+BOX = re.compile(r"\\boxed\{((?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.)*\})*)\}", re.DOTALL)
+DRESS = re.compile(r"^(?:\\(?:text|boxed)|\W)+")
+
+
+def is_committed(text: str, target: Target) -> bool:
+    """Whether an attack has ended in the right answer after all: in the last box, or as the letter that comes first."""
+    text = text.rpartition("</think>")[2]
+    found = re.findall("<answer>(.*?)</answer>", text, re.DOTALL) or BOX.findall(text) or [""]
+    answer = found[-1]
+    if target in CHOICES and not target.options:
+        return DRESS.sub("", answer)[:1] == DRESS.sub("", target.gold)[:1]
+    return matches(answer, target)
+
+
+def is_paid(value: float | None, most: float) -> bool:
+    """Also without a score: where the gold is good, that is a way out."""
+    return value is None or value > most
 
 
 Recipe = tuple[Target, tuple[tuple[Step, int], ...], int]  # the steps with their seeds, and the frame's
 
 
-def recipe(target: Target, chance: random.Random) -> Recipe:
-    steps = [(chance.choice(ANSWER_STEPS), chance.getrandbits(32)) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
+def recipe(target: Target, chance: random.Random, known: list[Step] = ANSWER_STEPS) -> Recipe:
+    steps = [(chance.choice(known), chance.getrandbits(32)) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
     return target, tuple(steps), chance.getrandbits(32)
 
 
@@ -243,7 +306,7 @@ def cooked(target: Target, steps: tuple[tuple[Step, int], ...], seed: int) -> st
 
 
 def grade(reward: Callable, targets: list[Target], texts: list[str]) -> list[float | None]:
-    columns = {name: [getattr(target, name) for target in targets] for name in ("task", "entry")}
+    columns = {name: [getattr(target, name) for target in targets] for name in ("task", "entry", "options")}
     return reward(["p"] * len(texts), texts, answer=[target.gold for target in targets], **columns)
 
 
@@ -381,8 +444,89 @@ def oracle(text: str, numbers: list[int], target: int) -> bool:
     return sorted(used) == sorted(numbers) and value == target
 
 
+# Outputs of programs: what a test expects, and what it gets.
+
+OUTPUTS = ["16\n", "1 2 3\n4 5 6\n", "0.5\n", "YES\n", "3.14159 2.71828\n", "-7", "1e5\n", "a\n\nb\n", "", "100.0 x\n"]
+JUNK = [
+    "\n",
+    " ",
+    "\t",
+    "\r\n",
+    "0",
+    "1",
+    "-",
+    "+",
+    ".",
+    "e",
+    "e9",
+    "nan",
+    "inf",
+    "1_0",
+    "٣",
+    "\u200b",
+    "\x00",
+    "NO\n",
+    "5e-7",
+]
+VALUES = [0, 1, -7, 16, 0.5, "", "16", "yes", [], [16], [[16]], [1, 2], [2, 1], {}, {"a": 1}, {"a": [1]}, None]
+DRESSES = ["{}", " {}\n", "{} {}", "[{}]", "{}}}", "{},", "NaN", "Infinity", '"{}"', ""]
+
+
+def attack_outputs(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Spoilt outputs and reports against the comparisons that `code_tests` pays by."""
+    for _ in range(rounds):
+        wanted = chance.choice(OUTPUTS)
+        got = spoilt(wanted, chance)
+        if code.printed(got.encode(), wanted) and not same_output(got, wanted):
+            yield Find("code.printed", repr(wanted), got, 1.0)
+        value, other = chance.choice(VALUES), chance.choice(VALUES)
+        report = chance.choice(DRESSES).replace("{}", json.dumps(other)).replace("}}", "}")
+        if code.returned(report.encode(), value) and not same_report(report, value):
+            yield Find("code.returned", repr(value), report, 1.0)
+
+
+def spoilt(text: str, chance: random.Random) -> str:
+    """A text with up to three pieces put in, taken out, or put elsewhere."""
+    for _ in range(chance.randrange(1, 4)):
+        begin, end = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+        middle = chance.choice([chance.choice(JUNK), chance.choice(JUNK) + text[begin:end], "", text[begin:end] * 2])
+        text = text[:begin] + middle + text[end:]
+    return text
+
+
+def same_output(got: str, wanted: str) -> bool:
+    """By decimals instead of floats, word by word."""
+    rows = [[line.rstrip(" \t\r").split(" ") for line in text.rstrip(" \t\r\n").split("\n")] for text in (got, wanted)]
+    if [len(line) for line in rows[0]] != [len(line) for line in rows[1]]:
+        return False
+    words = zip(*([word for line in lines for word in line] for lines in rows), strict=True)
+    return all(one == other or near(one, other) for one, other in words)
+
+
+def near(got: str, wanted: str) -> bool:
+    """Two decimals, the wanted one written with a point or a power, that differ by a millionth at most."""
+    if not (set(got + wanted) <= set("0123456789.eE+-") and set(wanted) & set(".eE")):
+        return False
+    try:
+        one, other = Decimal(got), Decimal(wanted)
+    except ArithmeticError:
+        return False
+    return abs(one - other) <= Decimal("1.0000001e-6") * max(1, abs(one), abs(other))
+
+
+def same_report(report: str, value: object) -> bool:
+    """By one spelling for each value: none of these are near to another."""
+    try:
+        return json.dumps(json.loads(report), sort_keys=True) == json.dumps(value, sort_keys=True)
+    except ValueError:
+        return False
+
+
 ATTACKS = {
     "accuracy": attack_answers,
+    "kinds": attack_kinds,
+    "lengths": attack_lengths,
+    "outputs": attack_outputs,
     "answer_format": attack_format,
     "language_consistency": attack_language,
     "countdown": attack_countdown,

@@ -18,6 +18,8 @@ DATASETS = os.environ.get("R1FLOW_DATASETS")
 with_data = pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 
 RIGHT = [
+    ("4\\pi", "V = 4\\pi \\approx 12.57"),
+    ("7", "\\mathcal{A} = 7"),
     ("7", "x = \\boxed{7}"),
     ("\\$32,\\!348", "32348"),
     ("\\$32,\\!348", "32,348"),
@@ -172,6 +174,11 @@ WRONG = [
     ("2", "\\boxed{2}, \\boxed{3}"),
     ("1", "1^{x}"),
     ("7", "7 \\approx 8"),
+    ("0.5", "0.5 \\approx 0.6x"),
+    ("x^2+1", "x^2+1 \\approx x^2-1"),
+    ("12", "V = 12 \\approx 13"),
+    ("7", "\\text{8} = 7"),
+    ("(1,2)", "\\text{(2,1)} = (1,2)"),
     ("2x", "2X"),
     ("\\pi (R^2 - r^2)", "0"),
     ("x^2+1=0", "x^2+4=0"),

@@ -11,7 +11,19 @@ red_team = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(red_team)
 
 
-ROUNDS = {"accuracy": 512, "answer_format": 4000, "language_consistency": 400, "countdown": 4000}
+ROUNDS = {
+    "accuracy": 512,
+    "kinds": 3000,
+    "lengths": 256,
+    "outputs": 10_000,
+    "answer_format": 4000,
+    "language_consistency": 400,
+    "countdown": 4000,
+}
+
+
+def test_every_attack_is_tried() -> None:
+    assert ROUNDS.keys() == red_team.ATTACKS.keys()
 
 
 @pytest.mark.parametrize(("name", "rounds"), ROUNDS.items())

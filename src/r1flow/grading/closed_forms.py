@@ -33,13 +33,13 @@ EXPONENT = 100_000  # greatest size of a constant exponent
 FACTORIAL = 10_000  # and of what stands before a "!" or in a binomial
 DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
 SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # so many in a row are no mathematics, and the parser recurses on them
-NO_NAME = re.compile(r"[^A-Za-z\\]")  # how no name of a variable begins
 # The quick parse can't tell the power of a letter from that of a function's name (x^2, f^2(x)); braces tell it.
 POWER = re.compile(r"(?<![\\A-Za-z_])([A-DF-Za-df-z]|\\pi)(\s*\^\s*(?:[0-9A-Za-z]|\{[^{}\\]*\}))(?!\s*[(\w])")
 DIGITS = 60  # significant ones asked of a difference
 ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms, at WORKING digits
 WORKING = 400  # most digits that are worked with, where terms cancel
 THOUSANDS = re.compile(r"\s*([-+]?)\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*", re.ASCII)
+NAME = re.compile(r"(?:math\{)?[^\W\d_]")
 POINTS = (
     sympy.Rational(7312411, 10**7),
     sympy.Rational(-13790923, 10**7),
@@ -132,10 +132,12 @@ class Reader(_Latex2Sympy):
         return self.mul_flat(left, right)
 
     def convert_relation(self, rel: Any) -> Any:
-        """An approximation must be one: math-verify takes "7 \\approx 8" for 7."""
+        """An approximation must be one, or a name's value: math-verify takes "7 \\approx 8" for 7."""
         if not rel.expr() and rel.APPROX():
             left, right = (self.convert_relation(side) for side in (rel.relation(0), rel.relation(1)))
-            if not (constant(left) and constant(right) and 20 * abs(left - right) <= abs(left)):
+            value = sides_of(left)[-1] if grader.is_equation(left) else left
+            near = constant(value) and constant(right) and 20 * abs(value - right) <= abs(value)
+            if not (near or is_name(left)):
                 raise UnreadableError("an approximation that is none")
         return super().convert_relation(rel)
 
@@ -218,18 +220,21 @@ def stands_for_its_end(gold: Any, answer: Any) -> bool:
         )
     if not grader.is_equation(answer) or grader.is_equation(gold):
         return True
-    relations = answer._unsorted_args if isinstance(answer, grader.And) else [answer]
-    sides = [relations[0].lhs, *(relation.rhs for relation in relations)]
-    named = is_name(sides[0]) or isinstance(sides[0], AppliedUndef)
-    rest = sides[1:-1] if named else sides[:-1]
+    sides = sides_of(answer)
+    rest = sides[1:-1] if is_name(sides[0]) else sides[:-1]
     return all(constant(side) and same(side, sides[-1]) for side in rest)
 
 
+def sides_of(equation: Any) -> list[Any]:
+    """Of a = b = c, all three."""
+    relations = equation._unsorted_args if isinstance(equation, grader.And) else [equation]
+    return [relations[0].lhs, *(relation.rhs for relation in relations)]
+
+
 def is_name(side: Any) -> bool:
-    r"""Whether a side is made of names alone; "\text{21}" is a symbol to sympy, and no name."""
-    return bool(grader.is_expr_of_only_symbols(side)) and not any(
-        NO_NAME.match(symbol.name) for symbol in side.free_symbols
-    )
+    r"""Whether what stands before "= 7" only names it: x, f(x), A/S; `\text{8}` would be a symbol, and is no name."""
+    named = grader.is_expr_of_only_symbols(side) or isinstance(side, AppliedUndef)
+    return named and all(NAME.match(symbol.name) for symbol in side.free_symbols)
 
 
 def rounds(decimal: str, other: str, value: Any) -> bool:
