@@ -76,6 +76,18 @@ def test_a_worker_killed_from_outside_is_replaced() -> None:
         assert grading.verdicts([SURD, SURD]) == [RIGHT, RIGHT]
 
 
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSEGV])
+def test_one_killed_between_two_questions_does_not_shift_the_next_answers(by: int) -> None:
+    with worker() as grading:
+        assert grading.verdicts([SURD]) == [RIGHT]
+        (inner,) = children(grading.process.pid)
+        os.kill(inner, by)
+        while alive(inner):
+            time.sleep(0.001)
+        assert grading.verdicts([SURD]) == [RIGHT]
+        assert grading.verdicts([("1", r"\sqrt{2}"), SURD]) == [WRONG, RIGHT]
+
+
 def test_a_worker_that_dies_on_every_pair_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "start", gone)
     assert Worker().verdicts([SURD, SURD]) == [Verdict(None, Cause.INFRASTRUCTURE)] * 2

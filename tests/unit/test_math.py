@@ -236,6 +236,12 @@ def test_hedges_pieces_and_near_misses_are_wrong(gold: str, answer: str) -> None
     assert math.equal(gold, answer) is False
 
 
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\u2009"])
+def test_a_long_run_of_spaces_is_one_and_costs_no_more(space: str) -> None:
+    assert math.tidy(f"7{space * 1900}apples") == math.tidy(f"7{space}apples")
+    assert math.equal("12", f"1{space * 1900}2") is False
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_a_wrong_answer_and_a_bad_gold(text: str) -> None:
     assert math.equal("7", text) is False

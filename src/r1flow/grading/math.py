@@ -180,6 +180,7 @@ SPELLINGS = {
     "％": "%", "\xa0": " ", "\u202f": " ", "\u2009": " ",
 }  # fmt: skip
 SPELLED = str.maketrans(SPELLINGS)
+SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
 LEAD = re.compile(r"(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)\s*(?=\S)", re.IGNORECASE)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent|per cent|pct)\b\.?\s*\}?)$")
@@ -199,7 +200,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     """A text's core and what was around it; None for what can't be an answer. `gold` says what may be a unit."""
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
-    whole = unwrapped(text.translate(SPELLED))
+    whole = unwrapped(SPACES.sub(r"\1", text.translate(SPELLED)))
     number = plain(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)

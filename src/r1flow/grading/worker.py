@@ -35,6 +35,7 @@ MEMORY = 2**30  # bytes of address space; sympy takes 2**27
 WORKERS = 2
 LETTERS = {True: b"1\n", False: b"0\n", None: b"?\n"}
 VERDICTS = {b"1\n": Verdict(True), b"0\n": Verdict(False), b"?\n": Verdict(None, Cause.UNGRADABLE)}
+TIMERS = {signal.SIGPROF, signal.SIGALRM}
 OWN_FAULT = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 PROBE = "0"  # an answer that takes no time: when it does, it's the gold's fault
 # One of each kind: the parser builds its tables, 20 to 200 ms a kind, before the first fork.
@@ -105,7 +106,9 @@ class Worker:
                 if line not in VERDICTS:
                     raise BrokenPipeError
                 yield line
-        except Died:
+        except Died as died:
+            if died.by not in TIMERS:  # may have hit between two questions: the next inner process answers this one
+                self.stop()
             raise
         except BrokenPipeError:
             self.stop()
@@ -201,7 +204,7 @@ def serve(cpu_s: float) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)  # takes the place of a standard error that is closed
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not an answer
-    for needed in (signal.SIGPROF, signal.SIGALRM, signal.SIGABRT, signal.SIGCHLD):
+    for needed in (*TIMERS, signal.SIGABRT, signal.SIGCHLD):
         signal.signal(needed, signal.SIG_DFL)  # a caller may ignore or block them, which is inherited
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     logging.disable()  # math-verify warns that it has no time limit of its own
@@ -232,8 +235,9 @@ def answer_lines(matches: Callable[[str, str], bool | None], out: int, cpu_s: fl
             for line in requests:
                 for gold, answer in json.loads(line):
                     limit(cpu_s, WALL_S)
-                    os.write(out, LETTERS[grade(matches, gold, answer)])
-                limit(0, 0)
+                    letter = LETTERS[grade(matches, gold, answer)]
+                    limit(0, 0)  # before the letter is out: a timer must not end what has answered
+                    os.write(out, letter)
         status = 0
     finally:
         os._exit(status)
