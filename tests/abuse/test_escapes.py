@@ -51,6 +51,8 @@ WORK_OUTSIDE = {
     " dir_fd=os.open(os.path.dirname(SECRET), os.O_PATH))",
     "a_folder": "reach(os.listdir, os.path.dirname(SECRET))",
     "users": "reach(open, '/etc/passwd')",
+    "folders_in_usr": "reach(os.listdir, '/usr/src')",  # where many containers have their checkout
+    "files_in_usr_local": "reach(os.listdir, '/usr/local/share')",
     "shadow": "reach(open, '/etc/shadow' if os.getuid() == 0 else '/etc/passwd')",
     "our_source": "reach(open, SOURCE)",
     "our_packages": "sys.path += PACKAGES\nreach(__import__, 'pyseccomp')",

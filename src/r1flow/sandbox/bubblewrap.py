@@ -1,8 +1,9 @@
 """Tier 1: bubblewrap gives the command its own mounts, network, processes, IPC and host name, and a seccomp filter.
 
-    bwrap --unshare-pid … --ro-bind /usr /usr … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
+    bwrap --unshare-pid … --ro-bind /usr/lib /usr/lib … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
 
-The command sees /usr and the Python that runs programs, read-only, and four devices; no /proc, no /etc, no home. An
+The command sees the system's folders of /usr and the Python that runs programs, read-only, and four devices; no /proc,
+no /etc, no home. An
 ordinary user's bubblewrap makes a user namespace, in which RLIMIT_NPROC counts afresh. Root's does without one, and the
 command drops to a uid of its own instead, because root is exempt from RLIMIT_NPROC (400 forks got through a limit of
 64). Left out: cgroups, so memory is bounded by processes x memory_mb and not as one sum.
@@ -66,19 +67,20 @@ def argv(
 
 def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
     """What the command sees; the root itself becomes read-only last."""
-    found = ["--ro-bind", "/usr", "/usr"]
+    found = []
+    if limits.disk_mb:
+        found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
+    lib = interpreter.lib(python)
+    shown = [*filter(os.path.isdir, interpreter.SYSTEM_FOLDERS), *([python, str(lib)] if lib else [])]
+    for folder in sorted({str(parent) for path in shown for parent in Path(path).parents} | {"/dev"}):
+        found += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
+    for path in shown:
+        found += ["--ro-bind", path, path]
     for name in LINKS:
         if os.path.islink(f"/{name}"):
             found += ["--symlink", f"usr/{name}", f"/{name}"]
         elif os.path.isdir(f"/{name}"):
             found += ["--ro-bind", f"/{name}", f"/{name}"]
-    if limits.disk_mb:
-        found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
-    shown = [python, str(lib)] if (lib := interpreter.lib(python)) else []
-    for folder in sorted({str(parent) for path in shown for parent in Path(path).parents} | {"/dev"}):
-        found += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
-    for path in shown:
-        found += ["--ro-bind", path, path]
     for path in interpreter.packages(python):
         found += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     for device in DEVICES:

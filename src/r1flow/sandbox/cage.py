@@ -1,6 +1,6 @@
 """The keeper of a run in the Landlock tier: a script of its own, which knows nothing of r1flow.
 
-    python -I -S cage.py CALLER UID FILTER_FD STATUS_FD /usr:/lib:… /opt/lib/python3.11 command …
+    python -I -S cage.py CALLER UID FILTER_FD STATUS_FD /usr/bin:/usr/lib:… /opt/lib/python3.11 command …
 
 It starts the command in a process group of its own, under Landlock and the seccomp filter, as UID (-1: as who we are).
 The filter forbids process groups and sessions, so one signal to the group reaches all there is; the keeper adopts what

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 SYSTEM = "/usr/bin/python3"
+# What every program sees; not /usr/src and /usr/local, where people keep their own (/usr/src/app in many containers).
+SYSTEM_FOLDERS = tuple(f"/usr/{name}" for name in ("bin", "lib", "lib32", "lib64", "libexec", "sbin", "share"))
 
 
 def own() -> str:
@@ -27,9 +29,9 @@ def public() -> str:
 
 
 def lib(python: str) -> Path | None:
-    """The folder of its libraries, unless that is in /usr, which every program sees."""
+    """The folder of its libraries, unless every program sees that."""
     folder = Path(python).parent.parent / "lib"
-    return None if folder.is_relative_to("/usr") else folder
+    return None if str(folder) in SYSTEM_FOLDERS else folder
 
 
 def packages(python: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Tier 2, where namespaces are refused (many containers): Landlock, the same seccomp filter, rlimits, another user.
 
-    python -I -S cage.py 4711 31007 7 12 /usr:/lib:… /opt/lib prlimit … -- python …
+    python -I -S cage.py 4711 31007 7 12 /usr/bin:/usr/lib:… /opt/lib prlimit … -- python …
 
 cage.py does the confining. As root the command gets a uid of its own. As an ordinary user it keeps ours, and the limit
 on processes is what the user has now and limits.processes on top, since RLIMIT_NPROC counts all of them. Weaker than
@@ -18,7 +18,7 @@ from r1flow.errors import UserError
 from r1flow.sandbox import cage, interpreter
 from r1flow.sandbox.process import Limits, limited
 
-PATHS = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/zero", "/dev/random", "/dev/urandom")
+PATHS = (*interpreter.SYSTEM_FOLDERS, "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/zero", "/dev/random", "/dev/urandom")
 
 
 def fault() -> str | None:
