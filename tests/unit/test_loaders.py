@@ -421,6 +421,7 @@ class Bomb:
         pickle.dumps(Bomb()),
         pickle.dumps([json.dumps(TESTS)]),
         pickle.dumps(json.dumps(TESTS))[:-20],
+        pickle.dumps(json.dumps(TESTS))[:-1] + b"\x94" * 10**6 + b".",  # steps without end
         b"",
     ],
 )

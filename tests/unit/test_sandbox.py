@@ -15,7 +15,7 @@ from r1flow.sandbox import Limits, SandboxError, Stop, Tier, filters, process
 
 TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]
 PYTHON = ["{python}", "-S", "{program}"]
-LEAK_RUNS = 10_000
+LEAK_RUNS = 10_000  # in the best tier; a fifth of that in the other
 
 every_tier = pytest.mark.parametrize("tier", TIERS)
 
@@ -213,5 +213,5 @@ def test_ten_thousand_runs_leak_nothing(tier: Tier) -> None:
 
     before = held()
     with ThreadPoolExecutor(sandbox.workers()) as pool:
-        assert all(pool.map(once, range(LEAK_RUNS)))
+        assert all(pool.map(once, range(LEAK_RUNS if tier == sandbox.tier() else LEAK_RUNS // 5)))
     assert held() == before

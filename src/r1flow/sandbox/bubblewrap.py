@@ -1,6 +1,6 @@
 """Tier 1: bubblewrap gives the command its own mounts, network, processes, IPC and host name, and a seccomp filter.
 
-    bwrap --unshare-pid … --ro-bind /usr/lib /usr/lib … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
+    bwrap --ro-bind /usr/lib /usr/lib … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
 
 The command sees the system's folders of /usr and the Python that runs programs, read-only, and four devices; no /proc,
 no /etc, no home. An

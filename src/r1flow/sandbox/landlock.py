@@ -18,7 +18,8 @@ from r1flow.errors import UserError
 from r1flow.sandbox import cage, interpreter
 from r1flow.sandbox.process import Limits, limited
 
-PATHS = (*interpreter.SYSTEM_FOLDERS, "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/zero", "/dev/random", "/dev/urandom")
+LINKS, DEVICES = ("/bin", "/sbin", "/lib", "/lib64"), ("/dev/zero", "/dev/random", "/dev/urandom")
+PATHS = (*interpreter.SYSTEM_FOLDERS, *LINKS, *DEVICES, "/etc/ld.so.cache")
 
 
 def fault() -> str | None:
