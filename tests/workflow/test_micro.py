@@ -5,6 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
 from conftest import Checkout
 
 MODELS = [
@@ -131,8 +132,9 @@ def test_a_mistake_is_one_line_before_anything_is_computed(empty_checkout):
     assert len(lines) == 1 and "learnin_rate" in lines[0]
 
 
-def test_snakemake_finds_nothing_to_complain_about(empty_checkout):
-    done = empty_checkout.snakemake("--lint")
+@pytest.mark.parametrize("experiment", ["r1_micro", "r1_tiny"])
+def test_snakemake_finds_nothing_to_complain_about(empty_checkout, experiment):
+    done = empty_checkout.snakemake("--lint", experiment=experiment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
