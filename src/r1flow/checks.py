@@ -176,7 +176,10 @@ def check_tags(folder: Path) -> None:
         raise UserError(f"init_from: {folder} has no tokenizer.json; save the model's tokenizer there")
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers has no exceptions of its own
+        raise UserError(f"init_from: {folder}/tokenizer.json can't be read ({error}); save it again") from error
     text = "".join(f"{tag}1" for tag in TAGS)
     back = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=True)
     if back != text:

@@ -8,6 +8,7 @@ never because of another's. This is the only module that imports Hydra, and only
 import ast
 import dataclasses
 import importlib.util
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,8 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
 
 def first_lines(error: Exception) -> str:
     """Hydra's message without its stack of causes and its multi-line hints."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = str(error).partition("Config search path")[0]
+    lines = [line.strip() for line in re.sub(r"\n\t", " ", message).splitlines() if line.strip()]
     return "; ".join(line for line in lines[:2] if not line.startswith(("object_type", "set HYDRA_FULL_ERROR")))
 
 
@@ -124,7 +126,8 @@ def check_sources(stage: str, start: str | None, stages: list[str]) -> None:
     """What a stage reads is made by the same run, unless it comes from outside."""
     needed = {"data", ROWS_OF.get(stage), REWARDED_BY.get(stage), start} & set(STAGES)
     for source in sorted(needed - set(stages)):
-        raise UserError(f"stages: {stage} reads {source}, which is not among them; add it")
+        other = f", or name a model directory in {stage}.init_from" if source == start else ""
+        raise UserError(f"stages: {stage} reads {source}, which is not among them; add it{other}")
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
