@@ -321,7 +321,8 @@ def check_files(run: dict[str, Any]) -> None:
     for stage in run["stages"]:
         for key, file in files_read(stage, run[stage]):
             if file not in made:
-                raise UserError(f"{stage}.{key}: it reads {file}; data.pools makes {', '.join(sorted(made))}")
+                what = f"{stage}.{key}: it reads {file}; data.pools makes {', '.join(sorted(made))}"
+                raise UserError(f"{what}; {'name a model directory' if key == 'init_from' else 'add it to a pool'}")
 
 
 def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
