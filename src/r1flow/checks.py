@@ -67,6 +67,11 @@ def check_resume(trainer: dict[str, Any]) -> None:
         )
 
 
+def check_pretrain(config: dict[str, Any]) -> None:
+    if not config["init_from"] and not config["template"]:
+        raise UserError("template: a model from nothing has none of its own; choose one of conf/template/")
+
+
 ROLLOUT_ENGINES = ("r1flow", "transformers")
 
 
@@ -343,6 +348,7 @@ def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 CHECKS = {
+    "pretrain": check_pretrain,
     "grpo": check_grpo,
     "rejection": check_sampling,
     "evaluate": check_sampling,

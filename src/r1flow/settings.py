@@ -111,7 +111,7 @@ class Fetch(Place):
 class Pretrain(Program):
     init_from: str | None
     revision: str | None
-    template: str
+    template: str | None
     block: int
     model: dict[str, Any]
     muon: dict[str, Any]
