@@ -15,7 +15,7 @@ from typing import Any
 from r1flow import settings
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.loaders import FUNCTIONS
-from r1flow.data.sources import COMMIT, lock_command
+from r1flow.data.sources import COMMIT, GB, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.recipe import PROGRAMS, ROWS_OF
@@ -345,6 +345,24 @@ def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "general_share", "general_sft.jsonl"
     if PROGRAMS[stage] == "evaluate":
         yield "split", f"{config['split']}.jsonl"
+
+
+def check_disk(need: float, free: float) -> None:
+    """Refuse a run whose models and snapshots the disk has no room for, in bytes."""
+    if need > free:
+        raise UserError(
+            f"results/ and scratch/: the run's models and snapshots take {need / GB:.1f} GB and {free / GB:.1f} GB are"
+            " free; make room (`r1flow clean --dry-run` says with what)"
+        )
+
+
+def check_memory(need: float, have: float, what: str) -> None:
+    """Refuse a stage whose model, gradients and optimizer don't fit into memory, whatever the batch; in bytes."""
+    if need > have:
+        raise UserError(
+            f"the model's weights, gradients and optimizer take {need / GB:.1f} GB and {what} {have / GB:.1f} GB;"
+            " take more or larger GPUs, or a smaller model (`r1flow plan --price` says what fits)"
+        )
 
 
 CHECKS = {

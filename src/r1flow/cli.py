@@ -8,8 +8,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from r1flow.errors import UserError
+
+if TYPE_CHECKING:
+    from r1flow.run import Run
 
 EPILOG = """\
 a first session:
@@ -70,6 +74,9 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
         "what is computed before it comes out different.",
     )
     plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too")
+    plan.add_argument("--price", action="store_true", help="also what it would cost: tokens, FLOPs, GPU hours, memory")
+    plan.add_argument("--gpu", default="H100", help="to price it on; conf/prices.yaml lists them (default: H100)")
+    plan.add_argument("--gpus", type=int, default=1, metavar="N", help="how many of them (default: 1)")
     plan.add_argument(
         "words",
         nargs="*",
@@ -227,7 +234,20 @@ def run_plan(arguments: argparse.Namespace) -> None:
     pairs = [word.partition("=") for word in arguments.words if "=" in word and not word.startswith("-")]
     run = Run.compose(Path(), **{key: value for key, _, value in pairs})
     print(table(run.steps, arguments.all))
+    if arguments.price:
+        print("\n" + priced(run, arguments))
     run.check_libraries()
+
+
+def priced(run: "Run", arguments: argparse.Namespace) -> str:
+    """The price of the jobs that the plan shows."""
+    from r1flow import pricing
+    from r1flow.plan import COMPUTE, FOLLOW
+
+    prices = pricing.read_prices()
+    shown = [step.job for step in run.steps if arguments.all or step.action in (COMPUTE, FOLLOW)]
+    costs = [cost for cost in run.price() if cost.job in shown]
+    return pricing.table(costs, arguments.gpu, arguments.gpus, prices)
 
 
 def run_trace(arguments: argparse.Namespace) -> int:

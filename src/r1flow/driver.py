@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import contract, gate, gpus, manifest, memo, provenance
+from r1flow import contract, gate, gpus, manifest, memo, pricing, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
@@ -144,6 +144,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
     """Run the program; write what made its outputs beside them, and a copy of all into the store."""
     with gpus.held(arguments.gpus if stage.config["device"] == "cuda" else 0, stage.terminal.say):
+        pricing.check_memory(arguments.program, stage.config, stage.inputs)
         measure(stage, arguments.program)
     if inputs_of(arguments) != made_by["inputs"]:
         raise UserError("an input changed while this was computed from it; run again")

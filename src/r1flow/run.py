@@ -6,6 +6,7 @@ to start (not for a dry-run or a run with nothing to do), `end` when the last on
 
 import fcntl
 import os
+import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from r1flow import checks, frozen, manifest, memo, pricing, tracking, versions
 from r1flow import config as conf
-from r1flow import frozen, manifest, memo, tracking, versions
 from r1flow.data.leaks import REPORT
 from r1flow.errors import UserError
 from r1flow.fingerprint import snapshot
-from r1flow.plan import KEEP, Step, plan
+from r1flow.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.recipe import NOT_MODELS, REWARDED_BY, ROWS_OF, STAGES, stage_of
 from r1flow.report.making import write_making
 from r1flow.schema import FILES
@@ -32,6 +33,7 @@ WORDS = ("experiment", "overrides", "run", "libraries")
 class Run:
     config: dict[str, Any]  # the whole composed configuration
     libraries: str = "refuse"  # or rerun or accept: what to do when they aren't what results were computed with
+    root: Path = Path()  # where conf/ is
 
     @classmethod
     def compose(
@@ -58,7 +60,7 @@ class Run:
             words += f" run={run}"
         composed = conf.compose(root / "conf", experiment, words)
         conf.check(composed)
-        return cls(composed, libraries)
+        return cls(composed, libraries, root)
 
     @classmethod
     def thaw(cls, path: str) -> Self:
@@ -223,6 +225,7 @@ class Run:
     def begin(self) -> None:
         """Refuse a second live run in this folder, keep what will be replaced, open the run's record in MLflow."""
         self.lock = hold(LIVE)
+        self.check_disk()
         kept = [step.job for step in self.steps if step.action == KEEP]
         if orphan := next((job for job in kept if is_held(Path("scratch", self.name, job, "lock"))), None):
             raise UserError(f"{orphan} is still being computed by a stage whose run was killed; wait for it or stop it")
@@ -230,6 +233,19 @@ class Run:
             if job not in kept:
                 memo.keep_whole(job, Path(self.folder(job)))
         tracking.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
+
+    def check_disk(self) -> None:
+        """Refuse a run that the disk has no room for, but for what a killed one left in scratch/."""
+        computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
+        costs = [cost for cost in self.price() if cost.job in computed]
+        there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
+        folders = [folder for folder in map(Path, (".", "results", "scratch")) if folder.is_dir()]  # may be links
+        free = {folder.stat().st_dev: shutil.disk_usage(folder).free for folder in folders}
+        checks.check_disk(pricing.disk_certain(costs) - there, sum(free.values()))
+
+    def price(self) -> list[pricing.Cost]:
+        """What each job would cost."""
+        return pricing.price(self, pricing.read_prices(self.root / pricing.PRICES))
 
     def end(self, status: str) -> None:
         tracking.end_execution(self.name, Path.cwd(), status)

@@ -1,0 +1,207 @@
+"""What a run costs: exact where it can be computed by hand, growing with the model, refused where there is no room."""
+
+import json
+import math
+import struct
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import checks, pricing
+from r1flow.errors import UserError
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+PRICES = pricing.read_prices(ROOT / pricing.PRICES)
+ZERO = "r1_zero_qwen2.5_0.5b_gsm8k"
+# Parameters as the models' cards and loaders count them.
+COUNTED = {
+    "Qwen/Qwen2.5-0.5B": 494_032_768,
+    "Qwen/Qwen2.5-1.5B": 1_543_714_304,
+    "Qwen/Qwen2.5-7B": 7_615_616_512,
+    "meta-llama/Llama-3.1-8B": 8_030_261_248,
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_computed(tmp_path, monkeypatch):
+    """A folder without results, and a hub's cache without models."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+@cache
+def costs(experiment: str, overrides: str = "") -> dict[str, pricing.Cost]:
+    run = Run.compose(ROOT, experiment, overrides)
+    return {cost.job: cost for cost in run.price()}
+
+
+def model_folder(folder: Path, **shapes: list[int]) -> Path:
+    """A model of which only sizes are known: headers, and no weights behind them."""
+    header = json.dumps(
+        {name: {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
+    )
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header.encode())
+    (folder / "config.json").write_text(json.dumps({"model_type": "odd", "hidden_size": 8, "num_hidden_layers": 2}))
+    return folder
+
+
+# Models.
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_parameters_follow_from_the_shape(name):
+    assert pricing.model_of(PRICES["models"][name]).parameters == COUNTED[name]
+
+
+def test_a_model_in_a_folder_is_counted_whatever_its_architecture(tmp_path):
+    assert pricing.model_in(model_folder(tmp_path / "m", a=[3, 4], b=[5])).parameters == 17
+
+
+def test_a_damaged_or_unlisted_model_is_unknown_and_not_nothing(tmp_path):
+    folder = model_folder(tmp_path / "m", a=[3])
+    (folder / "model.safetensors").write_bytes(b"\xff" * 8 + b"{")
+    assert math.isnan(pricing.model_in(folder).parameters)
+    assert math.isnan(pricing.model_on_hub("some/model", "0" * 40, PRICES).parameters)
+    assert math.isnan(pricing.model_of({"model_type": "mixtral", "num_local_experts": 8}).parameters)
+
+
+# Tokens and FLOPs.
+
+
+def test_zero_rl_by_hand():
+    """220 steps of 512 completions, each with 200 tokens of prompt and half of 1,024: 2N + 2N (KL) + 6N a token."""
+    cost, n = costs(ZERO)["zero_rl"], COUNTED["Qwen/Qwen2.5-0.5B"]
+    tokens = 220 * 512 * (200 + 512)
+    assert (cost.sampled, cost.trained) == (tokens, tokens)
+    assert cost.sampling == 2 * n * tokens and cost.training == (2 + 6) * n * tokens
+    seconds = (cost.training / PRICES["training"] + cost.sampling / PRICES["sampling"]["vllm"]) / 989e12
+    assert cost.gpu_hours(989, PRICES) == pytest.approx(seconds / 3600)
+    assert cost.states == n * (4 + 4 + 8 + 4)  # weights, gradients, moments, reference
+    assert cost.weights == 4 * n and cost.snapshot == 12 * n
+
+
+def test_supervised_training_by_hand():
+    cost, n = costs("distill_qwen2.5_1.5b")["cold_start"], COUNTED["Qwen/Qwen2.5-1.5B"]
+    assert cost.trained == 2 * 93733 * (200 + 5000)
+    assert cost.training == 6 * n * cost.trained and cost.states == 16 * n
+
+
+def test_evaluation_by_hand():
+    cost = costs(ZERO)["evaluate/base"]
+    assert cost.sampled == (1319 + 500) * 4 * (200 + 1024) and cost.states == 2 * COUNTED["Qwen/Qwen2.5-0.5B"]
+
+
+@pytest.mark.parametrize(("overrides", "factor"), [
+    ("zero_rl.trainer.max_steps=440", 2),
+    ("zero_rl.trainer.num_iterations=2", (2 + 2 + 12) / 2 / 10),  # half of the rollouts, each trained on twice
+    ("zero_rl.trainer.beta=0", 8 / 10),
+])  # fmt: skip
+def test_steps_iterations_and_the_kl_term_count(overrides, factor):
+    plain, other = (costs(ZERO, words)["zero_rl"].flops for words in ("", overrides))
+    assert other / plain == pytest.approx(factor)
+
+
+def test_every_part_grows_with_the_model():
+    runs = [costs(ZERO, f"base.init_from={name} base.revision={'0' * 40}")["zero_rl"] for name in COUNTED]
+    for part in ("parameters", "sampling", "training", "weights", "snapshot", "states", "activations"):
+        values = [getattr(cost, part) for cost in runs]
+        if part != "activations":  # Llama's vocabulary is smaller
+            assert values == sorted(set(values)), part
+    assert runs[0].activations < runs[2].activations
+
+
+# FLOPs in metrics.json of a finished run of r1_tiny: docs/log.md has its numbers.
+MEASURED = {"zero_rl": 4.39e12, "reasoning_rl": 5.71e12, "cold_start": 3.53e11, "student_rl": 1.78e12}
+
+
+def test_the_default_run_is_within_a_factor_of_two_of_what_was_measured():
+    found = costs("r1_tiny")
+    for stage, flops in MEASURED.items():
+        assert 0.5 < found[stage].flops / flops < 2, stage
+
+
+def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
+    found = list(costs(ZERO, f"base.init_from=some/model base.revision={'0' * 40}").values())
+    text = pricing.table(found, "H100", 1, PRICES)
+    assert "at least 0.0e+00 FLOPs" in text and "? not known for base, zero_rl, evaluate/base, evaluate/zero_rl" in text
+
+
+# For people.
+
+
+def test_more_gpus_divide_the_hours_and_the_states():
+    cost = costs("r1_qwen2.5_7b")["sft_mix"]
+    alone, together = (pricing.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
+    assert alone - together == pytest.approx(cost.states * 7 / 8)
+    texts = [pricing.table([cost], "H100", gpus, PRICES) for gpus in (1, 8)]
+    assert "! more than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
+
+
+def test_an_unknown_gpu_is_refused_with_the_closest():
+    with pytest.raises(UserError, match="did you mean 'H100'"):
+        pricing.table([], "H10", 1, PRICES)
+
+
+def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
+    program = "import sys; from r1flow.cli import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
+
+    def plan(*options: str) -> str:
+        command = [sys.executable, "-c", program, "plan", *options, f"experiment={ZERO}"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    plain, priced = plan("--all"), plan("--all", "--price", "--gpu", "H200", "--gpus", "2")
+    assert priced.startswith(plain) and "2 × H200" in priced and "FLOPs" not in plain
+
+
+# Refused.
+
+
+def test_a_disk_too_small_is_refused_with_the_numbers_when_the_run_begins(monkeypatch):
+    usage = type("Usage", (), {"free": 5e9})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(UserError, match=r"take 8\.9 GB and 5\.0 GB are free"):
+        Run.compose(ROOT, ZERO).check_disk()  # 2 bytes for base, 4 + 12 for zero_rl: 18 × 494M
+    Run.compose(ROOT, "r1_tiny").check_disk()
+
+
+def test_snapshots_that_a_killed_run_left_are_not_asked_for_again(tmp_path, monkeypatch):
+    usage = type("Usage", (), {"free": 5e9})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    left = tmp_path / "scratch" / ZERO / "zero_rl" / "weights"
+    left.parent.mkdir(parents=True)
+    with left.open("wb") as file:
+        file.truncate(4_500_000_000)
+    Run.compose(ROOT, ZERO).check_disk()
+
+
+def test_memory_smaller_than_the_states_is_refused_with_the_numbers(tmp_path, monkeypatch):
+    inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
+    config = Run.compose(ROOT, ZERO).slice("zero_rl")
+    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 15e9)
+    with pytest.raises(UserError, match=r"take 20\.0 GB and its GPUs have 15\.0 GB"):
+        pricing.check_memory("grpo", config, inputs)
+    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 25e9)
+    pricing.check_memory("grpo", config, inputs)
+
+
+@pytest.mark.parametrize("unsure", [
+    {"optim": "adafactor"},  # how large its states are is not known
+    {"beta": 0.0, "optim": "paged_adamw_8bit"},
+])  # fmt: skip
+def test_what_is_not_certain_is_not_refused(tmp_path, monkeypatch, unsure):
+    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 1)
+    config: dict[str, Any] = Run.compose(ROOT, ZERO).slice("zero_rl")
+    config = config | {"trainer": config["trainer"] | unsure}
+    pricing.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
+
+
+def test_gpus_that_nobody_can_ask_about_refuse_nothing(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert math.isnan(pricing.memory_of_gpus())
+    checks.check_memory(1e15, math.nan, "its GPUs have")
