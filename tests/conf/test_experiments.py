@@ -1,10 +1,11 @@
 """Every experiment composes, passes its checks and slices; what is wrong is refused in one line."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from r1flow import frozen
+from r1flow import frozen, pricing
 from r1flow.errors import UserError
 from r1flow.recipe import STAGES
 from r1flow.run import Run
@@ -26,6 +27,37 @@ def test_an_experiment_is_a_short_diff_that_opens_with_its_command_and_cost(expe
     assert len(lines) <= 40
     opening = "\n".join(lines[:5])
     assert "snakemake --cores all" in opening and "Cost:" in opening
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_a_cost_in_gpu_hours_is_what_the_plan_says(experiment, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    said = re.search(
+        r"Cost: (\S+) GPU hours of an (\w+), (\S+) GB", (ROOT / f"conf/experiment/{experiment}.yaml").read_text()
+    )
+    if not said:
+        return  # measured on a CPU
+    run = Run.compose(ROOT, experiment)
+    text = pricing.table(run.price(), said[2], 1, pricing.read_prices(ROOT / pricing.PRICES))
+    assert f" {said[1]} GPU hours" in text and f" {said[3]} GB of disk" in text
+
+
+@pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if "qwen" in name or "llama" in name])
+def test_an_experiment_on_a_pretrained_model_trains_it_as_the_field_does(experiment):
+    run = Run.compose(ROOT, experiment)
+    trained = [run.slice(stage) for stage in run.stages if "trainer" in run.slice(stage) and "base" not in stage]
+    assert {config["device"] for config in trained} == {"cuda"} and {c["attention"] for c in trained} == {"sdpa"}
+    assert all(config["trainer"]["gradient_checkpointing"] and config["trainer"]["bf16"] for config in trained)
+    assert all(config["trainer"]["learning_rate"] <= 1.0e-5 for config in trained)
+    for stage in ("base", "student_base"):
+        if stage in run.stages:
+            assert re.fullmatch("[0-9a-f]{40}", run.slice(stage)["revision"])
+
+
+def test_a_model_from_nothing_needs_a_template():
+    with pytest.raises(UserError, match=r"base\.template"):
+        Run.compose(ROOT, overrides="template@base=own")
 
 
 def test_composing_twice_gives_the_same_bytes():
