@@ -80,7 +80,10 @@ REFUSED = {
     "k = 0": ("evaluate.k=0", "evaluate.k"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),
-    "a stage without what it reads": ("stages=[data,zero_rl,evaluate,report]", "name a model directory in zero_rl.init_from"),
+    "a stage without what it reads": (
+        "stages=[data,zero_rl,evaluate,report]",
+        "name a model directory in zero_rl.init_from",
+    ),
     "unknown group": ("data=gsm9k", "gsm8k micro"),
     "unknown reward": ("+zero_rl.rewards.acuracy={weight: 1}", "acuracy"),
 }

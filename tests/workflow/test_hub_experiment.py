@@ -1,4 +1,4 @@
-"""An experiment for a pretrained model, run at toy size: a random Qwen2, data sets in the hub's layout, a CPU; 1 min."""
+"""An experiment for a pretrained model, run at toy size: a random Qwen2, data sets in the hub's layout, a CPU."""
 
 import json
 from pathlib import Path
