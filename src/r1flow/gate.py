@@ -41,7 +41,7 @@ def fault_of(folder: Path) -> str | None:
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         return stale(folder, report, path, again) or leaking(report, path)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return f"{path} can't be read; {again}"
 
 

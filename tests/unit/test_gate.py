@@ -174,7 +174,10 @@ def test_a_report_by_another_rule_is_refused(folder):
     assert f"is by rule {RULE - 1} and the rule is {RULE} now" in gate.fault_of(folder)
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"rule": 1, "training": 3, "evaluation": 4}', "\0"])
+HOSTILE = ["", "null", "[]", "{}", '{"rule": 1, "training": 3, "evaluation": 4}', "\0", "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_report_that_cannot_be_read_is_refused(folder, text):
     (folder / REPORT).write_text(text)
     assert "can't be read; run the data stage again" in gate.fault_of(folder)
