@@ -199,7 +199,7 @@ class Book:
         if file != "mix":
             return least(self.rows.get(file, UNKNOWN), limit)
         config = self.run.slice("rejection")
-        samples = min(config["samples_per_prompt"] * self.prices["kept_share"], config["keep_per_prompt"])
+        samples = min(config["samples_per_prompt"] * self.prices["kept_share"][self.origin], config["keep_per_prompt"])
         kept = least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples
         general = kept * config["general_share"] / (1 - config["general_share"])
         return least(kept + (general and min(general, self.rows.get("general_sft", UNKNOWN))), limit)

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from r1flow import checks, pricing
+from r1flow import checks, driver, pricing
 from r1flow.errors import UserError
 from r1flow.run import Run
 
@@ -116,8 +117,16 @@ def test_every_part_grows_with_the_model():
     assert runs[0].activations < runs[2].activations
 
 
-# FLOPs in metrics.json of a finished run of r1_tiny: docs/log.md has its numbers.
-MEASURED = {"zero_rl": 4.39e12, "reasoning_rl": 5.71e12, "cold_start": 3.53e11, "student_rl": 1.78e12}
+# `flops` in metrics.json of every training stage of a finished run of r1_tiny.
+MEASURED = {
+    "zero_rl": 4.39e12,
+    "cold_start": 3.53e11,
+    "reasoning_rl": 5.71e12,
+    "sft_mix": 1.19e12,
+    "align_rl": 5.48e12,
+    "distill": 1.50e12,
+    "student_rl": 1.78e12,
+}
 
 
 def test_the_default_run_is_within_a_factor_of_two_of_what_was_measured():
@@ -166,7 +175,7 @@ def test_a_disk_too_small_is_refused_with_the_numbers_when_the_run_begins(monkey
     usage = type("Usage", (), {"free": 5e9})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     with pytest.raises(UserError, match=r"take 8\.9 GB and 5\.0 GB are free"):
-        Run.compose(ROOT, ZERO).check_disk()  # 2 bytes for base, 4 + 12 for zero_rl: 18 × 494M
+        Run.compose(ROOT, ZERO).begin()  # 2 bytes for base, 4 + 12 for zero_rl: 18 × 494M
     Run.compose(ROOT, "r1_tiny").check_disk()
 
 
@@ -188,6 +197,15 @@ def test_memory_smaller_than_the_states_is_refused_with_the_numbers(tmp_path, mo
         pricing.check_memory("grpo", config, inputs)
     monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 25e9)
     pricing.check_memory("grpo", config, inputs)
+
+
+def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 15e9)
+    inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
+    config, terminal = Run.compose(ROOT, ZERO).slice("zero_rl"), SimpleNamespace(say=print)
+    stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal)
+    with pytest.raises(UserError, match="its GPUs have"):
+        driver.compute(stage, SimpleNamespace(gpus=0, program="grpo"), {})
 
 
 @pytest.mark.parametrize("unsure", [
