@@ -52,7 +52,7 @@ TARGETS = [
     Target("0.5", "0.6"),
     Target("1,000", "200"),
     Target("3/4", "4/3"),
-    Target(r"\frac{3}{4}", r"\frac{4}{3}"),
+    Target(r"\frac{3}{4}", r"\frac{5}{3}"),
     Target(r"\sqrt{2}", r"\sqrt{3}"),
     Target("x^2+1", "x^2-1"),
     Target("(1,2)", "(2,1)"),
@@ -276,13 +276,16 @@ DRESS = re.compile(r"^(?:\\(?:text|boxed)|\W)+")
 
 
 def is_committed(text: str, target: Target) -> bool:
-    """Whether an attack has ended in the right answer after all: in the last box, or as the letter that comes first."""
+    """Whether an attack has ended in the right answer after all.
+
+    In the last box, as the letter that comes first, or as the left side of an approximation that is true.
+    """
     text = text.rpartition("</think>")[2]
     found = re.findall("<answer>(.*?)</answer>", text, re.DOTALL) or BOX.findall(text) or [""]
     answer = found[-1]
     if target in CHOICES and not target.options:
         return DRESS.sub("", answer)[:1] == DRESS.sub("", target.gold)[:1]
-    return matches(answer, target)
+    return matches(answer, target) or answer.startswith(rf"{target.gold} \approx {target.gold}")
 
 
 def is_paid(value: float | None, most: float) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from r1flow.grading import math
 from r1flow.grading.answers import plain
+from r1flow.grading.closed_forms import read, same
 from r1flow.grading.verdict import Cause, Verdict
 from r1flow.grading.worker import worker
 
@@ -234,6 +235,11 @@ def test_another_spelling_is_right(gold: str, answer: str) -> None:
 @pytest.mark.parametrize(("gold", "answer"), WRONG)
 def test_hedges_pieces_and_near_misses_are_wrong(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is False
+
+
+@pytest.mark.parametrize(("a", "b"), [(r"2\pi", r"3\pi \infty"), (r"\infty", r"-\infty"), ("7", r"\infty")])
+def test_infinity_is_decided_and_not_left_to_simplification_which_tries_its_luck(a: str, b: str) -> None:
+    assert same(read(a), read(b)) is same(read(b), read(a)) is False
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\t", "\u2009"])

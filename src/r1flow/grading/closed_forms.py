@@ -23,6 +23,7 @@ from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
 from math_verify import grader
+from sympy.core import random
 from sympy.core.function import AppliedUndef
 from sympy.parsing import sympy_parser
 
@@ -189,6 +190,7 @@ def depth(text: str) -> int:
 def matches(gold: str, answer: str) -> bool | None:
     """Whether `answer` is what `gold` is; None when the gold can't be read."""
     exact()
+    random.seed(0)  # sympy's own, by which simplifying tries numbers: a verdict must not depend on what came before
     expected = read(gold)
     if expected is None:
         return None
@@ -344,6 +346,8 @@ def vanishes(a: Any, b: Any) -> bool | None:
     """Whether two constants differ by nothing, at far more digits than two closed forms of this length could share."""
     if clearly_differ(a, b):
         return False
+    if a.is_infinite or b.is_infinite:  # simplifying 2 pi - 3 pi oo gives 0 at every fortieth try
+        return a == b != sympy.zoo
     difference = a - b
     if difference.is_Rational:
         return bool(difference == 0)

@@ -107,7 +107,7 @@ class Worker:
                     raise BrokenPipeError
                 yield line
         except Died as died:
-            if died.by not in TIMERS:  # may have hit between two questions: the next inner process answers this one
+            if died.by not in TIMERS | OWN_FAULT:  # perhaps between two questions, and the next inner one answers this
                 self.stop()
             raise
         except BrokenPipeError:
