@@ -190,7 +190,6 @@ def depth(text: str) -> int:
 def matches(gold: str, answer: str) -> bool | None:
     """Whether `answer` is what `gold` is; None when the gold can't be read."""
     exact()
-    random.seed(0)  # sympy's own, by which simplifying tries numbers: a verdict must not depend on what came before
     expected = read(gold)
     if expected is None:
         return None
@@ -201,6 +200,7 @@ def matches(gold: str, answer: str) -> bool | None:
         return False
     if constant(expected) and constant(found):
         return equal_expressions(expected, found) or rounds(gold, answer, found) or rounds(answer, gold, expected)
+    random.seed(0)
     return bool(grader.verify(expected, found, timeout_seconds=None))
 
 
@@ -266,7 +266,10 @@ def exact() -> None:
 def equal_expressions(a: Any, b: Any) -> bool:
     """By their values; where these can't be worked out, by sympy's simplification."""
     verdict = same(a, b)
-    return bool(SIMPLIFIED(a, b)) if verdict is None else verdict
+    if verdict is not None:
+        return verdict
+    random.seed(0)  # sympy's own, by which simplifying tries numbers: a verdict must not depend on what came before
+    return bool(SIMPLIFIED(a, b))
 
 
 def never(*_: Any, **__: Any) -> Any:
