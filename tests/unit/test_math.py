@@ -21,6 +21,8 @@ with_data = pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no fo
 RIGHT = [
     ("4\\pi", "V = 4\\pi \\approx 12.57"),
     ("7", "\\mathcal{A} = 7"),
+    ("7", "a_{n+1} = 7"),
+    ("7", "\\text{area of x-axis} = 7"),
     ("7", "x = \\boxed{7}"),
     ("\\$32,\\!348", "32348"),
     ("\\$32,\\!348", "32,348"),
@@ -179,6 +181,8 @@ WRONG = [
     ("x^2+1", "x^2+1 \\approx x^2-1"),
     ("12", "V = 12 \\approx 13"),
     ("7", "\\text{8} = 7"),
+    ("x^2+1", "\\text{x^2-1} = x^2+1"),
+    ("x+1", "\\text{x-1} = x+1"),
     ("(1,2)", "\\text{(2,1)} = (1,2)"),
     ("2x", "2X"),
     ("\\pi (R^2 - r^2)", "0"),

@@ -40,7 +40,7 @@ DIGITS = 60  # significant ones asked of a difference
 ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms, at WORKING digits
 WORKING = 400  # most digits that are worked with, where terms cancel
 THOUSANDS = re.compile(r"\s*([-+]?)\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*", re.ASCII)
-NAME = re.compile(r"(?:math\{)?[^\W\d_]")
+NAME = re.compile(r"(?:math\{)?[^\W\d_](?:(?!-\d)[^_^+*=<>])*(?:_.*)?$", re.DOTALL)  # x_{n+1}, Areaof8; not x^2-1
 POINTS = (
     sympy.Rational(7312411, 10**7),
     sympy.Rational(-13790923, 10**7),
