@@ -48,11 +48,16 @@ def names(folder: Path, suffix: str) -> list[str]:
     return sorted(path.stem for path in folder.glob(f"*{suffix}"))
 
 
+def templates() -> list[str]:
+    """Ours; `own` is whatever a model came with."""
+    return [name for name in names(TEMPLATES, ".yaml") if name != "own"]
+
+
 def test_every_template_has_a_golden_rendering_and_no_other_has():
-    assert names(TEMPLATES, ".yaml") == names(GOLDEN, ".json")
+    assert templates() == names(GOLDEN, ".json")
 
 
-@pytest.mark.parametrize("name", names(TEMPLATES, ".yaml"))
+@pytest.mark.parametrize("name", templates())
 def test_a_template_is_rendered_and_tokenised_as_ever(name):
     assert rendering(name) == json.loads((GOLDEN / f"{name}.json").read_text())
 
