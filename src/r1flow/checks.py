@@ -162,17 +162,22 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     if source in stages:
         return
     folder = Path(source)
-    if revision is not None and folder.exists():
-        raise UserError(f"revision: {source} is a folder here, which has none; set it to null")
     if revision is not None:
-        if not COMMIT.fullmatch(revision):
-            raise UserError(f"revision: {revision!r} can move; pin it: {lock_command('model', source, revision)}")
+        check_revision("model", source, revision)
     elif not (folder / "config.json").is_file():
         raise UserError(
             f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (no config.json in it)"
         )
     else:
         check_tags(folder)
+
+
+def check_revision(kind: str, repo: str, revision: str) -> None:
+    """What comes from a hub is named by a commit, which can't move."""
+    if Path(repo).exists():
+        raise UserError(f"revision: {repo} is a folder here, which has none; set it to null")
+    if not COMMIT.fullmatch(revision):
+        raise UserError(f"revision: {revision!r} can move; pin it: {lock_command(kind, repo, revision)}")
 
 
 def check_tags(folder: Path) -> None:
@@ -284,12 +289,10 @@ def check_source(source: dict[str, Any]) -> None:
         if key not in source:
             raise UserError(f"{key}: missing; take it from conf/data/source/base.yaml")
     repo, revision = source["repo"], source["revision"]
-    if revision is None and not Path(repo).is_dir():
+    if revision is not None:
+        check_revision("dataset", repo, revision)
+    elif not Path(repo).is_dir():
         raise UserError(f"repo: {repo!r} is no folder here; name one, or give a hub id its revision")
-    if revision is not None and Path(repo).exists():
-        raise UserError(f"revision: {repo} is a folder here, which has none; set it to null")
-    if revision is not None and not COMMIT.fullmatch(revision):
-        raise UserError(f"revision: {revision!r} can move; pin it: {lock_command('dataset', repo, revision)}")
     for ours, function in source["by"].items():
         if function not in FUNCTIONS:
             raise UserError(f"by.{ours}: there is no {function!r}{did_you_mean(function, list(FUNCTIONS))}")
@@ -351,7 +354,7 @@ def check_disk(need: float, free: float) -> None:
     """Refuse a run whose models and snapshots the disk has no room for, in bytes."""
     if need > free:
         raise UserError(
-            f"results/ and scratch/: the run's models and snapshots take {need / GB:.1f} GB and {free / GB:.1f} GB are"
+            f"results/ and scratch/: the run's models and snapshots take {need / GB:.2f} GB and {free / GB:.2f} GB are"
             " free; make room (`r1flow clean --dry-run` says with what)"
         )
 

@@ -174,7 +174,7 @@ def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
 def test_a_disk_too_small_is_refused_with_the_numbers_when_the_run_begins(monkeypatch):
     usage = type("Usage", (), {"free": 5e9})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
-    with pytest.raises(UserError, match=r"take 8\.9 GB and 5\.0 GB are free"):
+    with pytest.raises(UserError, match=r"take 8\.89 GB and 5\.00 GB are free"):
         Run.compose(ROOT, ZERO).begin()  # 2 bytes for base, 4 + 12 for zero_rl: 18 × 494M
     Run.compose(ROOT, "r1_tiny").check_disk()
 

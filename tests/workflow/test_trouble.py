@@ -1,14 +1,16 @@
 """A full disk, a folder that can't be written: a line that says so, nothing half-written, and the run goes on."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Checkout, checkout
+from conftest import ROOT, Checkout, checkout
 from test_kills import edges
 
-from r1flow import manifest
+from r1flow import manifest, pricing
+from r1flow.run import Run
 
 
 @pytest.fixture
@@ -22,15 +24,27 @@ def small_disk(tmp_path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def resize(disk: Path, size: int) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+
+
 @pytest.mark.slow
 def test_a_full_disk_is_a_line_and_the_same_command_goes_on_once_there_is_room(small_disk, micro):
+    """Too small for the models alone is refused; room for those and not for the rest fills up midway."""
     run: Checkout = checkout(small_disk)
+    done = run.snakemake()
+    assert done.returncode != 0 and "take 0.04 GB and 0.01 GB are free; make room" in done.stderr
+    assert not (small_disk / "results").exists()
+
+    models = pricing.disk_certain(Run.compose(ROOT, "r1_micro").price())
+    resize(small_disk, shutil.disk_usage(small_disk).used + int(models) + 1_000_000)
     done = run.snakemake()
     assert done.returncode != 0 and "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr.replace("    | Traceback", "")  # but in a failed stage's log
     for folder in {path.parent for path in small_disk.glob("results/**/manifest.json")}:
         assert manifest.broken(folder) is None
-    subprocess.run(["mount", "-o", "remount,size=1g", str(small_disk)], check=True)
+
+    resize(small_disk, 1_000_000_000)
     done = run.snakemake()
     assert done.returncode == 0, done.stderr
     assert edges(small_disk) == edges(micro.folder)
