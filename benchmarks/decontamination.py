@@ -8,7 +8,6 @@ Then GSM8K's real training problems against the three sets, with --show the pair
 """
 
 import argparse
-import json
 import os
 import re
 import time
@@ -18,14 +17,14 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from r1flow.data.decontaminate import Kind, find
+from r1flow.schema import read_jsonl
 
 SETS = {"gsm8k": "question", "math500": "problem", "aime24": "problem"}
 PREFIX = "Here is something to think about before the lesson ends."
 
 
 def problems(name: str, split: str = "test") -> list[str]:
-    path = Path(os.environ["R1FLOW_DATASETS"], name, f"{split}.jsonl")
-    return [json.loads(line)[SETS[name]] for line in path.read_text(encoding="utf-8").splitlines()]
+    return [row[SETS[name]] for row in read_jsonl(Path(os.environ["R1FLOW_DATASETS"], name, f"{split}.jsonl"))]
 
 
 # The spellings of a leak

@@ -13,7 +13,6 @@ A part is a function that yields lines; PARTS names them. Exits with 1 when a li
 """
 
 import argparse
-import json
 import logging
 import os
 import re
@@ -27,6 +26,7 @@ from typing import NamedTuple
 from r1flow import sandbox
 from r1flow.data import humaneval
 from r1flow.grading import math
+from r1flow.schema import read_jsonl
 
 Pair = tuple[str, str]
 KINDS = (("canonical", True), ("broken", False))
@@ -43,8 +43,7 @@ class Line(NamedTuple):
 
 def golds(datasets: Path, name: str) -> list[str]:
     """The gold answers of a file, one a row; GSM8K's stand at the end of a worked solution."""
-    with (datasets / name).open(encoding="utf-8") as file:
-        return [json.loads(line)["answer"].rpartition("####")[2].strip() for line in file]
+    return [row["answer"].rpartition("####")[2].strip() for row in read_jsonl(datasets / name)]
 
 
 def right(pairs: list[Pair]) -> list[bool]:

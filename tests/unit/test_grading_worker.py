@@ -104,6 +104,14 @@ def test_one_that_does_not_start_is_our_own_bug(monkeypatch: pytest.MonkeyPatch)
         Worker().verdicts([SURD])
 
 
+def test_a_machine_with_no_process_left_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*words: object, **options: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    assert Worker().verdicts([SURD, SURD]) == [Verdict(None, Cause.INFRASTRUCTURE)] * 2
+
+
 def test_many_threads_get_their_own_answers() -> None:
     pairs = [(rf"\sqrt{{{n}}}", rf"\sqrt{{{n + n % 2}}}") for n in range(2, 30)]
     found: dict[int, list[Verdict]] = {}

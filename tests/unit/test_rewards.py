@@ -47,6 +47,11 @@ def test_chat_completions_are_read_like_plain_ones() -> None:
     assert answer_format()(["p", "p"], chat) == [1.0, 1.0]
 
 
+def test_a_dataset_may_have_a_column_of_any_name() -> None:
+    columns = {"texts": ["a"], "score": [1], "self": ["b"]}
+    assert accuracy()(["p"], [RIGHT], answer=["7"], **columns) == answer_format()(["p"], [RIGHT], **columns) == [1.0]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_malformed_text_earns_nothing_for_form_and_never_raises(text: str) -> None:
     assert answer_format()(["p"], [text]) == [0.0]

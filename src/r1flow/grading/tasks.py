@@ -12,7 +12,7 @@ it; countdown and puzzle24 are graded by our own parser instead. All 106 scorers
 import json
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -50,16 +50,13 @@ Score = Callable[[str, dict[str, Any]], float]
 def correct(task: str | None, answer_text: str | None, answer: str | None, entry_json: str | None) -> bool | None:
     """Whether `answer_text` is the right answer; None when that can't be graded, never an exception for model text.
 
-    `task` is a reasoning-gym family and `entry_json` its entry (the fields its scorer reads). Without an entry, `task`
-    is the name of a data set whose answers are graded as mathematics; without a task, the gold `answer` alone is
-    compared, as a number or as text.
+    `task` is a reasoning-gym family and `entry_json` its entry (the fields its scorer reads). Answers of a row without
+    an entry are graded as mathematics.
     """
     if not answer:
         return None
-    if task is not None and entry_json is None:
+    if entry_json is None:
         return math.verdicts([(answer, answer_text)])[0].correct
-    if task is None:
-        return answer_text is not None and is_spelling(answer_text, answer) and same(answer_text.strip(), answer)
     entry = gradable(task, answer, entry_json)
     if entry is None:
         return None
@@ -84,15 +81,6 @@ def is_spelling(answer_text: str, answer: str) -> bool:
     if NO_NUMBER.search(answer_text) and not NO_NUMBER.search(answer):
         return False
     return (answer_text.isascii() or not answer.isascii()) and ("_" not in answer_text or "_" in answer)
-
-
-def same(answer_text: str, answer: str) -> bool:
-    if answer_text == answer.strip():
-        return True
-    try:
-        return Decimal(answer_text.replace(",", "")) == Decimal(answer.replace(",", ""))
-    except InvalidOperation:
-        return False
 
 
 @lru_cache(maxsize=65536)

@@ -67,7 +67,7 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
 
     def verdicts(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
-        """One verdict per (gold, answer), whatever becomes of the worker; raises RuntimeError when none starts."""
+        """One verdict per (gold, answer), whatever becomes of the worker; raises RuntimeError for a broken program."""
         found: list[Verdict] = []
         deaths = 0
         while len(found) < len(pairs):
@@ -120,7 +120,10 @@ class Worker:
     def running(self) -> "subprocess.Popen[bytes]":
         if self.process is None or self.process.poll() is not None:
             self.stop()
-            self.process = start(self.cpu_s)
+            try:
+                self.process = start(self.cpu_s)
+            except OSError:  # no process or no memory to be had
+                raise Died(0) from None
         return self.process
 
     def stop(self) -> None:

@@ -39,6 +39,7 @@ def accuracy(gold_column: str = "answer", kind: str = "math", rel_tol: float = 1
     def accuracy(
         prompts: Sequence[Any],
         texts: list[str],
+        /,
         task: list[str | None] | None = None,
         entry: list[str | None] | None = None,
         **columns: Any,

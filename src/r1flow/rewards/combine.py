@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from r1flow.endpoint import is_number
 from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Completion, LogMetric, Reward, Scores, log_scores
@@ -98,10 +99,9 @@ def total(row: int, parts: list[Part], table: list[Scores]) -> float | None:
 
 
 def log_part(log_metric: LogMetric, part: Part, scores: Scores) -> None:
-    log_scores(log_metric, part.label, scores)
-    known = [value for value in scores if value is not None]
-    if known and part.name == "accuracy":
-        log_metric("accuracy", sum(known) / len(known))
+    mean = log_scores(log_metric, part.label, scores)
+    if mean is not None and part.name == "accuracy":
+        log_metric("accuracy", mean)
 
 
 def watch(part: Part, scores: Scores, limits: Mapping[Cause, float]) -> None:
@@ -143,10 +143,6 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
     except TypeError as error:
         raise UserError(f"rewards: {name}: args: {error} (its args: {', '.join(parameters) or 'none'})") from error
     return Part(name, label, float(weight), factory(**args))
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def factories() -> dict[str, Callable[..., Reward]]:

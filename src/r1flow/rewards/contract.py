@@ -53,7 +53,7 @@ def reward(score: Callable[..., Scores]) -> Reward:
     def call(
         prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
-        scores = score(prompts=prompts, texts=[text_of(c) for c in completions], **columns)
+        scores = score(prompts, [text_of(c) for c in completions], **columns)
         if log_metric:
             log_scores(log_metric, name, scores)
         return scores
@@ -61,17 +61,20 @@ def reward(score: Callable[..., Scores]) -> Reward:
     return call
 
 
-def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) -> None:
-    """Log a reward's mean as `rewards/<label>`, its share of None, and the share of each cause of that."""
+def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) -> float | None:
+    """Log a reward's mean as `rewards/<label>`, its share of None, and the share of each cause; the mean again."""
     if not scores:
-        return
+        return None
     known = [value for value in scores if value is not None]
     causes = Counter(getattr(scores, "causes", {}).values())
     log_metric(f"rewards/{label}/none", 1 - len(known) / len(scores))
     for cause in Cause:
         log_metric(f"rewards/{label}/{cause}", causes[cause] / len(scores))
-    if known:
-        log_metric(f"rewards/{label}", sum(known) / len(known))
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    log_metric(f"rewards/{label}", mean)
+    return mean
 
 
 def text_of(completion: Any) -> str:

@@ -35,7 +35,7 @@ def answer_format(prefilled: bool = False, summary: bool = False) -> Reward:
 
     @reward
     def answer_format(
-        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+        prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         check = is_summarised if summary else is_formatted
         return of_reasoning(texts, task, lambda text: float(check(whole(text, prefilled))))
@@ -81,7 +81,7 @@ def tag_count(prefilled: bool = False) -> Reward:
 
     @reward
     def tag_count(
-        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+        prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         def share(text: str) -> float:
             return sum(whole(text, prefilled).count(tag) == 1 for tag in TAGS) / len(TAGS)
@@ -102,7 +102,7 @@ def reasoning_steps(target: int = 3, prefilled: bool = False) -> Reward:
 
     @reward
     def reasoning_steps(
-        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+        prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         return of_reasoning(texts, task, lambda text: min(1.0, steps(reasoning_of(text, None, prefilled)) / target))
 
@@ -123,7 +123,7 @@ def reflection_count(words: Sequence[str] = REFLECTION_WORDS) -> Reward:
     pattern = any_of(words)
 
     @reward
-    def reflection_count(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
+    def reflection_count(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
         return Scores.of(float(len(pattern.findall(text))) for text in texts)
 
     return reflection_count

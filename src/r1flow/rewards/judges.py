@@ -98,6 +98,7 @@ def judge(
     def judge(
         prompts: Sequence[Any],
         texts: list[str],
+        /,
         question: list[str] | None = None,
         task: list[str | None] | None = None,
         kind: list[str | None] | None = None,

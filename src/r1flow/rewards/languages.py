@@ -24,7 +24,7 @@ def language_consistency(language: str = "en", languages: Sequence[str] = LANGUA
 
     @reward
     def language_consistency(
-        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+        prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         rows = zip(texts, column(task, texts), strict=True)
         shares = [consistency(reasoning_of(text, task, prefilled), language, languages) for text, task in rows]

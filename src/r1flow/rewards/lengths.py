@@ -29,7 +29,7 @@ def overlong(max_length: int, buffer: int) -> Reward:
         raise UserError(f"reward overlong: buffer must be above 0 and at most max_length ({max_length}), not {buffer}")
 
     @reward
-    def overlong(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
+    def overlong(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
         return Scores.of(
             max(-1.0, min(0.0, (max_length - buffer - length) / buffer)) for length in lengths(texts, columns)
         )
@@ -53,7 +53,7 @@ def cosine_length(
         raise UserError(f"reward cosine_length: max_length must be at least 1, not {max_length}")
 
     @reward
-    def cosine_length(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
+    def cosine_length(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
         found = lengths(texts, columns)
 
         def value(row: int, correct: bool) -> float:
@@ -73,7 +73,7 @@ def kimi_length(gold_column: str = "answer") -> Reward:
     """
 
     @reward
-    def kimi_length(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
+    def kimi_length(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
         ranks = group_ranks(prompts, lengths(texts, columns))
         return where_graded(
             prompts, texts, gold_column, columns, lambda row, correct: ranks[row] if correct else min(0.0, ranks[row])

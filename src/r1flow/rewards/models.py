@@ -31,6 +31,7 @@ def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[s
     def reward_model(
         prompts: Sequence[Any],
         texts: list[str],
+        /,
         question: list[str] | None = None,
         task: list[str | None] | None = None,
         kind: list[str | None] | None = None,

@@ -40,7 +40,7 @@ def code_tests(
 
     @reward
     def code_tests(
-        prompts: Sequence[Any], texts: list[str], task: list[str | None] | None = None, **columns: Any
+        prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         def score(text: str, task: str | None, tests: Any) -> float | Cause | tuple[float, Cause]:
             if task == GENERAL or tests is None:

@@ -22,7 +22,7 @@ def repetition(ngram_size: int = 3, max_penalty: float = -1.0) -> Reward:
         raise UserError(f"reward repetition: max_penalty must not be positive, and is {max_penalty}")
 
     @reward
-    def repetition(prompts: Sequence[Any], texts: list[str], **columns: Any) -> Scores:
+    def repetition(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
         return Scores.of(max_penalty * repeated(text, ngram_size) or 0.0 for text in texts)  # not -0.0
 
     return repetition
