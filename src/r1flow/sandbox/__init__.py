@@ -19,7 +19,7 @@ from functools import cache
 from types import ModuleType
 
 from r1flow.errors import UserError
-from r1flow.sandbox import bubblewrap, filters, landlock
+from r1flow.sandbox import bubblewrap, cgroup, filters, landlock
 from r1flow.sandbox.process import (
     ENVIRONMENT,
     Limits,
@@ -84,8 +84,12 @@ def run(
     """
     limits = limits or Limits()
     module = MODULES[tier or available()]
-    with place() as uid, descriptors(program, stdin, filters.program()) as fds, pipes(4) as ends:
-        script, source, filter = fds
+    with (
+        place() as uid,
+        descriptors(program, stdin, filters.program()) as (script, source, filter),
+        pipes(4) as ends,
+        cgroup.group(limits) as group,
+    ):
         words = {
             "{program}": module.program_path(script, file),
             "{python}": module.python(uid),
@@ -93,7 +97,7 @@ def run(
         }
         command = [words.get(word, word) for word in command]
         argv = module.argv(command, uid, script, file, filter, ends[1][3], limits)
-        return supervise(argv, source, [script, filter], ends, limits)
+        return supervise(cgroup.entering(group, argv), source, [script, filter], ends, limits)
 
 
 @contextmanager

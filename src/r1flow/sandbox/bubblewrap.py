@@ -6,7 +6,7 @@ The command sees the system's folders of /usr and the Python that runs programs,
 no /etc, no home. An
 ordinary user's bubblewrap makes a user namespace, in which RLIMIT_NPROC counts afresh. Root's does without one, and the
 command drops to a uid of its own instead, because root is exempt from RLIMIT_NPROC (400 forks got through a limit of
-64). Left out: cgroups, so memory is bounded by processes x memory_mb and not as one sum.
+64).
 """
 
 import os

@@ -42,7 +42,8 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use. Memory is each process's address space, so all of them have processes x memory_mb at most.
+    """What one run may use. Memory is each process's address space, so all of them have processes x memory_mb at most;
+    where a control group is delegated (cgroup.py), it is also what they have together.
 
     Nothing is writable unless disk_mb says so, and only under bubblewrap, which then gives a /tmp of that size.
     """
