@@ -1,6 +1,7 @@
 """Graders: right, wrong, can't be graded; nothing a model writes raises or is evaluated."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -65,12 +66,13 @@ def test_missing_answer_is_wrong() -> None:
         ("chain_sum", None, ENTRY),
         ("chain_sum", "", ENTRY),
         ("chain_sum", "5", "not json"),
+        ("chain_sum", "5", {"answer": "5"}),  # no text
         ("chain_sum", "6", ENTRY),  # gold and entry contradict each other
         ("no_such_family", "5", ENTRY),
         ("simple_integration", "5", ENTRY),  # its scorer evaluates the answer
     ],
 )
-def test_what_cannot_be_graded_is_none(task: str, answer: str | None, entry: str) -> None:
+def test_what_cannot_be_graded_is_none(task: str, answer: str | None, entry: Any) -> None:
     assert tasks.correct(task, "5", answer, entry) is None
 
 
