@@ -167,6 +167,8 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
         ("<think>1</think>it is <answer>5</answer>", "5"),
         ("24 - 19 = 5.", "5"),
         ("that is -5", "-5"),
+        (r"it is \boxed{\frac{1}{2}}, as 2 > 1", r"\frac{1}{2}"),
+        (r"in \boxed{a <answer>5</answer>", "5"),
         ("8-5", "5"),
         ("about 1,234.5 in all", "1234.5"),
         ("no number", None),
@@ -174,7 +176,7 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
         ("٥", None),
     ],
 )
-def test_lenient_answer_is_the_last_number(text: str, answer: str | None) -> None:
+def test_lenient_answer_is_in_tags_or_boxed_or_the_last_number(text: str, answer: str | None) -> None:
     assert tasks.lenient_answer(text) == answer
 
 

@@ -17,7 +17,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from r1flow.grading import countdown, math
-from r1flow.grading.answers import numeric
+from r1flow.grading.answers import final_answer, numeric
 from r1flow.template import split
 
 # reasoning-gym 0.1.25: eval(answer) or sympy's parse_expr(answer) in score_answer.
@@ -66,10 +66,10 @@ def correct(task: str | None, answer_text: str | None, answer: str | None, entry
 
 
 def lenient_answer(text: str) -> str | None:
-    """The answer between the tags, else the last number of the text, without its thousands separators."""
-    strict = split(text).answer
-    if strict is not None:
-        return strict
+    """The answer between the tags, else in the last box, else the last number, without its thousands separators."""
+    for found in (split(text).answer, final_answer(text)):
+        if found is not None:
+            return found
     numbers = NUMBER.findall(text[-TAIL_CHARACTERS:])
     return numbers[-1].replace(",", "") if numbers else None
 

@@ -155,7 +155,7 @@ def grader(
 
 
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-    """Strictly (the answer between the tags) and leniently (else the last number)."""
+    """Strictly (the answer between the tags) and leniently (else in a box, else the last number)."""
     parts = split(completion.text)
     lenient = tasks.lenient_answer(completion.text)
 
