@@ -8,7 +8,7 @@ Values that are wrong whatever the data. Unknown keys are config.py's, missing f
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from r1flow.data.loaders import FUNCTIONS
 from r1flow.data.sources import COMMIT, GB, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
-from r1flow.recipe import PROGRAMS, ROWS_OF
+from r1flow.recipe import PROGRAMS, ROWS_OF, SAMPLED
 from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import check_engine
 from r1flow.schema import FILES
@@ -348,6 +348,16 @@ def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield "general_share", "general_sft.jsonl"
     if PROGRAMS[stage] == "evaluate":
         yield "split", f"{config['split']}.jsonl"
+
+
+def check_parts(parts: Mapping[str, int]) -> None:
+    """Refuse a number of parts (Snakemake's --set-scatter) for what isn't sampled in shards, or of none."""
+    for name, count in parts.items():
+        if name not in SAMPLED:
+            hint = did_you_mean(name, list(SAMPLED))
+            raise UserError(f"--set-scatter {name}={count}: {name} is no stage that samples{hint}")
+        if count < 1:
+            raise UserError(f"--set-scatter {name}={count}: use 1 (one job samples all) or more")
 
 
 def check_disk(need: float, free: float) -> None:

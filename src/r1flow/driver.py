@@ -10,6 +10,9 @@ First comes the stage's identity: a hash of its config, its code and its inputs'
 come from there. Else the program is imported (torch, TRL: 5 s) and works in scratch/<run>/<stage>/<identity>/,
 where a killed training finds its snapshots again, under a lock that keeps a second process out. Outputs appear beside
 `--out` by renames, manifest last, so nothing partial is ever taken for whole.
+
+With `--part 2-of-4` in place of `--out` it samples a part of the stage's shards into that folder, where the stage's own
+process finds them. A part has no outputs and no record; what it cost is counted in with the stage.
 """
 
 import argparse
@@ -23,7 +26,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,7 @@ from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
 from r1flow.progress import Progress
+from r1flow.sampling.shards import Part
 from r1flow.stage import Stage
 from r1flow.tracking import StageRun
 
@@ -42,8 +46,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("program", help="the module of r1flow.stages that computes it: grpo")
     parser.add_argument("stage", help="the stage's name, as in the results folder: zero_rl, evaluate/zero_rl")
     parser.add_argument("--config", type=Path, required=True, help="the stage's frozen slice of the configuration")
-    parser.add_argument(
-        "--out", type=Path, required=True, help="the manifest that appears, beside the outputs, at the end"
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=Path, help="the manifest that appears, beside the outputs, at the end")
+    result.add_argument(
+        "--part", type=part_of, metavar="2-of-4", help="sample this part of the stage's shards, and no more"
     )
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
@@ -61,6 +67,14 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return arguments
 
 
+def part_of(text: str) -> Part:
+    """The part that Snakemake's name for an item of a scatter means."""
+    number, _, count = text.partition("-of-")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part; write 2-of-4")
+    return Part(int(number), int(count))
+
+
 def input_path(program: str, name: str, path: Path) -> Path:
     """What a program reads for an edge: the stage's folder, or of a model the folder that transformers loads."""
     folder = path.parent if path.name == manifest.MANIFEST else path
@@ -69,12 +83,16 @@ def input_path(program: str, name: str, path: Path) -> Path:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one stage as a process: exit 0 with all outputs in place, or 1 with none and the reason on the terminal."""
+    """Run one stage as a process: exit 0 with all outputs in place, or 1 with none and the reason on the terminal.
+
+    A part of a stage likewise, with its shards in scratch.
+    """
     arguments = parse_arguments(argv)
     signal.signal(signal.SIGTERM, interrupt)
-    terminal = Progress(arguments.stage, redirect_output(arguments.log), log=arguments.log)
+    what = f"{arguments.stage} {arguments.part}" if arguments.part else arguments.stage
+    terminal = Progress(what, redirect_output(arguments.log), log=arguments.log)
     try:
-        metrics = execute(arguments, terminal)
+        metrics = sample(arguments, terminal) if arguments.part else execute(arguments, terminal)
     except KeyboardInterrupt:
         terminal.interrupted()
         sys.exit(130)
@@ -104,6 +122,41 @@ def redirect_output(log: Path | None) -> Any:
 
 def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
     """Compute in scratch, or copy from the store, then publish; returns the stage's metrics."""
+    stage, made_by = prepare(arguments, terminal)
+    scratch = stage.work.parent
+    with locked(scratch.parent), stage.tracker:
+        shutil.rmtree(stage.work, ignore_errors=True)
+        stage.work.mkdir(parents=True)
+        if memo.take(stage.name, made_by["identity"], stage.work):
+            stage.tracker.tag("restored", "from the store")
+        else:
+            compute(stage, arguments, made_by)
+        metrics = manifest.read_json(stage.work / "metrics.json")
+        manifest.publish(stage.work, arguments.out.parent)
+        stage.tracker.finish(metrics, arguments.out.parent)
+        shutil.rmtree(scratch)  # under the lock: another process may wait for just this folder
+    return metrics
+
+
+def sample(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
+    """Sample a part of the stage's shards into its scratch folder, unless the store has the stage's outputs."""
+    stage, made_by = prepare(arguments, terminal)
+    scratch = stage.work.parent
+    with locked(scratch.parent, shared=True):  # with other parts, never with the stage itself
+        if memo.manifest_of(stage.name, made_by["identity"]):
+            terminal.say("nothing to sample: the store has this stage")
+            return {}
+        folder = scratch / "parts" / str(arguments.part)
+        with locked(folder), working(stage, arguments, made_by):
+            begin = time.perf_counter()
+            program = importlib.import_module(f"r1flow.stages.{arguments.program}")
+            rows = sum(1 for _ in program.sample(stage, arguments.part))
+            manifest.write_json(folder / "cost.json", cost(begin, folder.glob("cost.json")))
+    return {"rows": rows}
+
+
+def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, dict[str, Any]]:
+    """The stage in its scratch folder, and what decides its outputs; raises UserError for inputs that don't fit."""
     config = load(arguments.config)
     prepare_process(config)
     terminal.started()
@@ -115,39 +168,32 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     )
     scratch = Path("scratch", arguments.run, arguments.stage, made_by["identity"])
     digests = {name: entry["sha256"] for name, entry in inputs.items()}
-    with (
-        locked(scratch.parent),
-        StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}) as tracker,
-    ):
-        stage = Stage(
-            name=arguments.stage,
-            config=config,
-            inputs=arguments.inputs,
-            work=scratch / "work",
-            snapshots=scratch / "snapshots",
-            terminal=terminal,
-            tracker=tracker,
-        )
-        shutil.rmtree(stage.work, ignore_errors=True)
-        stage.work.mkdir(parents=True)
-        if memo.take(stage.name, made_by["identity"], stage.work):
-            tracker.tag("restored", "from the store")
-        else:
-            compute(stage, arguments, made_by)
-        metrics = manifest.read_json(stage.work / "metrics.json")
-        manifest.publish(stage.work, arguments.out.parent)
-        tracker.finish(metrics, arguments.out.parent)
-        shutil.rmtree(scratch)  # under the lock: another process may wait for just this folder
-    return metrics
+    stage = Stage(
+        name=arguments.stage,
+        config=config,
+        inputs=arguments.inputs,
+        work=scratch / "work",
+        snapshots=scratch / "snapshots",
+        terminal=terminal,
+        tracker=StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}),
+    )
+    return stage, made_by
+
+
+@contextmanager
+def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
+    """Hold the stage's devices; raises UserError where its model can't fit, and when an input changed meanwhile."""
+    with gpus.held(arguments.gpus if stage.config["device"] == "cuda" else 0, stage.terminal.say):
+        pricing.check_memory(arguments.program, stage.config, stage.inputs)
+        yield
+    if inputs_of(arguments) != made_by["inputs"]:
+        raise UserError("an input changed while this was computed from it; run again")
 
 
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
     """Run the program; write what made its outputs beside them, and a copy of all into the store."""
-    with gpus.held(arguments.gpus if stage.config["device"] == "cuda" else 0, stage.terminal.say):
-        pricing.check_memory(arguments.program, stage.config, stage.inputs)
+    with working(stage, arguments, made_by):
         measure(stage, arguments.program)
-    if inputs_of(arguments) != made_by["inputs"]:
-        raise UserError("an input changed while this was computed from it; run again")
     shutil.copyfile(arguments.config, stage.work / "config.yaml")
     seal(stage, made_by)
     memo.keep(stage.name, made_by["identity"], stage.work)
@@ -179,9 +225,18 @@ def measure(stage: Stage, program: str) -> None:
     begin = time.perf_counter()
     metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
     manifest.write_json(stage.work / "metrics.json", metrics)
+    parts = stage.work.parent.glob("parts/*/cost.json")
+    manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})
+
+
+def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
+    """Seconds of this process since `begin` and of the others that worked for the stage, and the most memory of one."""
+    spent = [manifest.read_json(path) for path in others]
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    cost = {"seconds": round(time.perf_counter() - begin, 1), "peak_mb": round(peak_mb), "revision": revision()}
-    manifest.write_json(stage.work / "cost.json", cost)
+    return {
+        "seconds": round(sum((other["seconds"] for other in spent), time.perf_counter() - begin), 1),
+        "peak_mb": max([round(peak_mb), *(other["peak_mb"] for other in spent)]),
+    }
 
 
 def seal(stage: Stage, made_by: dict[str, Any]) -> None:
@@ -200,13 +255,14 @@ def revision() -> str | None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the stage's scratch folder; wait for a stage that outlived its killed Snakemake."""
+def locked(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with (folder / "lock").open("a+") as file:  # NFS shares no lock of a file that can't be read
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:
             print(f"{folder}: another process is computing this stage; waiting for it", file=sys.stderr)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, how)
         yield

@@ -85,11 +85,12 @@ class Progress:
 
 
 def label(stage: str) -> str:
-    """The stage's name with its place among the run's jobs: `[ 5/22 reasoning_rl]`."""
+    """The stage's name with its place among the run's jobs: `[ 5/22 reasoning_rl]`, `[ 6/22 rejection 2-of-4]`."""
     jobs = os.environ.get("R1FLOW_JOBS", "").split()
-    if stage not in jobs:
+    job = stage.partition(" ")[0]
+    if job not in jobs:
         return f"[{stage}]"
-    return f"[{jobs.index(stage) + 1:{len(str(len(jobs)))}}/{len(jobs)} {stage}]"
+    return f"[{jobs.index(job) + 1:{len(str(len(jobs)))}}/{len(jobs)} {stage}]"
 
 
 def headlines(metrics: dict[str, Any]) -> list[str]:

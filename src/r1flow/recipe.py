@@ -30,6 +30,9 @@ ROWS_OF = {"sft_mix": "rejection", "distill": "rejection"}
 # Stages whose rewards include a trained one.
 REWARDED_BY = {"align_rl": "reward_model"}
 
+# Stages that sample in shards, which several jobs can share.
+SAMPLED = ("rejection", "evaluate")
+
 
 def stage_of(job: str) -> str:
     """The stage that a job belongs to: `evaluate` for evaluate/zero_rl, else itself."""

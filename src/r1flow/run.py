@@ -183,6 +183,10 @@ class Run:
                 "to keep them, which their provenance will say"
             )
 
+    def is_computed(self, job: str) -> bool:
+        """Whether the job's program may start: it is neither kept nor in the store."""
+        return any(step.job == job and step.action in (COMPUTE, FOLLOW) for step in self.steps)
+
     def first(self, job: str) -> list[str]:
         """The jobs that run before this one, if it runs: those upstream, through kept ones too."""
         runs = [step.job for step in self.steps if step.action != KEEP]

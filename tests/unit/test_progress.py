@@ -38,6 +38,8 @@ def test_a_line_says_which_stage_of_how_many_what_is_reached_and_the_time_left(t
 
 
 def test_a_stage_outside_the_workflow_has_a_name_and_no_place(monkeypatch):
+    monkeypatch.setenv("R1FLOW_JOBS", "data rejection evaluate/base")
+    assert progress.label("evaluate/base 2-of-4") == "[3/3 evaluate/base 2-of-4]"
     monkeypatch.delenv("R1FLOW_JOBS", raising=False)
     assert progress.label("evaluate/base") == "[evaluate/base]"
 

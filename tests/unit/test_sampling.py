@@ -1,16 +1,19 @@
 """Seeds, shards, and what is refused before anything is sampled; nothing here imports torch."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from r1flow.checks import check_sampling
+from r1flow.checks import check_parts, check_sampling
 from r1flow.errors import UserError
 from r1flow.sampling import Completion, load, seed_of, shards
+from r1flow.sampling.shards import WHOLE, Part
 
 SHARD = 4
 PROMPTS = [f"prompt {row}" for row in range(10)]  # two shards of four rows and one of two
@@ -110,6 +113,14 @@ def test_evaluation_names_no_model_as_it_examines_several() -> None:
         check_sampling(default("evaluate") | {"engine": "openai", "engine_options": {"model": "m"}})
 
 
+@pytest.mark.parametrize("parts", [{"zero_rl": 2}, {"evaluate": 0}, {"rejection": 2, "evalute": 2}])
+def test_parts_are_of_stages_that_sample_and_at_least_one(parts) -> None:
+    check_parts({"rejection": 1, "evaluate": 400})
+    refusals = "zero_rl=2: .*known: rejection, evaluate", "evaluate=0: use 1", "evalute=2: .*'evaluate'"
+    with pytest.raises(UserError, match=f"^--set-scatter ({'|'.join(refusals)})"):
+        check_parts(parts)
+
+
 def default(stage: str) -> dict:
     return yaml.safe_load(Path(f"conf/{stage}/default.yaml").read_text())
 
@@ -141,8 +152,12 @@ def stage(tmp_path) -> SimpleNamespace:
     return SimpleNamespace(config=config, snapshots=tmp_path / "snapshots", progress=progress, shown=shown)
 
 
-def draw(stage: SimpleNamespace, sampler: Murmurs) -> list[Completion]:
-    return list(shards.sample(stage, sampler, PROMPTS, list(range(len(PROMPTS)))))
+def draw(stage: SimpleNamespace, sampler: Murmurs, part: Part = WHOLE) -> list[Completion]:
+    return list(shards.sample(stage, len(PROMPTS), asking(sampler), part))
+
+
+def asking(sampler: Murmurs) -> Callable[[], tuple[Murmurs, list[str], list[int]]]:
+    return lambda: (sampler, PROMPTS, list(range(len(PROMPTS))))
 
 
 def killed(stage: SimpleNamespace, until: int) -> None:
@@ -176,7 +191,7 @@ def test_a_killed_sampling_goes_on_after_its_last_whole_shard(stage, until, agai
 def test_memory_holds_one_shard_at_a_time(stage) -> None:
     """Here: no shard is sampled before the rows of the one before it were taken."""
     sampler = Murmurs()
-    rows = shards.sample(stage, sampler, PROMPTS, list(range(len(PROMPTS))))
+    rows = shards.sample(stage, len(PROMPTS), asking(sampler))
     taken = [len(sampler.asked) for _ in rows]
     assert taken == [4] * 4 + [8] * 4 + [10] * 2
 
@@ -210,6 +225,51 @@ def test_a_damaged_shard_is_made_again_and_the_others_are_kept(stage, damage) ->
 
 def test_a_shard_that_was_being_written_is_no_shard(stage) -> None:
     killed(stage, until=4)
-    (stage.snapshots / "shards" / "4.partial").write_text("[")
+    (stage.snapshots / "shards" / "4.node-17.partial").write_text("[")
     assert draw(stage, Murmurs()) == undisturbed(stage)
-    assert {path.suffix for path in (stage.snapshots / "shards").iterdir()} == {".json"}
+    assert len(list((stage.snapshots / "shards").glob("*.json"))) == 3
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 90])
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
+def test_every_row_is_in_one_shard_and_every_shard_in_one_part(count, parts) -> None:
+    whole = shards.split(count, SHARD)
+    assert [row for rows in whole for row in rows] == list(range(count))
+    of_parts = [shards.split(count, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
+    assert sorted((rows for mine in of_parts for rows in mine), key=whole.index) == whole
+    assert max(map(len, of_parts)) - min(map(len, of_parts)) <= 1
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_parts_in_any_order_leave_the_stage_nothing_to_sample_nor_a_model_to_load(stage, parts) -> None:
+    for number in reversed(range(1, parts + 1)):
+        draw(stage, Murmurs(), Part(number, parts))
+    assert list(shards.sample(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)
+
+
+def test_a_part_that_never_ran_is_sampled_by_the_stage(stage) -> None:
+    draw(stage, Murmurs(), Part(2, 3))
+    sampler = Murmurs()
+    assert draw(stage, sampler) == undisturbed(stage)
+    assert sampler.asked == PROMPTS[:4] + PROMPTS[8:]
+
+
+def test_a_part_tells_of_its_own_rows(stage) -> None:
+    assert len(draw(stage, Murmurs(), Part(1, 2))) == 6
+    assert stage.shown == [(4, 6), (6, 6)]
+
+
+def test_two_processes_that_write_the_same_shard_at_once_leave_it_whole(stage, monkeypatch) -> None:
+    """As when parts of a killed run, cut otherwise, live on: here one is overtaken when its shard has no name yet."""
+    write_text = Path.write_text
+
+    def overtaken(path: Path, text: str) -> None:
+        write_text(path, text)
+        with monkeypatch.context() as other:
+            other.setattr(Path, "write_text", write_text)
+            other.setattr(os, "getpid", lambda: 1)
+            draw(stage, Murmurs())
+
+    monkeypatch.setattr(Path, "write_text", overtaken)
+    assert draw(stage, Murmurs(), Part(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
+    assert list(shards.sample(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)

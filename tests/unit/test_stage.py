@@ -1,5 +1,7 @@
 """The driver of the stages: outputs whole or not at all, errors in one line, seeds of their own. No torch."""
 
+import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -28,14 +30,14 @@ def run_stage(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)
     monkeypatch.setattr(gpus, "SLOTS", tmp_path)
 
-    def run(compute, name="zero_rl", *inputs: str, forget: bool = True, device: str = "cpu") -> int:
+    def run(compute, name="zero_rl", *inputs: str, forget: bool = True, device: str = "cpu", part: str = "") -> int:
         slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": device}, Path(".config"))
-        monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute))
+        monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute, sample=compute))
         if forget:  # the fakes share an identity
             shutil.rmtree(memo.STORE, ignore_errors=True)
-        out = f"results/r/{name}/manifest.json"
+        result = ["--part", part] if part else ["--out", f"results/r/{name}/manifest.json"]
         try:
-            driver.main(["fake", name, "--run", "r", "--config", str(slice_file), "--out", out, *inputs])
+            driver.main(["fake", name, "--run", "r", "--config", str(slice_file), *result, *inputs])
         except SystemExit as leaving:
             return leaving.code
         return 0
@@ -153,3 +155,77 @@ def test_a_changed_input_is_another_identity(run_stage):
         )
         assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"text": int(text)}
     assert len(list(Path(".memo/zero_rl").iterdir())) == 2
+
+
+# -- parts of a stage that samples -----------------------------------------------------------------------------------
+
+
+def fill(stage, part):
+    """A program's `sample`: a shard and its one row."""
+    stage.snapshots.mkdir(exist_ok=True)
+    (stage.snapshots / str(part)).write_text("a row")
+    yield "a row"
+
+
+def gather(stage) -> dict:
+    return {"found": len(list(stage.snapshots.iterdir()))}
+
+
+def test_a_part_leaves_its_shards_to_the_stage_and_nothing_else(run_stage, capsys):
+    assert [run_stage(fill, part=part) for part in ("1-of-2", "2-of-2")] == [0, 0]
+    assert not Path("results").exists() and not Path(".memo").exists() and not Path("scratch/tracking").exists()
+    assert "[zero_rl 2-of-2] done" in capsys.readouterr().err
+    assert run_stage(gather) == 0
+    assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"found": 2}
+    assert not [path for path in Path("scratch").rglob("*") if path.is_file() and path.name != "lock"]
+
+
+def test_what_parts_cost_is_counted_in_with_the_stage_and_once(run_stage, monkeypatch):
+    monkeypatch.setattr(driver.time, "perf_counter", itertools.count(step=10).__next__)  # 10 s for whoever measures
+    for part in ("1-of-2", "2-of-2", "2-of-2"):  # the last one again, after a kill
+        run_stage(fill, part=part)
+    run_stage(gather)
+    assert json.loads(Path("results/r/zero_rl/cost.json").read_text())["seconds"] == 40
+
+
+def test_parts_work_side_by_side_and_never_beside_the_stage(run_stage):
+    def is_free(path: Path, how: int) -> bool:
+        with path.open("a+") as file:
+            try:
+                fcntl.flock(file, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    def look(stage, part=None):
+        lock, parts = stage.work.parents[1] / "lock", stage.work.parent / "parts"
+        seen.append([is_free(lock, fcntl.LOCK_SH), is_free(lock, fcntl.LOCK_EX)])
+        seen.append([is_free(file, fcntl.LOCK_SH) for file in parts.glob("*/lock")])
+        return {}
+
+    seen = []
+    assert run_stage(look, part="1-of-2") == 0 and seen == [[True, False], [False]]
+    seen.clear()
+    assert run_stage(look) == 0 and seen == [[False, False], [True]]
+
+
+def test_a_part_of_what_the_store_has_samples_nothing(run_stage):
+    run_stage(write_model)
+    assert run_stage(lambda stage, part: 1 / 0, forget=False, part="1-of-2") == 0
+    assert not list(Path("scratch").rglob("parts"))
+
+
+def test_a_killed_part_keeps_its_shards_for_the_next_try(run_stage):
+    def stop(stage, part):
+        yield from fill(stage, part)
+        raise KeyboardInterrupt
+
+    assert run_stage(stop, part="1-of-2") == 130
+    assert run_stage(gather) == 0
+    assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"found": 1}
+
+
+@pytest.mark.parametrize("part", ["0-of-2", "3-of-2", "2", "a-of-b", "1-of-2-of-3", "1-of-"])
+def test_a_part_that_there_is_not_is_refused_in_a_line(run_stage, part, capsys):
+    assert run_stage(fill, part=part) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"{part!r} is no part; write 2-of-4")

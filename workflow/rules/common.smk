@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from r1flow.checks import check_parts
 from r1flow.errors import UserError
 from r1flow.recipe import program_of, stage_of
 from r1flow.run import Run
@@ -14,11 +15,20 @@ CHATTER = (
     "Execute ",
     "Conda environments: ignored",
     "Using shell",
+    "Touching output file",
 )
 logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 
+
+# How many jobs sample a stage's shards at once: --set-scatter rejection=8 evaluate=2, or set-scatter in a profile.
+scattergather:
+    rejection=1,
+    evaluate=1,
+
+
 try:
     if workflow.is_main_process:
+        check_parts(workflow.resource_settings.overwrite_scatter)
         RUN = Run.compose(Path(workflow.basedir), **config)
         RUN.check_libraries()
         if not workflow.output_settings.dryrun:
@@ -34,10 +44,12 @@ except (UserError, OSError) as error:
 
 
 # Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe.py) and in the stage's configuration.
-COMMAND = (
+STAGE = (
     "r1flow-stage {params.program} {params.stage} --run {params.run} --config {input.config} "
-    "--out {output.manifest} {params.inputs} --log {log} --gpus {resources.gpu}"
+    "{params.inputs} --log {log} --gpus {resources.gpu}"
 )
+COMMAND = f"{STAGE} --out {{output.manifest}}"
+STAMPS = f"scratch/{RUN.name}/parts"
 
 
 def edge(job):
@@ -80,9 +92,20 @@ def facts(job):
     }
 
 
+def parts(job):
+    """What the jobs that sample a part of its shards leave; none where one job does it all or nothing is computed."""
+    stamps = getattr(gather, stage_of(job))(f"{STAMPS}/{job}.{{scatteritem}}")
+    return stamps if len(stamps) > 1 and RUN.is_computed(job) else []
+
+
 def gpus(stage):
     """How many devices the stage holds, unless a profile or --set-resources says otherwise."""
     return 1 if RUN.slice(stage)["device"] == "cuda" else 0
+
+
+def gpus_of_rule(stage):
+    """How many devices a part of the stage holds: as many as the stage's own job, whatever that was set to."""
+    return workflow.get_rule(stage).resources["gpu"].value
 
 
 def outputs(stage, *names):

@@ -4,6 +4,7 @@
 rule evaluate:
     input:
         unpack(lambda wildcards: inputs(f"evaluate/{wildcards.model}")),
+        parts=lambda wildcards: parts(f"evaluate/{wildcards.model}"),
     output:
         outputs("evaluate/{model}", "samples.parquet"),
         manifest=edge("evaluate/{model}"),

@@ -4,6 +4,7 @@
 rule rejection:
     input:
         **inputs("rejection"),
+        parts=parts("rejection"),
     output:
         outputs("rejection", "samples.parquet", "mix.jsonl"),
         manifest=edge("rejection"),

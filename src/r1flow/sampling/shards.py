@@ -7,16 +7,20 @@ lies in the stage's snapshots, which the stage's identity names and which go whe
     shards/1024.json     9f2c41…                                                     sha256 of the second line
                          [{"ids": [5, 17, 0], "text": "<think>8 + 16 …", "finished": true}, …]
 
-Rows come one by one, and memory holds one shard.
+Rows come one by one, and memory holds one shard. Several processes may each sample a part of the shards into the same
+folder (docs/scaling.md): 4 parts take every fourth. The stage then finds its shards
+there and samples what is missing. A program that samples has, beside `compute`, a `sample(stage, part)`, and the
+model is loaded only where a shard is missing.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from r1flow.sampling import Completion, Sampler, SamplingParams
 
@@ -24,19 +28,46 @@ if TYPE_CHECKING:
     from r1flow.stage import Stage
 
 
-def sample(stage: "Stage", sampler: Sampler, prompts: list[str], seeds: list[int]) -> Iterator[Completion]:
-    """One completion per prompt row, in order, as the stage's config says; whole shards of a killed one are kept."""
+class Part(NamedTuple):
+    """One of several parts of a stage's shards; as text 2-of-4."""
+
+    number: int  # from 1
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}-of-{self.count}"
+
+
+WHOLE = Part(1, 1)
+Ask = Callable[[], tuple[Sampler, list[str], list[int]]]  # the model, and prompt and seed of every row of the stage
+
+
+def sample(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
+    """One completion for each of the `count` rows, or of a part's, in order; shards that are there are read back.
+
+    `ask` is called when the first shard is missing. The stage's config says how to sample.
+    """
     config, folder = stage.config, stage.snapshots / "shards"
     params = SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"])
     folder.mkdir(parents=True, exist_ok=True)
-    for start in range(0, len(prompts), config["shard_size"]):
-        rows, path = slice(start, start + config["shard_size"]), folder / f"{start}.json"
+    asked, mine = cache(ask), split(count, config["shard_size"], part)
+    done, total = 0, sum(map(len, mine))
+    for rows in mine:
+        path = folder / f"{rows.start}.json"
         shard = read(path)
         if shard is None:
-            report = partial(report_rows, stage, start, len(prompts))
-            shard = sampler.sample(prompts[rows], params, seeds[rows], report)
+            sampler, prompts, seeds = asked()
+            span, report = slice(rows.start, rows.stop), partial(report_rows, stage, done, total)
+            shard = sampler.sample(prompts[span], params, seeds[span], report)
             write(path, shard)
+        done += len(rows)
         yield from shard
+
+
+def split(count: int, size: int, part: Part = WHOLE) -> list[range]:
+    """The rows of each of a part's shards; every row is in one shard and every shard in one part."""
+    shards = [range(start, min(start + size, count)) for start in range(0, count, size)]
+    return shards[part.number - 1 :: part.count]
 
 
 def report_rows(stage: "Stage", before: int, total: int, rows: int, of_shard: int) -> None:
@@ -54,7 +85,8 @@ def read(path: Path) -> list[Completion] | None:
 
 
 def write(path: Path, shard: list[Completion]) -> None:
+    """Whole or not at all, whoever else writes the same one: parts of a killed run, cut otherwise, may live on."""
     text = json.dumps([asdict(row) for row in shard])
-    unfinished = path.with_suffix(".partial")
+    unfinished = path.with_suffix(f".{os.uname().nodename}-{os.getpid()}.partial")
     unfinished.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
     unfinished.replace(path)

@@ -14,6 +14,7 @@ Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,26 +61,29 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}."""
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
-    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    verdicts, shown = examine(stage, sampler, problems)
+    verdicts, shown = examine(stage, problems)
     summaries = summarise_tasks(verdicts)
     track(stage, summaries, shown)
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
     return {"tasks": summaries, **overall, "ungradable": ungradable}
 
 
-def examine(
-    stage: "Stage", sampler: Sampler, problems: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def sample(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
+    """Sample a part of the shards that `compute` will look for."""
+    problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
+    return answer(stage, problems, part)
+
+
+def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Write samples.parquet; returns every row without its texts, and the whole rows for tracking's table."""
     config = stage.config
-    asked = [(problem, index) for problem in problems for index in range(config["k"])]
+    asked = questions(stage, problems)
     grade = grader(config["language"], config["languages"], config["reflection_words"])
     model = stage.name.removeprefix("evaluate/")
     apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
     verdicts, shown = [], []
     with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
-        for number, ((problem, index), completion) in enumerate(zip(asked, answer(stage, sampler, asked), strict=True)):
+        for number, ((problem, index), completion) in enumerate(zip(asked, answer(stage, problems), strict=True)):
             row = {"model": model, "sample_index": index, **grade(problem, completion)}
             table.write(row)
             verdicts.append({key: value for key, value in row.items() if key not in TEXTS})
@@ -117,17 +121,26 @@ def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator
             yield problem
 
 
-def answer(stage: "Stage", sampler: Sampler, asked: Sequence[tuple[dict[str, Any], int]]) -> Iterator[Completion]:
-    """One completion for every (problem, sample index), in order."""
+def questions(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Every problem with every sample index."""
+    return [(problem, index) for problem in problems for index in range(stage.config["k"])]
+
+
+def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
+    """One completion for every question, or for a part of them, in order."""
+    return shards.sample(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+
+
+def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:
+    """The model, and prompt and seed of every question."""
+    config = stage.config
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     if not sampler.tokenizer.chat_template:
         raise UserError("evaluate: the model's tokenizer has no chat template; start from one that has")
-    prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem, _ in asked}
-    return shards.sample(
-        stage,
-        sampler,
-        [prompts[problem["id"]] for problem, _ in asked],
-        [seed_of(stage.config["seed"], problem["id"], index) for problem, index in asked],
-    )
+    prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem in problems}
+    asked = questions(stage, problems)
+    seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]
+    return sampler, [prompts[problem["id"]] for problem, _ in asked], seeds
 
 
 def grader(

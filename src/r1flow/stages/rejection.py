@@ -29,7 +29,7 @@ from r1flow.errors import UserError
 from r1flow.grading import tasks
 from r1flow.language import consistency
 from r1flow.parquet import Table
-from r1flow.sampling import load, seed_of, shards
+from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stage import Stage
 from r1flow.template import Parts, render, split
@@ -97,6 +97,12 @@ def compute(stage: Stage) -> dict[str, Any]:
     return summary(reasons, kept, mix, problems)
 
 
+def sample(stage: Stage, part: shards.Part) -> Iterator[Completion]:
+    """Sample a part of the shards that `compute` will look for."""
+    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", stage.config["prompts"])
+    return answer(stage, problems, part)
+
+
 def load_problems(path: Path, limit: int | None) -> list[Problem]:
     """The prompts to sample from, the first `limit` of the file; raises UserError when it has none."""
     problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
@@ -107,18 +113,29 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
 
 def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
     """k samples of every problem, those of a problem side by side."""
+    asked = questions(stage, problems)
+    for (problem, index), completion in zip(asked, answer(stage, problems), strict=True):
+        yield Sample(problem, index, completion.text, len(completion.ids), completion.finished)
+
+
+def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]]:
+    """Every problem with every sample index."""
+    return [(problem, index) for problem in problems for index in range(stage.config["samples_per_prompt"])]
+
+
+def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
+    """One completion for every question, or for a part of them, in order."""
+    return shards.sample(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+
+
+def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list[int]]:
+    """The model, and prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     prompts = {problem.id: render(sampler.tokenizer, problem.question) for problem in problems}
-    rows = [(problem, index) for problem in problems for index in range(config["samples_per_prompt"])]
-    completions = shards.sample(
-        stage,
-        sampler,
-        [prompts[problem.id] for problem, _ in rows],
-        [seed_of(stage.seed, problem.id, index) for problem, index in rows],
-    )
-    for (problem, index), completion in zip(rows, completions, strict=True):
-        yield Sample(problem, index, completion.text, len(completion.ids), completion.finished)
+    asked = questions(stage, problems)
+    seeds = [seed_of(stage.seed, problem.id, index) for problem, index in asked]
+    return sampler, [prompts[problem.id] for problem, _ in asked], seeds
 
 
 def sift(

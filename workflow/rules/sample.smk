@@ -1,0 +1,26 @@
+# A part of the shards of a stage that samples, ahead of the stage's own job; only with --set-scatter.
+
+
+rule sample:
+    input:
+        unpack(lambda wildcards: inputs(wildcards.job)),
+    output:
+        temp(touch(f"{STAMPS}/{{job}}.{{scatteritem}}")),
+    log:
+        f"logs/{RUN.name}/{{job}}.{{scatteritem}}.log",
+    benchmark:
+        f"logs/{RUN.name}/{{job}}.{{scatteritem}}.tsv"
+    wildcard_constraints:
+        job="rejection|evaluate/[a-z_]+",
+    conda:
+        "../../environment.yml"
+    threads: lambda wildcards: RUN.slice(stage_of(wildcards.job))["threads"]
+    resources:
+        gpu=lambda wildcards: gpus_of_rule(stage_of(wildcards.job)),
+    params:
+        run=RUN.name,
+        stage="{job}",
+        program=lambda wildcards: stage_of(wildcards.job),
+        inputs=lambda wildcards: RUN.arguments(wildcards.job),
+    shell:
+        f"{STAGE} --part {{wildcards.scatteritem}}"
