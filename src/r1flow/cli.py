@@ -25,7 +25,8 @@ a first session:
   r1flow clean --dry-run                                what old runs take, nothing removed
 
 Everything else is Snakemake's: `snakemake --cores all --config experiment=r1_zero overrides="seed=2"`, with `-n` for
-the plan only. `make help` lists the short forms; `make ui` opens the runs in MLflow.
+the plan only and `--set-scatter rejection=4` for four jobs that sample at once. `make help` lists the short forms;
+`make ui` opens the runs in MLflow.
 """
 
 

@@ -1,4 +1,4 @@
-"""Shards of a stage sampled by several jobs: the same bytes however many, killed or not, and no job where none is due."""
+"""Shards of a stage sampled by several jobs: the same bytes however many, killed or not, and none without need."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Scattered(Checkout):
         """The parts that a dry-run would start: `rejection 1-of-2`."""
         done = self.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", **words)
         assert done.returncode == 0, done.stdout + done.stderr
-        return sorted(" ".join(found) for found in re.findall(r"r1flow-stage \S+ (\S+) .*--part (\S+)", done.stderr))
+        return sorted(" ".join(found) for found in re.findall(r"r1flow-stage \S+ (\S+) .*--part (\S+)", done.stdout))
 
 
 def test_only_what_is_computed_has_parts(copy):

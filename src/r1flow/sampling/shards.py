@@ -7,10 +7,10 @@ lies in the stage's snapshots, which the stage's identity names and which go whe
     shards/1024.json     9f2c41…                                                     sha256 of the second line
                          [{"ids": [5, 17, 0], "text": "<think>8 + 16 …", "finished": true}, …]
 
-Rows come one by one, and memory holds one shard. Several processes may each sample a part of the shards into the same
-folder (docs/scaling.md): 4 parts take every fourth. The stage then finds its shards
-there and samples what is missing. A program that samples has, beside `compute`, a `sample(stage, part)`, and the
-model is loaded only where a shard is missing.
+Rows come one by one, and memory holds one shard. Jobs of their own may sample a part of the shards each into the same
+folder before the stage does (docs/scaling.md): each of 4 takes every fourth. The stage reads them back and samples what
+is missing; only where something is, the model is loaded. So a program that samples has a `sample(stage, part)` beside
+its `compute(stage)`.
 """
 
 import hashlib
