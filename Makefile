@@ -29,7 +29,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 $(VENV)/.tests-ready: $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[test] \
-	  || echo "make: no local S3 server or Slurm plugin to be had; their tests are skipped"
+	  || echo "make: packages that only tests need can't be had; those tests are skipped"
 	@touch $@
 
 run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
