@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for add in (add_plan, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
         add(commands)
-    for add in (add_chat, add_export, add_clean, add_pin, add_lock):
+    for add in (add_chat, add_export, add_clean, add_deliver, add_pin, add_lock):
         add(commands)
     return top
 
@@ -203,6 +203,16 @@ def add_clean(commands: argparse._SubParsersAction) -> None:
     clean.set_defaults(command=run_clean)
 
 
+def add_deliver(commands: argparse._SubParsersAction) -> None:
+    deliver = commands.add_parser(
+        "deliver",
+        help="bring to MLflow what its server hasn't got yet",
+        description="Tracking records stay in scratch/tracking/ while the server can't be reached. The next run brings "
+        "them to it, and so does this. Exit code 1 when something is left, with the reason.",
+    )
+    deliver.set_defaults(command=run_deliver)
+
+
 def add_pin(commands: argparse._SubParsersAction) -> None:
     pin = commands.add_parser(
         "pin",
@@ -316,6 +326,12 @@ def run_clean(arguments: argparse.Namespace) -> int:
 
     chosen = (arguments.run, arguments.scratch, arguments.yes, arguments.dry_run, arguments.store_gb)
     return clean(project_root(), *chosen)
+
+
+def run_deliver(arguments: argparse.Namespace) -> int:
+    from r1flow.tracking import deliver
+
+    return deliver(project_root())
 
 
 def run_pin(arguments: argparse.Namespace) -> None:

@@ -1,17 +1,21 @@
 """Brings the records of tracking.py to MLflow; the only module that imports it, in a process of its own.
 
     python -m r1flow.delivery scratch/tracking r1_tiny-1795240527046    beside a run: until that execution has ended
-    python -m r1flow.delivery scratch/tracking                          by hand: whatever is left, once
+    python -m r1flow.delivery scratch/tracking                          whatever is left, once: r1flow deliver
 
 One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
-each file was read, and the ids of its runs. It is written after every group of records, so a crash repeats at most one
-(MLflow drops equal metrics). A folder goes when all its files are closed and delivered; what is left of earlier
-executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED.
+each file was read, and the ids of its runs. It is written after every group of records, so a crash, or a reply that is
+lost, repeats at most one, and repeating changes nothing: MLflow drops equal metrics, tables are written whole, runs and
+models are looked for before they are made. A folder goes when all its files are closed and delivered; what is left of
+earlier executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED.
+
+Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another one wait until it is named.
 
 Left out: reading anything back from MLflow. Which model is which is kept in models.json, by the manifest's hash.
 """
 
 import fcntl
+import io
 import itertools
 import json
 import os
@@ -21,32 +25,38 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import mlflow
+import pandas
 from mlflow.entities import (
     Dataset,
     DatasetInput,
     InputTag,
     LoggedModelInput,
     LoggedModelOutput,
+    LoggedModelStatus,
     Metric,
     Param,
     RunTag,
 )
 from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
-from r1flow.tracking import PARENT
+from r1flow.manifest import MANIFEST, sha256
+from r1flow.tracking import PARENT, PASSWORD, TOKEN, URI, bare, credentials
 
 TICK_S = 0.3
 RETRY_S = 3.0
 PARAM_CHARS = 6000
 DIGEST_CHARS = 36
 METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
-# A record that MLflow will never take is dropped with a line in the log; any other failure is tried again.
-HOPELESS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
+# A record that MLflow will never take is dropped with a line in the log; any other failure is tried again, BAD_REQUEST
+# too: a server whose database has just gone says that, and so does a proxy.
+HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
 ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
 HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
 
@@ -57,10 +67,19 @@ Point = tuple[str, float, int, int]  # name, value, time in ms, step
 def main(argv: list[str]) -> int:
     """0: everything was delivered; 1: something is left, or a writer outlived its run."""
     os.nice(10)
+    os.environ |= credentials()
     tracking, own = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
+    tracking.mkdir(parents=True, exist_ok=True)
     with (tracking / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return watch(tracking, tracking / own) if own else int(not deliver_all(tracking))
+        if own:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return watch(tracking, tracking / own)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("a run is live in this folder; its own delivery brings what is left, too", file=sys.stderr)
+            return 1
+        return sweep(tracking)
 
 
 def watch(tracking: Path, own: Path) -> int:
@@ -68,22 +87,60 @@ def watch(tracking: Path, own: Path) -> int:
     ended = False
     while own.exists() and not ended:
         ended = not held(own / f"{PARENT}.jsonl")
-        delivered = deliver_all(tracking)
+        delivered = deliver_all(tracking, own)
         if not ended:
             time.sleep(TICK_S if delivered else RETRY_S)
     return int(own.exists())
 
 
-def deliver_all(tracking: Path) -> bool:
-    """Deliver what every execution has by now; False when MLflow failed on one (the reason is in the log)."""
-    failed = False
-    for folder in sorted(path.parent for path in tracking.glob(f"*/{PARENT}.jsonl")):
+def sweep(tracking: Path) -> int:
+    """Deliver what is left, once, and say of what stays where it is to go."""
+    deliver_all(tracking)
+    left = [Delivery(folder) for folder in executions(tracking)]
+    for delivery in left:
+        where = delivery.uri if delivery.store else "MLflow"
+        hint = f"; set {URI} to it, and deliver again" if delivery.waits else ""
+        print(f"{delivery.folder.name} is not, or not whole, in {hide(where)}{hint}", file=sys.stderr)
+    return int(bool(left))
+
+
+def deliver_all(tracking: Path, own: Path | None = None) -> bool:
+    """Deliver what every execution has by now, `own` first; False when MLflow failed on one (the reason is in the log).
+
+    A server that fails isn't asked again in this pass, so that many leftovers wait for no more than one time-out.
+    """
+    failed: set[str] = set()
+    for delivery in map(Delivery, sorted(executions(tracking), key=lambda folder: (folder != own, folder))):
         try:
-            Delivery(folder).deliver()
-        except Exception:
-            traceback.print_exc()
-            failed = True
+            if not (delivery.waits or delivery.uri in failed):
+                delivery.deliver()
+        except Exception as error:
+            complain(delivery.folder, error)
+            failed.add(delivery.uri)
     return not failed
+
+
+def executions(tracking: Path) -> list[Path]:
+    return [path.parent for path in tracking.glob(f"*/{PARENT}.jsonl")]
+
+
+_said: dict[Path, str] = {}
+
+
+def complain(folder: Path, error: Exception) -> None:
+    """The reason in the log, once: a server may be away for days."""
+    known = isinstance(error, MlflowException | OSError)  # an address, a server, a disk: no traceback needed
+    text = f"{folder}: {error}" if known else "".join(traceback.format_exception(error))
+    if _said.get(folder) != text:
+        print(hide(text), file=sys.stderr, flush=True)
+    _said[folder] = text
+
+
+def hide(text: str) -> str:
+    """The text without what the environment has as password or token, and without the user part of any address."""
+    for secret in filter(None, map(os.environ.get, (PASSWORD, TOKEN))):
+        text = text.replace(secret, "…")
+    return re.sub(r"://[^\s/]*@", "://…@", text)
 
 
 class Delivery:
@@ -94,6 +151,19 @@ class Delivery:
         self.ledger_file = folder / "delivered.json"
         # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
         self.ledger: dict[str, Any] = read_json(self.ledger_file, {"offsets": {}, "runs": {}})
+
+    @cached_property
+    def store(self) -> dict[str, Any] | None:
+        """Where this execution's records go; None before its first line is there."""
+        with (self.folder / f"{PARENT}.jsonl").open() as file:
+            line = file.readline()
+        return json.loads(line)["store"] if line.endswith("\n") else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the records are for another server than the environment's, whose credentials it mustn't get."""
+        uri = self.store["uri"] if self.store else ""
+        return bool(urlsplit(uri).netloc) and uri != bare(os.environ.get(URI, ""))
 
     def deliver(self) -> None:
         """Hand on all new records, close the runs of dead writers, remove the folder when nothing is left to come."""
@@ -116,9 +186,9 @@ class Delivery:
             try:
                 self.hand_on(name, kind, records)
             except MlflowException as error:
-                if error.error_code not in HOPELESS:
+                if error.error_code not in HOPELESS or name not in self.ledger["runs"]:  # no run, nothing to add to
                     raise
-                print(f"{file}: {kind} dropped: {error}", file=sys.stderr)
+                print(hide(f"{file}: {kind} dropped: {error}"), file=sys.stderr, flush=True)
             self.ledger["offsets"][name] = offsets[-1]
             self.save()
 
@@ -145,7 +215,9 @@ class Delivery:
 
     @property
     def uri(self) -> str:
-        return self.ledger["store"]["uri"]
+        """With what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
+        here, stored = os.environ.get(URI, ""), (self.store or {}).get("uri", "")
+        return here if bare(here) == stored else stored
 
     @property
     def client(self) -> mlflow.MlflowClient:
@@ -153,7 +225,7 @@ class Delivery:
 
     @property
     def experiment_id(self) -> str:
-        return experiment_of(self.uri, self.ledger["store"]["experiment"], self.ledger["store"]["artifacts"])
+        return experiment_of(self.uri, self.store["experiment"], self.store["artifacts"])
 
     def run_id(self, name: str) -> str:
         return self.ledger["runs"][name]["id"]
@@ -162,8 +234,6 @@ class Delivery:
 
     def on_start(self, name: str, record: Record) -> None:
         run = self.ledger["runs"].get(name)
-        if name == PARENT:
-            self.ledger["store"] = record["store"]
         if not run or run["began"] != record["time"]:  # else delivery failed half-way through this record
             if run and run["open"]:  # an attempt that died; the next one writes to the same file
                 self.on_end(name, record | {"status": "KILLED"})
@@ -173,8 +243,9 @@ class Delivery:
         self.log_inputs(name)
 
     def create_run(self, name: str, record: Record) -> dict[str, Any]:
-        run = self.find_run(record) or self.client.create_run(
-            self.experiment_id, start_time=record["time"], tags=self.tags(name, record), run_name=record["name"]
+        tags = self.tags(name, record)
+        run = self.find_run(record, tags) or self.client.create_run(
+            self.experiment_id, start_time=record["time"], tags=tags, run_name=record["name"]
         )
         inputs = record.get("inputs", {})
         return {
@@ -185,18 +256,19 @@ class Delivery:
             "open": True,
         }
 
-    def find_run(self, record: Record) -> Any:
-        """The run of this record if an earlier delivery made it and was killed before it could note that."""
+    def find_run(self, record: Record, tags: dict[str, str]) -> Any:
+        """The run of this record if an earlier attempt made it and was killed, or heard no reply."""
         when = f"attributes.start_time = {record['time']}"
         found = self.client.search_runs([self.experiment_id], when)
-        return next((run for run in found if run.info.run_name == record["name"]), None)
+        same = (run for run in found if run.info.run_name == record["name"] and tags.items() <= run.data.tags.items())
+        return next(same, None)
 
     def tags(self, name: str, record: Record) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
         return {key: str(value) for key, value in record["tags"].items()} | parent | {"mlflow.source.name": "r1flow"}
 
     def log_params(self, name: str, config: dict[str, Any]) -> None:
-        params = [Param(clean(key), value[:PARAM_CHARS]) for key, value in flat(config) if key]
+        params = [Param(clean(key), plain(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
         for some in chunks(params, PARAMS_PER_CALL):
             self.client.log_batch(self.run_id(name), params=some)
 
@@ -240,20 +312,42 @@ class Delivery:
             self.client.log_batch(run_id, metrics=some)
 
     def on_tag(self, name: str, record: Record) -> None:
-        self.client.log_batch(self.run_id(name), tags=[RunTag(clean(record["key"]), record["value"])])
+        self.client.log_batch(self.run_id(name), tags=[RunTag(clean(record["key"]), plain(record["value"]))])
         if record["key"].startswith("claims."):
             self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
 
     def on_table(self, name: str, record: Record) -> None:
-        columns = {key: [row.get(key) for row in record["rows"]] for key in record["rows"][0]} if record["rows"] else {}
-        self.client.log_table(self.run_id(name), columns, f"{clean(record['name'])}.json")
+        """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
+        rows = [row for part in self.tables(name, record) for row in part["rows"]]
+        file = f"{clean(record['name'])}.json"
+        columns = {key: [row.get(key) for row in rows] for key in rows[0]} if rows else {}
+        whole = io.StringIO()
+        pandas.DataFrame(columns).to_json(whole, orient="split", index=False)
+        self.client.log_text(self.run_id(name), whole.getvalue(), file)
+        shown = self.client.get_run(self.run_id(name)).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
+        entry = {"path": file, "type": "table"}
+        if entry not in json.loads(shown):
+            self.client.set_tag(self.run_id(name), MLFLOW_LOGGED_ARTIFACTS, json.dumps([*json.loads(shown), entry]))
+
+    def tables(self, name: str, record: Record) -> list[Record]:
+        """The records of this table up to this one, since the stage's last start."""
+        found: list[Record] = []
+        with (self.folder / f"{name}.jsonl").open() as file:
+            for line in file:
+                if line.startswith('{"kind": "start"'):
+                    found = []
+                elif line.startswith('{"kind": "table"') and (other := json.loads(line))["name"] == record["name"]:
+                    found.append(other)
+                    if other == record:
+                        break
+        return found
 
     def on_outputs(self, name: str, record: Record) -> None:
-        """What a finished stage left: its cost, a few small files, and the model, by reference."""
+        """What a finished stage left, unless a later one has replaced it: a few small files, the model by reference."""
         folder = Path(record["folder"])
-        cost = read_json(folder / "cost.json", {})
-        points = [(f"stage/{key}", cost[key], record["time"], 0) for key in ("seconds", "peak_mb") if key in cost]
-        self.log_points(self.run_id(name), points)
+        there = sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
+        if there != record["manifest"]:
+            return print(f"{folder}: made anew since; its files are not in MLflow", file=sys.stderr, flush=True)
         for path in (folder / artifact for artifact in ARTIFACTS):
             if path.is_file():
                 self.client.log_artifact(self.run_id(name), str(path))
@@ -265,7 +359,7 @@ class Delivery:
         mlflow.set_tracking_uri(self.uri)
         stage = self.ledger["runs"][name]["stage"]
         tags = {"path": f"{record['folder']}/model", "manifest": record["manifest"], "stage": stage}
-        model = mlflow.create_external_model(
+        model = self.find_model(name) or mlflow.create_external_model(
             clean(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
         )
         self.client.log_outputs(self.run_id(name), [LoggedModelOutput(model.model_id, step=0)])
@@ -273,6 +367,15 @@ class Delivery:
         known = read_json(self.models_file, {})
         known.setdefault(self.uri, {})[record["manifest"]] = entry
         write_json(self.models_file, known)
+
+    def find_model(self, name: str) -> Any:
+        """The model of this run that an earlier attempt made; what one left half made is removed."""
+        found = self.client.search_logged_models([self.experiment_id], f"source_run_id = '{self.run_id(name)}'")
+        for model in found:
+            if model.status == LoggedModelStatus.READY:
+                return model
+            self.client.delete_logged_model(model.model_id)
+        return None
 
     def on_end(self, name: str, record: Record) -> None:
         self.client.set_terminated(self.run_id(name), record["status"], record["time"])
@@ -298,7 +401,12 @@ def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
     client = client_of(uri)
     if found := client.get_experiment_by_name(name):
         return found.experiment_id
-    return client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+    try:
+        return client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return client.get_experiment_by_name(name).experiment_id  # another machine's delivery was quicker
 
 
 def held(file: Path) -> bool:
@@ -323,14 +431,19 @@ def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def metric_name(key: str) -> str:
-    """The path of a metric; the UI shows sections by name, so curves come before eval/… and stage/…."""
-    return clean(key if key.startswith(("eval/", "stage/")) else f"curve/{key}")
+    """The path of a metric; the UI shows sections by name, so curves come before eval/…, stage/… and system/…."""
+    return clean(key if key.startswith(("eval/", "stage/", "system/")) else f"curve/{key}")
 
 
 def clean(key: str) -> str:
     """A name that MLflow takes: pass@1 becomes pass_1; no empty or dotted parts in a path; 250 characters."""
     parts = re.sub(r"[^\w\-. :/]", "_", key).split("/")
     return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
+
+
+def plain(text: str) -> str:
+    """Without the one character that PostgreSQL can't hold."""
+    return text.replace("\0", "")
 
 
 def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:

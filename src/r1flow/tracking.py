@@ -9,7 +9,11 @@ module that imports MLflow) brings the lines to MLflow while the run goes on:
 
 Why not MLflow in every stage: its import and store cost 2 s of CPU and 100 MB per process (23 processes in the default
 run), SQLite takes one writer at a time, and a dead server stalls its client for minutes. A file does none of that,
-works from other machines through a shared folder, and keeps what could not be delivered for the next run to deliver.
+works from other machines through a shared folder, and keeps what could not be delivered for the next run, or for
+`r1flow deliver`, to bring there.
+
+Where MLflow is, and the way in, is in the environment: MLFLOW_TRACKING_URI, MLFLOW_TRACKING_USERNAME and _PASSWORD or
+_TOKEN. Files get the address without user and password, and only the delivery gets these; no stage sees them.
 
 Tracking is write-only and best effort: what goes wrong here is one line on stderr and never stops or changes a run.
 """
@@ -17,26 +21,36 @@ Tracking is write-only and best effort: what goes wrong here is one line on stde
 import fcntl
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import IO, Any, Self
+from urllib.parse import unquote, urlsplit
 
-from r1flow.manifest import MANIFEST, sha256
+from r1flow.manifest import MANIFEST, read_json, sha256
+from r1flow.system_metrics import start_sampling
 
 TRACKING = Path("scratch/tracking")
+DELIVERY = (sys.executable, "-m", "r1flow.delivery", str(TRACKING))
 PARENT = "execution"  # the name of the parent run's file
 EXPERIMENT = "r1flow"
 END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
 
-# MLflow's noise and patience, unless the user set them: no telemetry, and a dead server is found out in seconds.
+# MLflow's noise and patience, unless the user set them: no telemetry, and no retries of its own: it would send again
+# what makes a run, which the server may have made before the reply was lost. The delivery looks first.
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "OMP_NUM_THREADS": "1",
 }
+URI = "MLFLOW_TRACKING_URI"
+USER, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
 
 _warned = False
 _executions: dict[str, "Execution"] = {}
@@ -48,6 +62,7 @@ def start_execution(run: str, root: Path, tags: dict[str, str], config: dict[str
         _executions[run] = Execution(run, root, tags, config)
     except OSError as error:
         warn(error)
+    forget_credentials()
 
 
 def end_execution(run: str, root: Path, status: str) -> None:
@@ -63,17 +78,17 @@ class Execution:
         self.folder = root / TRACKING / f"{file_name(run)}-{now_ms()}"
         self.folder.mkdir(parents=True)
         self.spool = Spool(self.folder / f"{PARENT}.jsonl")
-        self.spool.append("start", name=run, tags={"run": run, **tags}, config=config, store=store(root))
+        words = {"run": run, "host": platform.node(), **tags}
+        self.spool.append("start", name=run, tags=words, config=config, store=store(root))
         self.pointer = pointer(root, run)
         self.pointer.write_text(json.dumps({"folder": str(TRACKING / self.folder.name)}))
         self.delivery = self.start_delivery(root)
 
     def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
         """A process in a session of its own: Ctrl-C ends the run, and then the delivery ends its record."""
-        command = [sys.executable, "-m", "r1flow.delivery", str(TRACKING), self.folder.name]
         with (root / TRACKING / "delivery.log").open("w") as log:
             return subprocess.Popen(
-                command,
+                [*DELIVERY, self.folder.name],
                 cwd=root,
                 env=QUIET | os.environ,
                 stdin=subprocess.DEVNULL,
@@ -89,19 +104,49 @@ class Execution:
         try:
             self.delivery.wait(END_WAIT_S)
         except subprocess.TimeoutExpired:
-            warn("delivery to MLflow goes on in the background")
+            warn("delivery to MLflow goes on in the background; `r1flow deliver` brings what it can't")
         if self.delivery.returncode:
-            warn(f"not all of this run is in MLflow (see {TRACKING}/delivery.log); the next run delivers the rest")
+            warn(
+                f"not all of this run is in MLflow (see {TRACKING}/delivery.log); `r1flow deliver` or the next run "
+                "brings the rest"
+            )
+
+
+def deliver(root: Path) -> int:
+    """Bring to MLflow whatever is left, with the reasons for what stays on the terminal; 0 when nothing is left."""
+    return subprocess.run(DELIVERY, cwd=root, env=QUIET | os.environ).returncode
 
 
 def store(root: Path) -> dict[str, str | None]:
     """Where records go: $MLFLOW_TRACKING_URI, or SQLite and a folder of artifacts in the project."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI")
+    uri = os.environ.get(URI)
     return {
-        "uri": uri or f"sqlite:///{root.resolve()}/mlflow.db",
+        "uri": bare(uri) if uri else f"sqlite:///{root.resolve()}/mlflow.db",
         "artifacts": None if uri else (root.resolve() / "mlruns").as_uri(),
         "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT),
     }
+
+
+def bare(uri: str) -> str:
+    """An address without user, password and query: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
+    return re.sub(r"(?<=://).*@", "", uri).partition("?")[0]
+
+
+def credentials() -> dict[str, str]:
+    """User and password that stand in $MLFLOW_TRACKING_URI, as variables that MLflow keeps out of messages."""
+    parts = urlsplit(os.environ.get(URI, ""))
+    if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
+        return {}
+    found = {USER: unquote(parts.username or ""), PASSWORD: unquote(parts.password or "")}
+    return {URI: bare(os.environ[URI]), **found}
+
+
+def forget_credentials() -> None:
+    """The delivery has them. Stages, what a model wrote, and a cluster's job files get along without."""
+    for name in (USER, PASSWORD, TOKEN):
+        os.environ.pop(name, None)
+    if URI in os.environ:
+        os.environ[URI] = bare(os.environ[URI])
 
 
 class StageRun:
@@ -114,6 +159,7 @@ class StageRun:
     def __init__(self, run: str, stage: str, config: dict[str, Any], provenance: dict[str, Any]) -> None:
         self.run, self.stage, self.config, self.provenance = run, stage, config, provenance
         self.spool: Spool | None = None
+        self.sampling: threading.Event | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -124,11 +170,14 @@ class StageRun:
         except OSError as error:
             warn(error)
         inputs = self.provenance.get("inputs", {})
-        tags = {"run": self.run, "stage": self.stage}
+        tags = {"run": self.run, "stage": self.stage, "host": platform.node()}
         self.append("start", name=self.stage, tags=tags, config=self.config, inputs=inputs)
+        self.sampling = start_sampling(self.log_metrics)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if self.sampling:
+            self.sampling.set()
         if isinstance(error, Exception):
             self.tag("error", f"{kind.__name__}: {error}".splitlines()[0][:500])
         status = "FINISHED" if error is None else "FAILED" if isinstance(error, Exception) else "KILLED"
@@ -153,7 +202,9 @@ class StageRun:
     def finish(self, metrics: dict[str, Any], out: Path) -> None:
         """The outputs are in place: stage/… are the top-level numbers of metrics.json, dicts of words become tags."""
         self.tag("device", device())
-        self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in metrics.items()}))
+        cost = read_json(out / "cost.json") if (out / "cost.json").is_file() else {}
+        both = {**metrics, **cost}
+        self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in both.items()}))
         for name, value in metrics.items():
             for key, word in value.items() if isinstance(value, dict) else ():
                 if isinstance(word, str):
@@ -167,6 +218,7 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self.file: IO[str] = path.open("a")
+        self.writing = threading.Lock()  # the stage and its sampling write lines
         for _ in range(50):
             try:
                 return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,14 +228,17 @@ class Spool:
     def append(self, kind: str, **fields: Any) -> None:
         try:
             line = json.dumps({"kind": kind, "time": now_ms(), **fields}, default=str, ensure_ascii=False)
-            self.file.write(line + "\n")
-            self.file.flush()
+            with self.writing:
+                if not self.file.closed:  # a last sample may come late
+                    self.file.write(line + "\n")
+                    self.file.flush()
         except (OSError, ValueError, TypeError) as error:
             warn(error)
 
     def close(self) -> None:
         try:
-            self.file.close()
+            with self.writing:
+                self.file.close()
         except OSError as error:
             warn(error)
 

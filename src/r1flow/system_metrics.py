@@ -1,0 +1,94 @@
+"""How busy the machine is while a stage computes: CPU, memory and the stage's GPUs, as lines of its tracking record.
+
+    {"kind": "metrics", "time": 1795240531177, "step": 3, "values": {"system/cpu_utilization_percentage": 97.1,
+     "system/process_memory_megabytes": 812.4, "system/gpu_0_utilization_percentage": 88.0, …}}
+
+The names are those of MLflow's own system metrics, so its UI shows them on a page apart, but MLflow isn't imported for
+it (2 s and 100 MB a stage). GPUs are asked through nvidia-smi, which comes with the driver. MLflow's variables hold:
+MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=false turns it off, MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL is in seconds. The
+first sample comes after two intervals, so that short stages pay nothing. Left out: disks, networks, other makers' GPUs.
+"""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+EVERY_S = 10.0
+SMI = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits")
+MIB = 2**20 / 1e6  # nvidia-smi's unit, in megabytes
+
+
+def start_sampling(record: Callable[[int, dict[str, float]], None]) -> threading.Event | None:
+    """Call `record(step, values)` every so often, in a thread, until the event is set; None when it is turned off."""
+    if os.environ.get("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "").lower() in ("false", "0"):
+        return None
+    ended = threading.Event()
+    threading.Thread(target=sample, args=(record, every_s(), ended), name="system metrics", daemon=True).start()
+    return ended
+
+
+def every_s() -> float:
+    try:
+        return max(0.05, float(os.environ["MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL"]))
+    except (KeyError, ValueError):
+        return EVERY_S
+
+
+def sample(record: Callable[[int, dict[str, float]], None], every: float, ended: threading.Event) -> None:
+    if ended.wait(every):
+        return
+    import psutil
+
+    process = psutil.Process()
+    busy(psutil, process)  # shares are of the time since the last call
+    step = 0
+    while not ended.wait(every):
+        step += 1
+        values = busy(psutil, process) | gpus(timeout=every)
+        record(step, {f"system/{name}": round(value, 1) for name, value in values.items()})
+
+
+def busy(psutil: ModuleType, process: Any) -> dict[str, float]:
+    memory = psutil.virtual_memory()
+    return {
+        "cpu_utilization_percentage": psutil.cpu_percent(),
+        "system_memory_usage_megabytes": memory.used / 1e6,
+        "system_memory_usage_percentage": memory.percent,
+        "process_cpu_percentage": process.cpu_percent(),  # 100 a core
+        "process_memory_megabytes": process.memory_info().rss / 1e6,
+    }
+
+
+def gpus(timeout: float) -> dict[str, float]:
+    """The devices that this process sees, numbered as in torch; nothing without any, or when nvidia-smi can't tell."""
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if seen == "":  # a stage on the CPU
+        return {}
+    try:
+        command = [*SMI, *([f"--id={seen}"] if seen else [])]
+        output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    lines = [list(map(number, line.split(", "))) for line in output.splitlines()]
+    found = {f"gpu_{i}_{name}": value for i, line in enumerate(lines) for name, value in gpu(*line).items()}
+    return {name: value for name, value in found.items() if value == value}
+
+
+def gpu(utilization: float, used: float, total: float, power: float) -> dict[str, float]:
+    return {
+        "utilization_percentage": utilization,
+        "memory_usage_megabytes": used * MIB,
+        "memory_usage_percentage": 100 * used / total,
+        "power_usage_watts": power,
+    }
+
+
+def number(word: str) -> float:
+    """NaN for what a device doesn't tell: [N/A]."""
+    try:
+        return float(word)
+    except ValueError:
+        return float("nan")
