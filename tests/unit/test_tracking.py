@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from r1flow import tracking
+from r1flow import system_metrics, tracking
 from r1flow.manifest import sha256
 from r1flow.tracking import StageRun
 
@@ -329,3 +330,205 @@ def test_records_outlive_an_unreachable_store_and_arrive_later(project, store, m
     (project / "away").mkdir()
     (project / "away/mlflow.db").write_bytes((project / "mlflow.db").read_bytes())
     assert deliver_all(tracking.TRACKING) and not folder.exists()
+
+
+# -- a server, and the way in ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uri", "stored"),
+    [
+        ("http://ann:secret@mlflow.lab:5000/x", "http://mlflow.lab:5000/x"),
+        ("https://ann:a%2Fsecret%40@mlflow.lab", "https://mlflow.lab"),
+        ("https://ann:a/secret?@mlflow.lab", "https://mlflow.lab"),
+        ("postgresql://ann:secret@db/mlflow?sslmode=require", "postgresql://db/mlflow"),
+        ("postgresql://db/mlflow?user=ann&password=secret", "postgresql://db/mlflow"),
+        ("sqlite:////lab/mlflow.db", "sqlite:////lab/mlflow.db"),
+    ],
+)
+def test_an_address_is_stored_without_its_secrets(project, monkeypatch, uri, stored):
+    monkeypatch.setenv(tracking.URI, uri)
+    folder = begin(project)
+    assert lines(folder, "execution")[0]["store"]["uri"] == stored
+    assert "secret" not in "".join(path.read_text() for path in project.rglob("*.json*"))
+
+
+def test_stages_do_not_get_the_credentials(project, monkeypatch):
+    for name in (tracking.USER, tracking.PASSWORD, tracking.TOKEN):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv(tracking.URI, "http://ann:secret@mlflow.lab")
+    given = []
+
+    def start_delivery(self, root):
+        given.append(dict(tracking.os.environ))
+        return subprocess.Popen(["true"])
+
+    monkeypatch.setattr(tracking.Execution, "start_delivery", start_delivery)
+    begin(project)
+    assert (
+        "secret" not in str(tracking.os.environ.values()) and tracking.os.environ[tracking.URI] == "http://mlflow.lab"
+    )
+    assert given[0][tracking.TOKEN] == "secret" and "ann:secret" in given[0][tracking.URI]
+
+
+def test_the_user_and_password_of_an_address_become_the_variables_that_mlflow_hides(monkeypatch):
+    monkeypatch.setenv(tracking.URI, "http://ann:a%2Fsecret@mlflow.lab")
+    found = {tracking.URI: "http://mlflow.lab", tracking.USER: "ann", tracking.PASSWORD: "a/secret"}
+    assert tracking.credentials() == found
+    monkeypatch.setenv(tracking.URI, "postgresql://ann:secret@db/mlflow")
+    assert tracking.credentials() == {}
+
+
+def test_what_goes_wrong_is_said_without_secrets_and_once(project, monkeypatch, capsys):
+    from mlflow.exceptions import MlflowException
+
+    from r1flow.delivery import complain
+
+    monkeypatch.setenv(tracking.TOKEN, "t0ken")
+    for _ in range(2):
+        complain(project / "tiny-1", MlflowException("postgresql://ann:secret@db/x: t0ken refused"))
+    said = capsys.readouterr().err
+    assert said == f"{project}/tiny-1: postgresql://…@db/x: … refused\n"
+
+
+def test_credentials_go_to_no_server_but_the_one_that_the_environment_names(project, monkeypatch):
+    from r1flow import delivery
+
+    monkeypatch.setenv(tracking.URI, "http://mlflow.lab")
+    folder = begin(project)
+    asked = []
+    monkeypatch.setattr(delivery, "client_of", lambda uri: asked.append(uri))
+    monkeypatch.setenv(tracking.URI, "http://mlflow.another.lab")
+    assert delivery.deliver_all(tracking.TRACKING) and folder.exists() and not asked
+    monkeypatch.setenv(tracking.URI, "http://ann:secret@mlflow.lab")
+    assert not delivery.deliver_all(tracking.TRACKING) and asked
+
+
+def test_a_dead_server_is_asked_once_in_a_pass_and_the_own_run_comes_first(project, store, monkeypatch):
+    from r1flow import delivery
+
+    folders = []
+    for number, uri in enumerate(["http://127.0.0.1:1", "http://127.0.0.1:1", ""]):
+        monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
+        monkeypatch.setenv(tracking.URI, uri)
+        folders.append(begin(project))
+        tracking.end_execution("tiny", project, "FINISHED")
+    monkeypatch.setenv(tracking.URI, "http://127.0.0.1:1")
+    asked = []
+    original = delivery.Delivery.deliver
+    monkeypatch.setattr(delivery.Delivery, "deliver", lambda self: (asked.append(self.folder), original(self)))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert not delivery.deliver_all(Path(folders[0].parent), folders[2])
+    assert asked == [folders[2], folders[0]] and [folder.exists() for folder in folders] == [True, True, False]
+
+
+def test_a_run_that_cannot_be_made_keeps_its_records(project, store):
+    """As when somebody has deleted the experiment: what follows has nowhere to go, so nothing may be dropped."""
+    from r1flow.delivery import deliver_all
+
+    begin(project)
+    tracking.end_execution("tiny", project, "FINISHED")
+    experiment = store.client.get_experiment_by_name("r1flow") if store() else None
+    store.client.delete_experiment(experiment.experiment_id)
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        run.log_metrics(1, {"reward": 0.5})
+    assert not deliver_all(tracking.TRACKING) and folder.exists()
+    store.client.restore_experiment(experiment.experiment_id)
+    assert store()["zero_rl"].data.metrics["curve/reward"] == 0.5
+
+
+@pytest.mark.parametrize("moment", ["log_text", "log_model_artifacts", "create_external_model", "create_experiment"])
+def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, moment):
+    import mlflow
+
+    from r1flow import delivery
+
+    begin(project)
+    with stage("zero_rl") as run:
+        for step in range(3):
+            run.log_table("completions", [{"step": step}])
+            run.log_metrics(step, {"reward": 0.5})
+        run.finish({}, publish("zero_rl"))
+    owner = mlflow if moment == "create_external_model" else type(store.client)
+    original = getattr(owner, moment)
+
+    def lost(*arguments, **options):
+        original(*arguments, **options)
+        raise mlflow.MlflowException("no reply")
+
+    delivery.experiment_of.cache_clear()
+    monkeypatch.setattr(owner, moment, lost)
+    assert not delivery.deliver_all(tracking.TRACKING)
+    delivery.deliver_all(tracking.TRACKING)
+    monkeypatch.setattr(owner, moment, original)
+    found = store()["zero_rl"]
+    path = store.client.download_artifacts(found.info.run_id, "completions.json")
+    assert json.loads(Path(path).read_text()) == {"columns": ["step"], "data": [[0], [1], [2]]}
+    assert json.loads(found.data.tags["mlflow.loggedArtifacts"]) == [{"path": "completions.json", "type": "table"}]
+    [model] = store.client.search_logged_models([found.info.experiment_id])
+    assert model.status == "READY"
+
+
+def test_files_that_a_later_run_has_replaced_are_not_shown_as_an_earlier_ones(project, store):
+    begin(project)
+    with stage("zero_rl") as run:
+        run.finish({}, publish("zero_rl"))
+    Path("results/tiny/zero_rl/manifest.json").write_text("another")
+    found = store()["zero_rl"]
+    assert store.client.list_artifacts(found.info.run_id) == [] and found.data.metrics["stage/seconds"] == 1.5
+    assert store.client.search_logged_models([found.info.experiment_id]) == []
+
+
+# -- system metrics ----------------------------------------------------------------------------------------------
+
+SMI = """#!/bin/sh
+echo "$@" > asked.txt
+echo "91, 1000, 4000, 350.25"
+echo "0, 10, 4000, [N/A]"
+"""
+
+
+def test_the_system_metrics_of_a_stage_are_those_of_its_own_gpus(project, monkeypatch):
+    (project / "bin").mkdir()
+    (project / "bin/nvidia-smi").write_text(SMI)
+    (project / "bin/nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{project}/bin", prepend=":")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-7")
+    found = system_metrics.gpus(timeout=10)
+    expected = {
+        "gpu_0_utilization_percentage": 91,
+        "gpu_0_memory_usage_megabytes": 1048.576,
+        "gpu_0_memory_usage_percentage": 25,
+        "gpu_0_power_usage_watts": 350.25,
+        "gpu_1_utilization_percentage": 0,
+        "gpu_1_memory_usage_megabytes": 10.48576,
+        "gpu_1_memory_usage_percentage": 0.25,
+    }
+    assert found == pytest.approx(expected)
+    assert "--id=3,GPU-7" in (project / "asked.txt").read_text()
+    (project / "asked.txt").unlink()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert system_metrics.gpus(timeout=10) == {} and not (project / "asked.txt").exists()
+
+
+def test_a_stage_samples_its_machine_until_its_end(project, store, monkeypatch):
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        while len([record for record in lines(folder, "zero_rl") if record["kind"] == "metrics"]) < 2:
+            threading.Event().wait(0.01)
+    assert lines(folder, "zero_rl")[-1]["kind"] == "end"
+    metrics = store()["zero_rl"].data.metrics
+    assert metrics["system/process_memory_megabytes"] > 1 and 0 < metrics["system/system_memory_usage_percentage"] < 100
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
+    with stage("base") as run:
+        assert run.sampling is None
+
+
+def test_short_stages_and_importers_do_not_pay_for_system_metrics(project):
+    code = "import sys; from r1flow.tracking import StageRun\n"
+    code += "with StageRun('tiny', 'base', {}, {}): pass\n"
+    code += "assert not {'psutil', 'mlflow', 'torch'} & set(sys.modules)"
+    begin(project)
+    subprocess.run([sys.executable, "-c", code], check=True)
