@@ -60,6 +60,7 @@ CLAUSE_CHARACTERS = 300  # as many are looked at to label one
 # A clause of so many words is in none of the candidates when another language scores so much: three in four words of
 # Italian, Turkish and Indonesian, one in a thousand of English. Shorter ones are too often only misspelt.
 OTHER_WORDS, OTHER_SCORE = 6, 0.6
+FIRST, ALL = 5, 176  # languages whose scores are asked for
 
 # Scripts, as unicodedata's names begin, and the languages they can be. Latin decides nothing and isn't here.
 SCRIPTS = {
@@ -188,12 +189,19 @@ def label(clause: str, script: str, candidates: tuple[str, ...]) -> str | None:
     possible = [c for c in candidates if (c in languages if languages is not None else c not in SCRIPTED)]
     if not possible or (languages is not None and len(possible) == 1):
         return possible[0] if possible else None
-    scores = {item["lang"]: item["score"] for item in detector().detect(clause.lower(), k=176)}
+    scores = scores_of(clause.lower(), FIRST)
+    if not scores.keys() & set(possible):  # all 176 take seven times as long
+        scores = scores_of(clause.lower(), ALL)
     first = max(scores, key=lambda language: (scores[language], language))
     other = scores[first] >= OTHER_SCORE and clause.count(" ") >= OTHER_WORDS - 1
     if first not in possible and (other or script != "LATIN"):
         return None
     return max(possible, key=lambda language: (scores.get(language, 0.0), language))
+
+
+def scores_of(clause: str, languages: int) -> dict[str, float]:
+    """Those of the best so many languages."""
+    return {item["lang"]: item["score"] for item in detector().detect(clause, k=languages)}
 
 
 @cache
