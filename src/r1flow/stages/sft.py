@@ -8,7 +8,8 @@ and the `response` to learn. The loss is on the response and its end of sequence
 
 tokenised apart, as in sampling: training and sampling see the same tokens at the seam even where a tokenizer would
 merge across it. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT
-only, no RL). Left out: packing, LoRA.
+only, no RL). With `data.file: packed` the rows are those that the stage curate has tokenised and packed
+(data/packed.py). Left out: LoRA.
 """
 
 from pathlib import Path
@@ -19,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl import SFTConfig, SFTTrainer
 
 from r1flow.callbacks import History, last_snapshot
+from r1flow.data import packed
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
@@ -29,34 +31,56 @@ FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: rows, tokens of the responses, steps, and the loss curve."""
-    rows = load_rows(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     model = AutoModelForCausalLM.from_pretrained(
         stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
-    examples = [example(tokenizer, row) for row in rows]
+    dataset, count = training_data(stage, tokenizer)
     history = History(stage, FIELDS)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(
-            **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
+            **stage.config["trainer"],
+            seed=stage.seed,
+            data_seed=stage.seed,
+            output_dir=str(stage.snapshots),
+            dataset_kwargs={"skip_prepare_dataset": is_packed(stage)},
         ),
-        train_dataset=Dataset.from_list(examples),
+        train_dataset=dataset,
         processing_class=tokenizer,
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     model.save_pretrained(stage.work / "model")
     tokenizer.save_pretrained(stage.work / "model")
-    tokens = sum(len(row["input_ids"]) for row in examples)
     return {
-        "rows": len(rows),
-        "response_tokens": sum(sum(row["completion_mask"]) for row in examples),
+        "rows": count["rows"],
+        "response_tokens": count["response_tokens"],
         "steps": trainer.state.global_step,
-        "flops": 6.0 * model.num_parameters() * tokens * trainer.args.num_train_epochs,  # 6N a token, as in grpo.py
+        # 6N a token, as in grpo.py
+        "flops": 6.0 * model.num_parameters() * count["tokens"] * trainer.args.num_train_epochs,
         "history": history.rows,
     }
+
+
+def is_packed(stage: Stage) -> bool:
+    return stage.config["data"]["file"] == packed.PACKED
+
+
+def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dataset, dict[str, int]]:
+    """What the trainer learns from, and how many rows and tokens that is; a curate stage's packs, or a file's rows."""
+    file, limit = stage.config["data"]["file"], stage.config["data"]["limit"]
+    if is_packed(stage):
+        dataset = packed.load(stage.inputs["data"], stage.inputs["model"], stage.snapshots / "dataset")
+        return dataset, packed.count(dataset)
+    examples = [example(tokenizer, row) for row in load_rows(stage.inputs["data"] / file, limit)]
+    count = {
+        "rows": len(examples),
+        "tokens": sum(len(row["input_ids"]) for row in examples),
+        "response_tokens": sum(sum(row["completion_mask"]) for row in examples),
+    }
+    return Dataset.from_list(examples), count
 
 
 def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:

@@ -1,0 +1,73 @@
+"""Rows packed for SFT: each row of the Parquet files is several responses with their prompts, up to so many tokens.
+
+    {"input_ids": [785, 374, 9, …], "labels": [-100, -100, 9, …], "seq_lengths": [812, 3019], "response_tokens": 3710}
+
+The columns are those that TRL's own packing makes (best fit, decreasing), and it is TRL's function that packs; the
+last one is for the metrics. Training reads them memory-mapped, tokenised and packed once, not once a training.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from r1flow import contract
+from r1flow.errors import UserError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+PACKED, REPORT = "packed", "curation.json"  # of a curate stage's folder
+MASKED = -100  # a label that is no target
+# What rows and the model that learns from them must share, of their contracts.
+SHARED = ("tokenizer", "chat_template", "eos_token_id")
+
+
+def pack(ids: pa.Table, max_length: int) -> pa.Table:
+    """Rows of token ids (`ids`; the first `prompt` of them aren't learnt) as packs of at most `max_length` tokens."""
+    from datasets import Dataset, disable_progress_bars
+    from trl import pack_dataset
+
+    disable_progress_bars()
+    ids = ids.combine_chunks()
+    tokens, lengths = ids["ids"].chunk(0), pc.list_value_length(ids["ids"].chunk(0)).to_numpy()
+    values, starts = tokens.flatten().to_numpy(), np.cumsum(lengths) - lengths
+    within = np.arange(len(values)) - np.repeat(starts, lengths)
+    labels = np.where(within < np.repeat(ids["prompt"].to_numpy(), lengths), MASKED, values).astype(np.int32)
+    offsets = pa.array(np.append(starts, len(values)), pa.int32())
+    rows = pa.table(
+        {"input_ids": pa.ListArray.from_arrays(offsets, values), "labels": pa.ListArray.from_arrays(offsets, labels)}
+    )
+    packed = pack_dataset(Dataset(rows), max_length, "bfd", {"batch_size": len(rows), "keep_in_memory": True})
+    found = packed.with_format("arrow")[:].combine_chunks()
+    return found.append_column("response_tokens", pa.array(targets(found["labels"].chunk(0)), pa.int32()))
+
+
+def targets(labels: pa.ListArray) -> np.ndarray:
+    """How many labels of each row are targets; no row is empty."""
+    return np.add.reduceat(labels.flatten().to_numpy() != MASKED, labels.offsets.to_numpy()[:-1], dtype=np.int32)
+
+
+def count(dataset: "Dataset") -> dict[str, int]:
+    """Rows, tokens and tokens that are learnt, of packs."""
+    table = dataset.data.table
+    lengths = pc.list_flatten(table["seq_lengths"])
+    tokens, learnt = pc.sum(lengths).as_py(), pc.sum(table["response_tokens"]).as_py()
+    return {"rows": len(lengths), "tokens": tokens, "response_tokens": learnt}
+
+
+def load(folder: Path, model: Path, cache: Path) -> "Dataset":
+    """The packed rows of a curate stage, memory-mapped from `cache`; raises UserError when another model's."""
+    from datasets import Dataset
+
+    ours, theirs = contract.describe(model), contract.describe(folder)
+    if not (folder / REPORT).is_file() or theirs is None:
+        raise UserError(f"data.file: {PACKED} is what a curate stage makes, and {folder} has none; name a JSONL file")
+    for key in SHARED:
+        if ours[key] != theirs[key]:
+            what = f"the {key} of the model, {ours[key]}, is not that of the packed rows, {theirs[key]}"
+            raise UserError(f"data.file: {what}; set curate.init_from to the model that learns from them")
+    files = sorted(str(path) for path in (folder / PACKED).glob("*.parquet"))
+    return Dataset.from_parquet(files, cache_dir=str(cache))
