@@ -18,7 +18,7 @@ from r1flow.data.loaders import FUNCTIONS
 from r1flow.data.sources import COMMIT, GB, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
-from r1flow.recipe import PROGRAMS, ROWS_OF, SAMPLED
+from r1flow.recipe import PACKED, PROGRAMS, SAMPLED, curated_from, rows_of
 from r1flow.rollouts import generation_size, steps_per_generation
 from r1flow.sampling import check_engine
 from r1flow.schema import FILES
@@ -317,6 +317,43 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
         raise UserError(f"into: {pool['into']} must sum to 100 percent")
 
 
+def check_curate(config: dict[str, Any]) -> None:
+    """Shares that are shares, and sources that are there."""
+    for name, source in config["sources"].items():
+        if source["of"] not in curated_from(config) and not Path(source["of"]).is_dir():
+            raise UserError(f"sources.{name}.of: {source['of']!r} is no folder here; name one, or data or rejection")
+        if source["share"] < 1:
+            raise UserError(f"sources.{name}.share: {source['share']}; use 1 to 100 (percent)")
+    if (total := sum(source["share"] for source in config["sources"].values())) != 100:
+        raise UserError(f"sources: the shares sum to {total}; they are percents of the mix and must sum to 100")
+    if not 0 < config["nearness"] <= 1:
+        raise UserError(f"nearness: {config['nearness']} is no share; use above 0 to 1")
+    for key in ("rows", "max_length", "shard_bytes", "max_row_bytes", "max_field_characters"):
+        if config[key] is not None and config[key] < 1:
+            raise UserError(f"{key}: {config[key]}; use 1 or more")
+
+
+def check_packed(run: dict[str, Any]) -> None:
+    """Refuse trainings on packed rows that would pack or cut them again, or that an evaluation isn't apart from."""
+    curate, split = run["curate"], f"{run['evaluate']['split']}.jsonl"
+    if "curate" in run["stages"] and "evaluate" in run["stages"] and split not in curate["benchmarks"]:
+        raise UserError(f"curate.benchmarks: {split}, which evaluate asks, is not among them; add it")
+    for stage in run["stages"]:
+        if (run[stage].get("data") or {}).get("file") != PACKED:
+            continue
+        trainer = run[stage]["trainer"]
+        if run[stage]["data"]["limit"] is not None:
+            raise UserError(
+                f"{stage}.data.limit: {run[stage]['data']['limit']} of packed rows; set curate.rows instead"
+            )
+        if run[stage]["template"]:
+            raise UserError(f"{stage}.template: rows are packed with that of curate.init_from; set it to null here")
+        for key, value in {"packing": True, "packing_strategy": "bfd", "max_length": curate["max_length"]}.items():
+            if trainer.get(key) != value:
+                what = f"{stage}.trainer.{key}: {trainer.get(key)}, and the rows that it learns from are packed already"
+                raise UserError(f"{what}; set it to {str(value).lower()}, as curate does")
+
+
 # Rules judge general prompts in dev and test, and foreign prompts have none.
 FETCHED = [file for file in FILES if file not in ("general_dev", "general_test")]
 
@@ -336,8 +373,12 @@ def check_files(run: dict[str, Any]) -> None:
 def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The key that has a stage read a file of the data, and the file."""
     rows = config.get("data") or {}
-    if "file" in rows and stage not in ROWS_OF:
+    if "file" in rows and rows_of(stage, config) == "data":
         yield "data.file", rows["file"]
+    if PROGRAMS[stage] == "curate":
+        yield from (("benchmarks", file) for file in config["benchmarks"])
+        ours = {name: source["files"] for name, source in config["sources"].items() if source["of"] == "data"}
+        yield from ((f"sources.{name}.files", file) for name, files in ours.items() for file in files)
     if rows.get("general_file"):
         yield "data.general_file", rows["general_file"]
     if PROGRAMS[stage] == "pretrain" and not config["init_from"]:
@@ -382,6 +423,7 @@ CHECKS = {
     "pretrain": check_pretrain,
     "grpo": check_grpo,
     "rejection": check_sampling,
+    "curate": check_curate,
     "evaluate": check_sampling,
     "data": check_data,
     "fetch": check_fetch,

@@ -16,7 +16,7 @@ from typing import Any
 from r1flow import checks, settings
 from r1flow.data import sources
 from r1flow.errors import UserError, did_you_mean
-from r1flow.recipe import REWARDED_BY, ROWS_OF, STAGES, program_of
+from r1flow.recipe import REWARDED_BY, STAGES, curated_from, program_of, rows_of
 
 SETTINGS = {
     "data": settings.Data,
@@ -25,6 +25,7 @@ SETTINGS = {
     "sft": settings.Sft,
     "grpo": settings.Grpo,
     "rejection": settings.Rejection,
+    "curate": settings.Curate,
     "reward_model": settings.RewardModel,
     "evaluate": settings.Evaluate,
     "report": settings.Report,
@@ -111,7 +112,7 @@ def check(run: dict[str, Any]) -> None:
         if stage not in STAGES:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
     for stage in run["stages"]:
-        check_sources(stage, run[stage].get("init_from"), run["stages"])
+        check_sources(stage, run[stage], run["stages"])
     for stage in STAGES:
         program = program_of(stage, run[stage])
         check_keys(stage, run[stage], SETTINGS[program])
@@ -120,11 +121,15 @@ def check(run: dict[str, Any]) -> None:
         if stage in run["stages"]:
             checks.check(stage, program, run[stage], STAGES)
     checks.check_files(run)
+    checks.check_packed(run)
 
 
-def check_sources(stage: str, start: str | None, stages: list[str]) -> None:
+def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None:
     """What a stage reads is made by the same run, unless it comes from outside."""
-    needed = {"data", ROWS_OF.get(stage), REWARDED_BY.get(stage), start} & set(STAGES)
+    start = config.get("init_from")
+    needed = {"data", rows_of(stage, config), REWARDED_BY.get(stage), start}
+    needed |= set(curated_from(config).values()) if stage == "curate" else set()
+    needed &= set(STAGES)
     for source in sorted(needed - set(stages)):
         other = f", or name a model directory in {stage}.init_from" if source == start else ""
         raise UserError(f"stages: {stage} reads {source}, which is not among them; add it{other}")

@@ -50,6 +50,8 @@ LIBRARIES = {
     "budoux": "budoux",
     "pyseccomp": "pyseccomp",
     "rensa": "rensa",
+    "polars": "polars",
+    "regex": "regex",
     "numpy": "numpy",
     "pyarrow": "pyarrow",
 }

@@ -27,7 +27,7 @@ def check(stage: str, program: str, inputs: dict[str, Path]) -> None:
         return
     folder = inputs["data"]
     edge = folder / manifest.MANIFEST
-    if edge.is_file() and manifest.read_json(edge)["stage"] == ROWS_OF.get(stage):
+    if edge.is_file() and manifest.read_json(edge)["stage"] in (ROWS_OF.get(stage), "curate"):
         return
     if fault := fault_of(folder):
         raise UserError(f"{stage}: {fault}")

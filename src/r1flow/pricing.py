@@ -26,7 +26,7 @@ from r1flow import checks
 from r1flow.errors import UserError, did_you_mean
 from r1flow.manifest import read_json
 from r1flow.plan import KEEP
-from r1flow.recipe import REWARDED_BY, STAGES, program_of, stage_of
+from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, stage_of
 from r1flow.rollouts import generation_size, steps_per_generation
 
 if TYPE_CHECKING:
@@ -187,6 +187,9 @@ class Book:
     def response(self, file: str) -> float:
         """Tokens of a response in a file."""
         lengths = self.prices["response"]
+        if file == PACKED:
+            shares = {name: source["share"] / 100 for name, source in self.run.slice("curate")["sources"].items()}
+            return sum(share * self.response(self.curated[name][0]) for name, share in shares.items())
         if file == "mix":
             config = self.run.slice("rejection")
             made, share = self.prices["completion_share"] * config["max_new_tokens"], config["general_share"]
@@ -195,7 +198,19 @@ class Book:
             return lengths["generated"]
         return lengths.get("general" if file.startswith("general") else file, UNKNOWN)
 
+    @property
+    def curated(self) -> dict[str, list[str]]:
+        """The files of each source of curate."""
+        sources = self.run.slice("curate")["sources"].items()
+        return {name: [Path(file).stem for file in source["files"]] for name, source in sources}
+
     def rows_of(self, file: str, limit: int | None) -> float:
+        if file == PACKED:
+            curate = self.run.slice("curate")
+            have = {name: sum(self.rows_of(one, None) for one in files) for name, files in self.curated.items()}
+            return least(
+                min(have[name] * 100 / one["share"] for name, one in curate["sources"].items()), curate["rows"]
+            )
         if file != "mix":
             return least(self.rows.get(file, UNKNOWN), limit)
         config = self.run.slice("rejection")
@@ -234,6 +249,9 @@ class Book:
             return Cost(job, disk=2 * sum(known(self.text(file, rows) for file, rows in self.rows.items())))
         if program == "report":
             return Cost(job)
+        if program == "curate":
+            tokens = self.rows_of(PACKED, None) * (self.prompt + self.response(PACKED))
+            return Cost(job, disk=2 * self.prices["bytes_per_token"] * tokens)
         model, reward = self.model(job), self.reward(job)
         samples, trained, reference = self.tokens(job, program, config)
         sampled = samples and samples * (self.prompt + self.completion(config, program))

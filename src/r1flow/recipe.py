@@ -15,6 +15,7 @@ PROGRAMS = {
     "reasoning_rl": "grpo",
     "reasoning_rl_no_language": "grpo",
     "rejection": "rejection",
+    "curate": "curate",
     "sft_mix": "sft",
     "reward_model": "reward_model",
     "align_rl": "grpo",
@@ -24,9 +25,10 @@ PROGRAMS = {
     "report": "report",
 }
 STAGES = tuple(PROGRAMS)
-NOT_MODELS = {"data", "rejection", "reward_model", "evaluate", "report"}
-# Whose rows a stage learns from, where it isn't `data`.
+NOT_MODELS = {"data", "rejection", "curate", "reward_model", "evaluate", "report"}
+# Whose rows a stage learns from, where it isn't `data`; any SFT whose `data.file` is PACKED learns from `curate`.
 ROWS_OF = {"sft_mix": "rejection", "distill": "rejection"}
+PACKED = "packed"
 # Stages whose rewards include a trained one.
 REWARDED_BY = {"align_rl": "reward_model"}
 
@@ -37,6 +39,22 @@ SAMPLED = ("rejection", "evaluate")
 def stage_of(job: str) -> str:
     """The stage that a job belongs to: `evaluate` for evaluate/zero_rl, else itself."""
     return job.partition("/")[0]
+
+
+def rows_of(stage: str, config: dict[str, Any]) -> str:
+    """The stage whose folder is a stage's input `data`."""
+    packed = (config.get("data") or {}).get("file") == PACKED
+    return "curate" if packed else ROWS_OF.get(stage, "data")
+
+
+def curated_from(config: dict[str, Any]) -> dict[str, str]:
+    """What a curate stage's sources are of, by the input's name: stages and folders."""
+    return {input_of(name, source["of"]): source["of"] for name, source in config["sources"].items()}
+
+
+def input_of(source: str, of: str) -> str:
+    """The input of a curate stage that a source's files are in: a stage's, or the source's own."""
+    return of if of in ("data", "rejection") else f"source_{source}"
 
 
 def program_of(job: str, config: dict[str, Any]) -> str:

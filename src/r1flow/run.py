@@ -20,7 +20,7 @@ from r1flow.data.leaks import REPORT
 from r1flow.errors import UserError
 from r1flow.fingerprint import snapshot
 from r1flow.plan import COMPUTE, FOLLOW, KEEP, Step, plan
-from r1flow.recipe import NOT_MODELS, REWARDED_BY, ROWS_OF, STAGES, stage_of
+from r1flow.recipe import NOT_MODELS, REWARDED_BY, STAGES, curated_from, rows_of, stage_of
 from r1flow.report.making import write_making
 from r1flow.schema import FILES
 
@@ -139,8 +139,10 @@ class Run:
             outside = self.slice("data").get("sources", {}).items()
             folders = {f"source_{name}": source["repo"] for name, source in outside if not source["revision"]}
             return folders | ({"pin": str(versions.POINTER)} if self.data_is_pinned else {})
-        found = {"data": ROWS_OF.get(stage, "data")}
         config = self.slice(stage)
+        found = {"data": rows_of(stage, config)}
+        if stage == "curate":
+            found |= curated_from(config)
         if config["init_from"] and not config.get("revision"):  # else the hub's, which the revision pins
             found["model"] = config["init_from"]
         if stage in REWARDED_BY:

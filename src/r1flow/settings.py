@@ -191,6 +191,28 @@ class Rejection(Program):
 
 
 @dataclass
+class Taken:
+    of: str
+    files: list[str]
+    share: int
+    filters: list[Filter] | None
+
+
+@dataclass
+class Curate(Program):
+    init_from: str
+    sources: dict[str, Taken]
+    filters: list[Filter]
+    benchmarks: list[str]
+    nearness: float
+    rows: int | None
+    max_length: int
+    shard_bytes: int
+    max_row_bytes: int
+    max_field_characters: int
+
+
+@dataclass
 class Evaluate(Program):
     split: str
     n_problems: int | None
