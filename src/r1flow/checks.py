@@ -19,7 +19,8 @@ from r1flow.data.sources import COMMIT, GB, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.recipe import PACKED, PROGRAMS, SAMPLED, curated_from, rows_of
-from r1flow.rollouts import generation_size, steps_per_generation
+from r1flow.rollout_server import ADDRESS
+from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
 from r1flow.sampling import check_engine
 from r1flow.schema import FILES
 from r1flow.template import TAGS
@@ -88,6 +89,8 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_snapshots(trainer)
     if config["engine"] == "r1flow":
         check_engine_options(trainer)
+    if trainer.get("use_vllm"):
+        check_vllm(config)
 
 
 def check_shares(config: dict[str, Any]) -> None:
@@ -103,8 +106,8 @@ def check_shares(config: dict[str, Any]) -> None:
 
 
 def check_limits(stop_above: dict[str, float]) -> None:
-    """The causes and shares at which rewards stop a training."""
-    known = [cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE]
+    """The causes and shares at which rewards stop a training, and the mismatch at which vLLM does."""
+    known = [*(cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE), MISMATCH]
     for cause, share in stop_above.items():
         if cause not in known:
             raise UserError(f"stop_above: {cause!r} is no cause{did_you_mean(cause, known)}")
@@ -155,6 +158,24 @@ def check_engine_options(trainer: dict[str, Any]) -> None:
         raise UserError("trainer.use_vllm: true needs engine: transformers (TRL then samples with vLLM)")
     if trainer["temperature"] <= 0:
         raise UserError(f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, above 0")
+
+
+def check_vllm(config: dict[str, Any]) -> None:
+    """What TRL would refuse when the model is loaded, or pass over."""
+    trainer = config["trainer"]
+    mode = trainer.get("vllm_mode", "colocate")
+    if mode not in ("colocate", "server"):
+        raise UserError(f"trainer.vllm_mode: {mode!r}; use colocate (in the stage's process) or server")
+    if mode == "server" and config["device"] != "cuda":
+        raise UserError("trainer.vllm_mode: server takes the weights by NCCL, which needs device: cuda; use colocate")
+    for key in ("vllm_server_host", "vllm_server_port"):
+        if key in trainer:
+            raise UserError(f"trainer.{key}: the whole address goes into {ADDRESS}, or into vllm_server_base_url")
+    if MISMATCH in config["stop_above"] and not trainer.get("vllm_importance_sampling_correction", True):
+        raise UserError(
+            f"stop_above.{MISMATCH}: TRL measures it only with trainer.vllm_importance_sampling_correction: true;"
+            f" set that, or take the limit out"
+        )
 
 
 def check_start(source: str, revision: str | None, stages: Collection[str]) -> None:

@@ -33,8 +33,8 @@ the plan only and `--set-scatter rejection=4` for four jobs that sample at once.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
     arguments, rest = parser().parse_known_args(argv)
-    if arguments.command is run_plan:
-        arguments.words += rest  # the run's own command line, with Snakemake's options
+    if arguments.command in (run_plan, run_serve):
+        arguments.words += rest  # the run's own command line, with Snakemake's options; vLLM's options
     elif rest:
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
     try:
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for add in (add_plan, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
         add(commands)
-    for add in (add_chat, add_export, add_clean, add_deliver, add_pin, add_lock):
+    for add in (add_chat, add_export, add_clean, add_deliver, add_pin, add_lock, add_serve):
         add(commands)
     return top
 
@@ -237,6 +237,20 @@ def add_lock(commands: argparse._SubParsersAction) -> None:
     lock.set_defaults(command=run_lock)
 
 
+def add_serve(commands: argparse._SubParsersAction) -> None:
+    serve = commands.add_parser(
+        "serve-rollouts",
+        help="start vLLM's server for the rollouts of a GRPO stage",
+        description="For stages with vllm_mode: server (conf/grpo/server.yaml). Whoever reaches its port can replace "
+        "the model's weights, so it listens on this machine only unless --host says otherwise. Other options are "
+        "vLLM's own: --tensor-parallel-size 4 --max-model-len 12288.",
+    )
+    serve.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_qwen2.5_7b/base/model")
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8000, help="(default: 8000)")
+    serve.set_defaults(command=run_serve, words=[])
+
+
 def run_plan(arguments: argparse.Namespace) -> None:
     from r1flow.plan import table
     from r1flow.run import Run
@@ -347,6 +361,12 @@ def run_lock(arguments: argparse.Namespace) -> None:
     repo, _, revision = arguments.repo.partition("@")
     entry = lock("model" if arguments.model else "dataset", repo, revision or "main")
     print(f"{LOCK}: {repo}@{revision or 'main'} is {entry['revision']}, {len(entry['sha256'])} files; commit {LOCK}")
+
+
+def run_serve(arguments: argparse.Namespace) -> None:
+    from r1flow.rollout_server import serve
+
+    serve(model_folder(arguments.model), arguments.host, arguments.port, arguments.words)
 
 
 def model_folder(given: Path) -> Path:

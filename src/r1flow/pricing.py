@@ -322,7 +322,7 @@ class Book:
         return longest * self.prices["completion_share"]
 
     def engine(self, program: str, config: dict[str, Any]) -> str:
-        return "vllm" if vllm_share(config) else config.get("engine", "transformers")
+        return "vllm" if config.get("trainer", {}).get("use_vllm") else config.get("engine", "transformers")
 
     def reward(self, job: str) -> float:
         """The size of the reward model that scores for a job."""

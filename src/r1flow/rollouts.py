@@ -2,6 +2,8 @@
 
 from typing import Any
 
+MISMATCH = "mismatch"  # in stop_above: a limit of mismatch.py's, where the others are shares of failed rewards
+
 
 def generation_size(trainer: dict[str, Any]) -> int:
     """Completions sampled at once."""

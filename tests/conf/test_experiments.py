@@ -54,6 +54,14 @@ def test_an_experiment_on_a_pretrained_model_trains_it_as_the_field_does(experim
             assert re.fullmatch("[0-9a-f]{40}", run.slice(stage)["revision"])
 
 
+def test_rollouts_can_come_from_a_server_without_its_address_in_the_config():
+    run = Run.compose(ROOT, "r1_zero_qwen2.5_0.5b_gsm8k", "grpo@zero_rl=server")
+    config, here = run.slice("zero_rl"), Run.compose(ROOT, "r1_zero_qwen2.5_0.5b_gsm8k").slice("zero_rl")
+    assert here["trainer"]["vllm_mode"] == "colocate" and config["trainer"]["vllm_mode"] == "server"
+    assert not {"vllm_server_base_url", "vllm_server_host"} & set(config["trainer"])
+    assert config["stop_above"] == here["stop_above"] and "mismatch" in here["stop_above"]
+
+
 def test_a_model_from_nothing_needs_a_template():
     with pytest.raises(UserError, match=r"base\.template"):
         Run.compose(ROOT, overrides="template@base=own")

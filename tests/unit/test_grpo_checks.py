@@ -16,9 +16,13 @@ DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
 }
 
 
-def config(**changes: Any) -> dict[str, Any]:
+GPU = yaml.safe_load(Path("conf/grpo/gpu.yaml").read_text())
+VLLM = DEFAULT | GPU | {"device": "cuda"} | {key: DEFAULT[key] | GPU[key] for key in ("stop_above", "trainer")}
+
+
+def config(base: dict[str, Any] = DEFAULT, **changes: Any) -> dict[str, Any]:
     """The default with `engine=…` or, for keys of the trainer, `num_generations=…` changed."""
-    changed = copy.deepcopy(DEFAULT)
+    changed = copy.deepcopy(base)
     for key, value in changes.items():
         (changed if key in changed else changed["trainer"])[key] = value
     return changed
@@ -55,6 +59,36 @@ def test_the_default_can_be_run() -> None:
 def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(UserError, match=named):
         check_grpo(config(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"vllm_mode": "elsewhere"}, "trainer.vllm_mode: 'elsewhere'; use colocate"),
+        ({"vllm_mode": "server", "device": "cpu"}, "trainer.vllm_mode: server .* device: cuda"),
+        ({"vllm_server_host": "0.0.0.0"}, "trainer.vllm_server_host: .*R1FLOW_ROLLOUT_URL"),
+        ({"vllm_server_port": 8000}, "trainer.vllm_server_port"),
+        ({"vllm_importance_sampling_correction": False}, "stop_above.mismatch: .*vllm_importance_sampling_correction"),
+        ({"stop_above": {"mismatch": 3}}, "stop_above.mismatch: 3"),
+        ({"stop_above": {"mismach": 0.1}}, "stop_above: 'mismach' .*'mismatch'"),
+    ],
+)
+def test_rollouts_by_vllm_that_cannot_be_are_refused_by_key(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        check_grpo(config(VLLM, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"vllm_mode": "server"},
+        {"use_vllm": False, "vllm_importance_sampling_correction": False},
+        {"stop_above": {}, "vllm_importance_sampling_correction": False},
+    ],
+)
+def test_rollouts_by_vllm_that_can_be_are_let_through(changes: dict[str, Any]) -> None:
+    check_grpo(config(VLLM, **changes))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ needs one. A step samples G completions of some prompts, scores them, and moves 
     completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
 
 With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
-does. DeepSeek-R1, sections 2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: several processes, tools.
+does, by itself or, with `use_vllm`, by vLLM in this process or on a server (rollout_server.py). DeepSeek-R1, sections
+2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: several processes, tools.
 """
 
 import os
@@ -29,14 +30,17 @@ from transformers import (
     TrainerControl,
     TrainerState,
     TrainingArguments,
+    set_seed,
 )
 from trl import GRPOConfig, GRPOTrainer
 
+from r1flow import rollout_server
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
+from r1flow.mismatch import METRIC, MismatchWatch
 from r1flow.rewards.combine import combine
 from r1flow.rewards.contract import Reward
-from r1flow.rollouts import generation_size, steps_per_generation
+from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.sandbox import tier
 from r1flow.schema import read_jsonl
@@ -58,6 +62,8 @@ FIELDS = {
     "entropy": "entropy",
     "frac_reward_zero_std": "zero_variance",
     "clip_ratio/region_mean": "clipped",
+    METRIC: "mismatch",
+    "sampling/importance_sampling_ratio/mean": "importance_ratio",
     "grad_norm": "grad_norm",
     "num_tokens": "tokens",
 }
@@ -68,31 +74,41 @@ SAMPLES_EVERY = 10  # steps between tables
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: steps, tokens, an estimate of FLOPs, and the curves."""
+    options = GRPOConfig(
+        **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
+    )
+    if options.use_vllm and options.vllm_mode == "server":
+        options.vllm_server_base_url = server_of(options, stage)
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"], padding_side="left")
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     model = AutoModelForCausalLM.from_pretrained(
         stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
-    history, samples = History(stage, FIELDS), Samples(stage)
+    history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
+    watch = MismatchWatch(limits.pop(MISMATCH, None))
     trainer = (CompactGRPOTrainer if compact(stage.config) else GRPOTrainer)(
         model=model,
-        reward_funcs=samples.watch(
-            combine(stage.config["rewards"], stage.inputs.get("reward_model"), stage.config["stop_above"])
-        ),
-        args=GRPOConfig(
-            **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
-        ),
+        reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
+        args=options,
         train_dataset=Dataset.from_list(training_rows(stage.config, stage.inputs["data"], tokenizer)),
         processing_class=tokenizer,
-        callbacks=[history, samples],
+        callbacks=[history, samples, watch],
         rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
     )
     trainer.remove_callback(PrinterCallback)  # History reports
+    if options.use_vllm:  # which has set all generators to its rank's number: runs with other seeds would draw alike
+        set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     model.save_pretrained(stage.work / "model")
     tokenizer.save_pretrained(stage.work / "model")
     found = {"steps": trainer.state.global_step, **compute_spent(model, trainer), "history": history.rows}
     return found | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
+
+
+def server_of(options: GRPOConfig, stage: Stage) -> str:
+    """The address of vLLM's server, once one answers that this stage can train with."""
+    configured, wait_s = options.vllm_server_base_url, options.vllm_server_timeout
+    return rollout_server.find(stage.inputs["model"], configured, wait_s, stage.terminal.say)
 
 
 def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:

@@ -1,0 +1,143 @@
+"""A sampler that isn't the trained model is seen and stopped; TRL's own measure, with a stand-in for vLLM."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+import torch
+from tiny import make_model, make_stage
+from transformers import TrainerControl, TrainerState
+
+from r1flow.callbacks import last_snapshot
+from r1flow.errors import UserError
+from r1flow.mismatch import IN_A_ROW, METRIC, MismatchWatch
+from r1flow.schema import write_jsonl
+from r1flow.stages import grpo
+
+DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
+OPTIONS = {name: value for name, value in GPU["trainer"].items() if "vllm" in name}
+SMALL = {
+    "max_steps": 6,
+    "num_generations": 4,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "max_completion_length": 6,
+    "learning_rate": 1.0e-2,
+    "warmup_steps": 0,
+    "save_steps": 3,
+    "bf16": False,
+}
+PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
+
+
+class Sampler:
+    """In place of TRL's VLLMGeneration: random tokens with the model's log-probabilities, but for `off` of each step.
+
+    Seeds all generators when it starts, as vLLM does.
+    """
+
+    off: ClassVar[list[float]] = []
+
+    def __init__(self, model: Any, max_completion_length: int, **_: Any) -> None:
+        self.model, self.length, self.asked = model, max_completion_length, 0
+        torch.manual_seed(0)
+
+    def sync_weights(self) -> None:
+        pass
+
+    @torch.no_grad()
+    def generate(self, prompts: list[list[int]], **_: Any) -> tuple[Any, ...]:
+        off = self.off[self.asked] if self.asked < len(self.off) else 0.0
+        self.asked += 1
+        new = torch.randint(10, 200, (len(prompts), self.length)).tolist()
+        logps = [self.score(prompt, ids) + off for prompt, ids in zip(prompts, new, strict=True)]
+        return prompts, new, [[[value] for value in row.tolist()] for row in logps], None
+
+    def score(self, prompt: list[int], new: list[int]) -> torch.Tensor:
+        logits = self.model(torch.tensor([prompt + new])).logits[0, len(prompt) - 1 : -1]
+        return logits.log_softmax(-1).gather(1, torch.tensor(new)[:, None])[:, 0]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Two are fifteen times slower on matrices of this size, where other processes want them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    make_model(tmp_path / "base")
+    (tmp_path / "data").mkdir()
+    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
+    monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", Sampler)
+    monkeypatch.setattr(Sampler, "off", [])
+    monkeypatch.setattr(grpo, "combine", letters)
+    return tmp_path
+
+
+def letters(specs: Any, reward_model: Any, limits: dict[str, float]) -> Any:
+    assert "mismatch" not in limits  # isn't a share of failed rewards
+    return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
+
+
+def stage_of(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
+    limits = {"stop_above": {"mismatch": 0.1}, "rewards": {}, "engine": "transformers"}
+    return make_stage(folder, name, DEFAULT | limits | {"trainer": DEFAULT["trainer"] | OPTIONS | SMALL | trainer})
+
+
+def test_the_mismatch_is_a_curve_and_a_small_one_stops_nothing(base: Path) -> None:
+    rows = grpo.compute(stage_of(base, "healthy"))["history"]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert max(row["mismatch"] for row in rows) < 1e-5
+    assert [row["importance_ratio"] for row in rows] == pytest.approx([1.0] * 6, abs=1e-4)
+
+
+def test_a_broken_sampler_stops_the_training_and_the_last_snapshot_is_kept(base: Path, monkeypatch) -> None:
+    monkeypatch.setattr(Sampler, "off", [0.0] * 3 + [0.5] * 3)
+    stage = stage_of(base, "broken")
+    with pytest.raises(UserError, match=rf"stop_above\.mismatch: {METRIC} is 0\.5, 0\.5, 0\.5 .* above 0\.1: .*dtype"):
+        grpo.compute(stage)
+    assert Path(last_snapshot(stage.snapshots)).name == "checkpoint-3"
+    monkeypatch.setattr(Sampler, "off", [])  # mended: the same stage goes on
+    rows = grpo.compute(stage)["history"]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6] and rows[-1]["mismatch"] < 1e-5
+
+
+def test_runs_with_other_seeds_draw_other_completions(base: Path) -> None:
+    """Although vLLM starts every run with the same random numbers."""
+    drawn = []
+    for seed in (3, 4):
+        stage = stage_of(base, f"seed{seed}", max_steps=1)
+        stage.seed = seed
+        stage.log_table = lambda name, rows: drawn.append([row["completion"] for row in rows])
+        grpo.compute(stage)
+    assert drawn[0] != drawn[1]
+
+
+def log(watch: MismatchWatch, values: list[float | None]) -> None:
+    history = [{"step": step} | ({METRIC: value} if value is not None else {}) for step, value in enumerate(values)]
+    watch.on_log(None, TrainerState(log_history=history), TrainerControl())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [9.0] * (IN_A_ROW - 1), [9.0, 9.0, 0.1, 9.0, 9.0], [9.0] * IN_A_ROW + [0.01], [None] * 9, [0.1] * 9],
+)
+def test_fewer_bad_steps_in_a_row_stop_nothing(values: list[float | None]) -> None:
+    log(MismatchWatch(0.1), values)
+
+
+@pytest.mark.parametrize("values", [[0.01] * 5 + [0.2] * IN_A_ROW, [0.2, None, 0.2, 0.2, None], [float("nan")] * 3])
+def test_bad_steps_in_a_row_stop(values: list[float | None]) -> None:
+    with pytest.raises(UserError, match=r"above 0\.1"):
+        log(MismatchWatch(0.1), values)
+    log(MismatchWatch(None), values)

@@ -1,0 +1,160 @@
+"""The server that vLLM's rollouts come from: its address, what is refused before training, and its command."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_server import BUSY, FakeServer, Reply
+
+from r1flow import cli, rollout_server
+from r1flow.errors import UserError
+from r1flow.rollout_server import ADDRESS, find
+
+SHAPE = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "eos_token_id": 7}
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ADDRESS, raising=False)
+    monkeypatch.setenv("VLLM_HOST_IP", "")  # so that what `find` sets is undone
+    monkeypatch.delenv("VLLM_HOST_IP")
+    monkeypatch.setattr(rollout_server, "PAUSE_S", 0.0)
+
+
+def model(folder: Path, **changes: Any) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(SHAPE | changes))
+    return folder
+
+
+def served(folder: Path, **changes: Any) -> Callable[[Any], Reply]:
+    """What vLLM says of itself with this model loaded (0.31), as far as it is read."""
+    about = {
+        "model_config": {"model": str(folder), "logprobs_mode": "processed_logprobs"},
+        "weight_transfer_config": {"backend": "nccl"},
+    }
+    body = json.dumps({"vllm_config": about | changes}).encode()
+    return lambda request: Reply(body=body)
+
+
+def root(server: FakeServer) -> str:
+    return server.url.removesuffix("/v1")
+
+
+def test_a_server_with_the_stages_model_is_taken_and_the_weights_stay_on_this_machine(tmp_path, monkeypatch) -> None:
+    folder = model(tmp_path / "model")
+    with FakeServer(answer=served(folder)) as server:
+        monkeypatch.setenv(ADDRESS, f"{root(server)}/")
+        assert find(folder, None, 0, print) == root(server)
+        assert [path for path, _ in server.requests] == ["/health", "/server_info?config_format=json"]
+    assert os.environ["VLLM_HOST_IP"] == "127.0.0.1"
+
+
+def test_a_stage_waits_for_a_server_that_is_loading_and_says_so_once(tmp_path) -> None:
+    folder, said = model(tmp_path / "model"), []
+    with FakeServer(script=[BUSY, BUSY], answer=served(folder)) as server:
+        assert find(folder, root(server), 600, said.append) == root(server)
+        assert said == [f"waits for vLLM's server at {root(server)}"]
+
+
+def test_an_address_in_a_file_is_read_when_it_is_there(tmp_path, monkeypatch) -> None:
+    folder, place = model(tmp_path / "model"), tmp_path / "rollout.url"
+    monkeypatch.setenv(ADDRESS, str(place))
+    with FakeServer(answer=served(folder)) as server:
+        assert find(folder, None, 600, lambda line: place.write_text(f"{root(server)}\n")) == root(server)
+
+
+def test_the_configs_address_wins(tmp_path, monkeypatch) -> None:
+    folder = model(tmp_path / "model")
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:1")
+    with FakeServer(answer=served(folder)) as server:
+        assert find(folder, root(server), 0, print) == root(server)
+
+
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [
+        ("", f"no server is named; set {ADDRESS}"),
+        ("127.0.0.1:8000", "is no address"),
+        ("http://127.0.0.1:8000/v1", r"is no address .*without /v1"),
+        ("http://127.0.0.1:1", r"no vLLM server answers at http://127.0.0.1:1 after 0 s; start it with"),
+        ("nowhere.url", "no vLLM server answers at nowhere.url"),
+    ],
+)
+def test_without_a_server_a_stage_ends_in_one_line(tmp_path, monkeypatch, address, named) -> None:
+    monkeypatch.setenv(ADDRESS, address)
+    with pytest.raises(UserError, match=named):
+        find(model(tmp_path / "model"), None, 0, lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"weight_transfer_config": None}, "takes no weights"),
+        ({"weight_transfer_config": {"backend": "ipc"}}, "takes no weights"),
+        ({"model_config": {"logprobs_mode": "raw_logprobs"}}, "gives raw_logprobs"),
+        ({"model_config": None}, "is no server for rollouts"),
+    ],
+)
+def test_a_server_that_was_started_otherwise_is_refused(tmp_path, changes, named) -> None:
+    folder = model(tmp_path / "model")
+    with FakeServer(answer=served(folder, **changes)) as server, pytest.raises(UserError, match=named):
+        find(folder, root(server), 0, print)
+
+
+@pytest.mark.parametrize("reply", [Reply(404), Reply(body=b"[]"), Reply(body=b"<html>")])
+def test_what_is_no_server_of_vllms_is_refused(tmp_path, reply) -> None:
+    """A server without vLLM's development mode answers 404."""
+    refused = pytest.raises(UserError, match="is no server for rollouts; start it with")
+    with FakeServer(script=[Reply()], answer=lambda request: reply) as server, refused:  # the script: /health's
+        find(model(tmp_path / "model"), root(server), 0, print)
+
+
+def test_another_models_server_is_refused_and_one_of_the_same_shape_is_not(tmp_path) -> None:
+    """Weights are sent before anything is sampled: a run's later stages can use the first one's server."""
+    ours = model(tmp_path / "ours", dtype="float32")
+    for name, fits in {
+        "later": {"dtype": "bfloat16"},
+        "longer": {"eos_token_id": [7]},
+    }.items():
+        with FakeServer(answer=served(model(tmp_path / name, **fits))) as server:
+            assert find(ours, root(server), 0, print) == root(server)
+    for name, misfits in {
+        "wider": {"hidden_size": 128},
+        "other": {"architectures": ["LlamaForCausalLM"]},
+        "ends": {"eos_token_id": 8},
+    }.items():
+        refused = pytest.raises(UserError, match=f"serves {tmp_path / name}, .*serve-rollouts {ours}")
+        with FakeServer(answer=served(model(tmp_path / name, **misfits))) as server, refused:
+            find(ours, root(server), 0, print)
+    with FakeServer(answer=served(Path("Qwen/Qwen2.5-7B"))) as server, pytest.raises(UserError, match="serves Qwen"):
+        find(ours, root(server), 0, print)
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    calls: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *words: calls.append(words))
+    return calls
+
+
+def test_the_command_binds_to_this_machine_unless_told_and_passes_vllms_options_on(tmp_path, executed) -> None:
+    folder = str(model(tmp_path / "model"))
+    assert cli.main(["serve-rollouts", folder, "--tensor-parallel-size", "4"]) == 0
+    [(program, words, environment)] = executed
+    assert program == sys.executable and environment["VLLM_SERVER_DEV_MODE"] == "1"
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    assert options["--model"] == folder and (options["--host"], options["--port"]) == ("127.0.0.1", "8000")
+    assert json.loads(options["--weight-transfer-config"]) == {"backend": "nccl"}
+    assert options["--logprobs-mode"] == "processed_logprobs" and options["--tensor-parallel-size"] == "4"
+    cli.main(["serve-rollouts", folder, "--host", "10.0.0.3", "--port", "9000"])
+    assert executed[1][1][5:9] == ["--host", "10.0.0.3", "--port", "9000"]
+
+
+def test_remote_code_cannot_be_trusted(tmp_path, executed, capsys) -> None:
+    assert cli.main(["serve-rollouts", str(model(tmp_path / "model")), "--trust-remote-code"]) == 2
+    assert not executed and "can't be set" in capsys.readouterr().err
