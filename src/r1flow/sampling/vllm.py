@@ -7,7 +7,8 @@ token for token, above it they draw differently). Which rows are decoded togethe
 scheduler runs in this process, and what an earlier call left in the prefix cache is dropped. So a shard's bytes are the
 same in any process; with low bits that depend on the batch (bfloat16, GPUs) they need the same rows in it.
 
-Left out: several copies of the model in one process (docs/scaling.md, sampling in parts), LoRA adapters, speculative decoding.
+Left out: several copies of the model in one process (docs/scaling.md, sampling in parts), LoRA adapters, speculative
+decoding.
 """
 
 import os
