@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from r1flow import driver, frozen, gpus, memo
+from r1flow import driver, frozen, gpus, memo, tracking
 from r1flow.errors import UserError
 
 
@@ -172,12 +172,16 @@ def gather(stage) -> dict:
 
 
 def test_a_part_leaves_its_shards_to_the_stage_and_nothing_else(run_stage, capsys):
+    records = Path("scratch/tracking/r-1")
+    records.mkdir(parents=True)
+    tracking.pointer(Path(), "r").write_text(json.dumps({"folder": str(records)}))
     assert [run_stage(fill, part=part) for part in ("1-of-2", "2-of-2")] == [0, 0]
-    assert not Path("results").exists() and not Path(".memo").exists() and not Path("scratch/tracking").exists()
+    assert not Path("results").exists() and not Path(".memo").exists() and not list(records.iterdir())
     assert "[zero_rl 2-of-2] done" in capsys.readouterr().err
     assert run_stage(gather) == 0
     assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"found": 2}
-    assert not [path for path in Path("scratch").rglob("*") if path.is_file() and path.name != "lock"]
+    assert [path.name for path in records.iterdir()] == ["zero_rl.jsonl"]
+    assert not [path for path in Path("scratch/r").rglob("*") if path.is_file() and path.name != "lock"]
 
 
 def test_what_parts_cost_is_counted_in_with_the_stage_and_once(run_stage, monkeypatch):
