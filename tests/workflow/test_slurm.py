@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -194,3 +195,24 @@ def test_what_slurm_gave_a_job_is_shared_out_among_its_stages_and_left_to_it(slu
     run = [slurm.start(*command, "--wrap", f"{stages} & wait") for _ in range(jobs)]
     assert [job.wait(60) for job in run] == [0] * jobs
     assert sorted(path.read_text() for path in held.iterdir()) == ["0", "1"]
+
+
+@pytest.mark.slow
+def test_a_server_for_rollouts_is_to_be_found_while_its_job_lives(slurm, tmp_path):
+    """With a sleeper in the server's place: put back into the queue it comes up again; cancelled, it is gone."""
+    command, place = slurm.folder / "bin" / "r1flow", tmp_path / "scratch" / "rollout.url"
+    command.write_text('#!/bin/sh\necho "$@" >> served\nexec sleep 600\n')
+    command.chmod(0o755)
+    few = ["--gpus-per-node=1", "--cpus-per-task=1", "--mem=100M", "--time=5", f"--chdir={tmp_path}"]
+    job = slurm.says("sbatch", "--parsable", *few, str(Path("profiles/slurm/rollout-server.sbatch").resolve()), "base")
+    served = tmp_path / "served"
+    slurm.until(served.exists)
+    host, port = re.fullmatch(r"http://([0-9.]+):(\d+)\n", place.read_text()).groups()
+    assert served.read_text() == f"serve-rollouts base --host {host} --port {port}\n"
+    slurm.says("scontrol", "requeue", job)
+    slurm.says("scontrol", "update", f"jobid={job}", "StartTime=now")  # it would rest for two minutes
+    slurm.until(lambda: served.read_text().count("\n") == 2)
+    assert place.read_text() == f"http://{host}:{port}\n"
+    slurm.says("scancel", job)
+    slurm.until(lambda: not slurm.says("squeue", "--noheader"))
+    slurm.until(lambda: not place.exists())
