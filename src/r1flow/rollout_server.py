@@ -43,7 +43,7 @@ FLAGS = [
 
 def serve(model: Path, host: str, port: int, more: list[str]) -> None:
     """Become vLLM's server of a model's folder; `more` are options of vLLM's own."""
-    if "--trust-remote-code" in more:
+    if any(word.replace("_", "-").startswith("--trust-remote-code") for word in more):
         raise UserError("serve-rollouts: --trust-remote-code runs what a model's folder says; it can't be set")
     words = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", host, "--port", str(port)]
     os.execve(sys.executable, [sys.executable, *words, *FLAGS, *more], {**os.environ, "VLLM_SERVER_DEV_MODE": "1"})

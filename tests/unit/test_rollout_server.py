@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from r1flow import cli, rollout_server
 from r1flow.errors import UserError
 from r1flow.rollout_server import ADDRESS, find
 
+SCRIPT = Path("profiles/slurm/rollout-server.sbatch").resolve()
 SHAPE = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "eos_token_id": 7}
 
 
@@ -155,6 +157,24 @@ def test_the_command_binds_to_this_machine_unless_told_and_passes_vllms_options_
     assert executed[1][1][5:9] == ["--host", "10.0.0.3", "--port", "9000"]
 
 
-def test_remote_code_cannot_be_trusted(tmp_path, executed, capsys) -> None:
-    assert cli.main(["serve-rollouts", str(model(tmp_path / "model")), "--trust-remote-code"]) == 2
+@pytest.mark.parametrize("word", ["--trust-remote-code", "--trust_remote_code=true"])
+def test_remote_code_cannot_be_trusted(tmp_path, executed, capsys, word) -> None:
+    assert cli.main(["serve-rollouts", str(model(tmp_path / "model")), word]) == 2
     assert not executed and "can't be set" in capsys.readouterr().err
+
+
+def test_a_server_of_slurms_writes_the_address_it_binds_to_while_it_runs(tmp_path) -> None:
+    command = tmp_path / "bin" / "r1flow"
+    command.parent.mkdir()
+    command.write_text('#!/bin/sh\necho "$(cat scratch/rollout.url) $VLLM_HOST_IP $*"\nls scratch\nexit 3\n')
+    command.chmod(0o755)
+    environment = {
+        "PATH": f"{command.parent}:{os.environ['PATH']}",
+        "SLURMD_NODENAME": "localhost",
+        "SLURM_JOB_ID": "7",
+    }
+    words = ["bash", str(SCRIPT), "results/r1/base/model", "--tensor-parallel-size", "4"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    expected = "serve-rollouts results/r1/base/model --tensor-parallel-size 4 --host 127.0.0.1 --port 20007"
+    assert done.stdout.splitlines() == [f"http://127.0.0.1:20007 127.0.0.1 {expected}", "rollout.url"]
+    assert done.returncode == 3 and not list((tmp_path / "scratch").iterdir())
