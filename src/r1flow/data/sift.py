@@ -36,7 +36,7 @@ from r1flow.language import consistency
 from r1flow.template import ANSWER_CLOSE, TAGS, THINK_OPEN
 
 SHINGLE = 5  # words; 3, as for benchmarks' short questions, makes strangers among long texts alike
-SAMPLE = 200  # characters of the start, the middle and the end whose language is looked at first
+SAMPLE = 150  # characters of the start, the middle and the end whose language is looked at first
 FOREIGN_SHARE = 0.01  # of characters in other scripts, above which the whole text is looked at
 ROWS, TOKENS = "rows.parquet", "tokens.parquet"
 SCHEMA = {

@@ -1,0 +1,239 @@
+"""A shard alone: every row is read once wherever shards end, filters mean what they do elsewhere, sketches estimate."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from r1flow.data import sift
+from r1flow.data.choose import BANDS, choose
+from r1flow.data.decontaminate import SLOTS
+from r1flow.data.loaders import Damaged
+from r1flow.data.sift import FILTERS, lines_of, rows_of, shards_of, sketches
+from r1flow.errors import UserError
+from r1flow.stages.rejection import Sample, code_block, long_paragraph, malformed, mixed_language, no_summary
+from r1flow.template import TAGS
+
+PARTS = [
+    *TAGS,
+    "so it is",
+    " ",
+    "\n",
+    "5",
+    "```",
+    "~~~",
+    "<code>",
+    "a\tb",
+    "<think>x</think>y <answer>5</answer>",
+    "<think>x</think> <answer>5</answer>",
+]
+
+
+def soup(rng: random.Random) -> str:
+    return "".join(rng.choice(PARTS) for _ in range(rng.randrange(1, 9))).strip()
+
+
+def judged(name: str, texts: list[str], **args: object) -> list[bool]:
+    return pl.DataFrame({"response": texts}).select(FILTERS[name](**args)).to_series().to_list()
+
+
+def sample(text: str) -> Sample:
+    return Sample(problem=None, index=0, text=text, length=0, finished=True)
+
+
+TEXTS = [soup(random.Random(number)) for number in range(4000)]
+
+
+@pytest.mark.parametrize(
+    ("name", "same", "args"),
+    [
+        ("malformed", malformed, {}),
+        ("code_block", code_block, {}),
+        ("long_paragraph", long_paragraph, {"max_words": 3}),
+    ],
+)
+def test_a_filter_says_what_the_rejection_stage_s_says(name, same, args):
+    found = judged(name, TEXTS, **args)
+    assert found == [same(sample(text), **args) for text in TEXTS]
+    assert 50 < sum(found) < len(TEXTS)
+
+
+def test_no_summary_says_so_too_of_what_is_well_formed():
+    texts = [text for text in TEXTS if sample(text).parts.well_formed]
+    found = judged("no_summary", texts)
+    assert found == [no_summary(sample(text)) for text in texts] and 0 < sum(found) < len(texts)
+
+
+def test_a_row_is_only_mixed_if_it_is_as_a_whole():
+    english = "we take the first number and then we add the other one to it. " * 8
+    texts = [english, f"{english}ja das ist gut. {english}", "wir nehmen die erste Zahl und dann die andere. " * 20]
+    texts += [f"{english}{'我们先计算这个数字。' * 12}{english}", "12 + 3 = 15", f"привет мир. {english}"]
+    args = {"language": "en", "languages": ["en", "de"], "share": 0.9}
+    found = judged("mixed_language", texts, **args)
+    assert found == [False, False, True, True, False, False]
+    assert all(mixed_language(sample(text), **args) for text, drop in zip(texts, found, strict=True) if drop)
+
+
+LINES = [
+    b'{"question": "a", "response": "b"}', b"", b"  ", b"[1]", b"{", b'{"question": "' + b"x" * 90 + b'"}', b'{"n": 7}',
+    b'{"n": "\xc3\xa9"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+def test_every_line_is_in_one_shard_wherever_they_end(tmp_path: Path, end: bytes):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b"\n".join(LINES * 3) + end)
+    shown = [json.dumps(row) for row in lines_of(shards_of("s", "rows.jsonl", path, 10**6, 0)[0], 10**6)
+             if not isinstance(row, Damaged)]  # fmt: skip
+    assert len(shown) == 12
+    whole = list(map(str, lines_of(shards_of("s", "rows.jsonl", path, 10**6, 0)[0], 60)))
+    assert whole.count("row too large") == 3 and whole.count("not JSON") == 3
+    for size in range(1, 140):
+        shards = shards_of("s", "rows.jsonl", path, size, 5)
+        assert [shard.number for shard in shards] == list(range(5, 5 + len(shards)))
+        assert [str(row) for shard in shards for row in lines_of(shard, 60)] == whole
+
+
+def test_every_row_group_is_in_one_shard(tmp_path: Path):
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"question": [f"q{n}" for n in range(50)], "response": ["r"] * 50, "other": [1] * 50})
+    pq.write_table(table, path, row_group_size=4)
+    for size in (1, 200, 10**6):
+        shards = shards_of("s", "rows.parquet", path, size, 0)
+        assert [row["question"] for shard in shards for row in rows_of(shard, 1)] == table["question"].to_pylist()
+    assert len(shards) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"", "jsonl and .parquet"),
+        ("a.parquet", b"PAR1", "no Parquet"),
+        ("b.parquet", None, "no column response"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, content: bytes | None, said: str):
+    if content is None:
+        pq.write_table(pa.table({"question": ["a"]}), tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        shards_of("s", name, tmp_path / name, 10, 0)
+
+
+def text_of(words: list[int]) -> str:
+    return " ".join(f"Word{number}" for number in words)
+
+
+def runs(words: list[int]) -> set[tuple[int, ...]]:
+    return set(zip(*(words[place:] for place in range(sift.SHINGLE)), strict=False))
+
+
+def test_sketches_estimate_the_share_of_runs_in_common():
+    rng = random.Random(5)
+    errors = []
+    for changes in (0, 1, 3, 8, 20, 60):
+        words = [rng.randrange(10**6) for _ in range(600)]
+        other = [rng.randrange(10**6) if rng.random() < changes / 600 else word for word in words]
+        one, two = (
+            np.frombuffer(sketch, np.uint32) for sketch in sketches(pl.Series([text_of(words), text_of(other)]))
+        )
+        exact = len(runs(words) & runs(other)) / len(runs(words) | runs(other))
+        errors.append((one == two).mean() - exact)
+    assert max(map(abs, errors)) < 0.12 and abs(np.mean(errors)) < 0.06
+
+
+def test_a_sketch_is_of_its_own_text_whatever_stands_beside_it():
+    texts = [
+        "",
+        "one two three four",
+        "one two three four five",
+        "A, b; c\nd e f!",
+        "x " * 40,
+        "only",
+        text_of(list(range(99))),
+    ]
+    together = sketches(pl.Series(texts))
+    assert together == [sketches(pl.Series([text]))[0] for text in texts]
+    assert [sketch is None for sketch in together] == [True, True, False, False, False, True, False]
+    assert len(together[2]) == 4 * SLOTS
+
+
+# Choosing among all rows.
+
+
+def frame(keys: list[str], source: str = "s", draws: list[int] | None = None) -> pl.DataFrame:
+    draws = draws if draws is not None else list(range(len(keys)))
+    columns = {"source": [source] * len(keys), "key": [key.encode() for key in keys], "draw": draws, "dropped": None}
+    return pl.DataFrame(columns, {"source": pl.String, "key": pl.Binary, "draw": pl.UInt64, "dropped": pl.String})
+
+
+def strangers(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(1, 2**32, (count, SLOTS), dtype=np.uint32)
+
+
+def test_near_copies_of_the_best_row_go_and_others_stay():
+    slots = strangers(4)
+    slots[1] = slots[0]
+    slots[1, np.arange(SLOTS) % BANDS < 3] = 7  # .81 in common
+    slots[2] = slots[0]
+    slots[2, np.arange(SLOTS) % BANDS < 4] = 8  # .75
+    found = choose(frame(list("abcd"), draws=[5, 1, 9, 2]), slots, {"s": 100}, None, 0.8)
+    assert found["dropped"].to_list() == ["near duplicate", None, None, None]
+    assert found["same"].to_list() == [1, None, None, None]
+
+
+def test_rows_too_short_for_a_sketch_are_no_copies_of_each_other():
+    found = choose(frame(list("abc")), np.zeros((3, SLOTS), np.uint32), {"s": 100}, None, 0.8)
+    assert found["dropped"].null_count() == 3
+
+
+def test_nearly_all_pairs_at_the_threshold_are_found():
+    slots, rng = strangers(2000), np.random.default_rng(1)
+    slots[1000:] = slots[:1000]
+    for row in slots[1000:]:
+        row[rng.permutation(SLOTS)[:19]] = rng.integers(1, 2**32, 19)  # .85 in common
+    found = choose(frame([str(n) for n in range(2000)]), slots, {"s": 100}, None, 0.8)
+    dropped = found.with_row_index().filter(pl.col("dropped") == "near duplicate")
+    assert len(dropped) > 985 and (dropped["index"] - dropped["same"] == 1000).all()
+
+
+@pytest.mark.parametrize("most", [None, 100, 37])
+def test_shares_are_reached_with_the_scarcest_source_used_up(most):
+    rows = pl.concat([frame([f"a{n}" for n in range(500)], "a"), frame([f"b{n}" for n in range(60)], "b")])
+    kept = rows.filter(choose(rows, strangers(560), {"a": 70, "b": 30}, most, 0.8)["dropped"].is_null())
+    counts = dict(kept.group_by("source").len().iter_rows())
+    total = min(most or 200, 200)
+    assert counts == {"a": total * 70 // 100, "b": total * 30 // 100}
+
+
+def test_a_row_that_two_sources_have_is_the_first_one_s():
+    rows = pl.concat([frame(["x", "y"], "b", [1, 2]), frame(["x", "z"], "a", [9, 8])])
+    found = choose(rows, strangers(4), {"a": 50, "b": 50}, None, 0.8)
+    assert found["dropped"].to_list() == [
+        "duplicate",
+        None,
+        "surplus" if found["dropped"][2] else None,
+        found["dropped"][3],
+    ]
+    assert found["same"][0] == 2
+
+
+def test_the_order_of_rows_decides_nothing():
+    rng = np.random.default_rng(3)
+    slots = strangers(300)
+    slots[100:200] = slots[:100]
+    slots[100:200, ::9] += 1
+    slots[280:] = slots[:20]  # as rows of one key have
+    rows = frame([str(n % 280) for n in range(300)], draws=[(n % 280) * 7919 % 1000 for n in range(300)])
+    plain = rows.with_columns(choose(rows, slots, {"s": 100}, 150, 0.8))
+    order = rng.permutation(300)
+    mixed = rows[order].with_columns(choose(rows[order], slots[order], {"s": 100}, 150, 0.8))
+    kept = [set(found.filter(pl.col("dropped").is_null())["key"]) for found in (plain, mixed)]
+    assert kept[0] == kept[1] and len(kept[0]) == 150
