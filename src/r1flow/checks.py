@@ -18,12 +18,12 @@ from r1flow.data.loaders import FUNCTIONS
 from r1flow.data.sources import COMMIT, GB, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
-from r1flow.recipe import PACKED, PROGRAMS, SAMPLED, curated_from, rows_of
+from r1flow.recipe import MIX, PACKED, PROGRAMS, ROWS_OF, SAMPLED, curated_from, rows_of
 from r1flow.rollout_server import ADDRESS
 from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
 from r1flow.sampling import check_engine
 from r1flow.schema import FILES
-from r1flow.template import TAGS
+from r1flow.template import TAGS, split
 
 
 def check(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
@@ -228,6 +228,8 @@ def check_sampling(config: dict[str, Any]) -> None:
             "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
             " folder that the server has loaded is compared"
         )
+    if "k" in config and config["engine_options"].get("chat"):
+        raise UserError("engine_options.chat: the server's template would be examined, not the model's; leave it out")
     for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")
@@ -240,6 +242,20 @@ def check_sampling(config: dict[str, Any]) -> None:
         raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
     if not 0 <= config.get("general_share", 0) < 1:
         raise UserError(f"general_share: {config['general_share']} is no share; use 0 to below 1")
+    check_preamble(config.get("preamble", []))
+
+
+def check_preamble(preamble: list[dict[str, str]]) -> None:
+    """A system message or none, then examples: questions, each with a response in the pattern that the filters ask."""
+    turns = preamble[1:] if preamble and preamble[0]["role"] == "system" else preamble
+    if [turn["role"] for turn in turns] != ["user", "assistant"] * (len(turns) // 2):
+        raise UserError("preamble: system first, if at all, then user and assistant in turn, assistant last")
+    for number, turn in enumerate(turns):
+        if number % 2 and not split(turn["content"]).well_formed:
+            raise UserError(
+                f"preamble: example {number // 2 + 1} isn't what is to be learnt; write"
+                " <think>…</think>a summary <answer>…</answer>"
+            )
 
 
 # Of engine options: what a value must be.
@@ -379,22 +395,36 @@ def check_packed(run: dict[str, Any]) -> None:
 FETCHED = [file for file in FILES if file not in ("general_dev", "general_test")]
 
 
+def check_rows(run: dict[str, Any]) -> None:
+    """Refuse a training that names the file of another stage than the one whose rows it gets."""
+    for stage in run["stages"]:
+        if PROGRAMS[stage] != "sft":
+            continue
+        file = run[stage]["data"]["file"]
+        source = rows_of(stage, run[stage], run["stages"])
+        if source in ROWS_OF.values() and file != MIX:
+            raise UserError(f"{stage}.data.file: {file}: {source} writes {MIX}; name that")
+        if source == "data" and file == MIX:
+            raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
+
+
 def check_files(run: dict[str, Any]) -> None:
     """Refuse a run whose stages read a file that its fetched data hasn't; generated data has all."""
     if "sources" not in run["data"]:
         return
     made = {f"{file}.jsonl" for pool in run["data"]["pools"] for file in pool["into"]}
     for stage in run["stages"]:
-        for key, file in files_read(stage, run[stage]):
+        rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
+        for key, file in files_read(stage, run[stage], rows_are_data):
             if file not in made:
                 what = f"{stage}.{key}: it reads {file}; data.pools makes {', '.join(sorted(made))}"
                 raise UserError(f"{what}; {'name a model directory' if key == 'init_from' else 'add it to a pool'}")
 
 
-def files_read(stage: str, config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Iterator[tuple[str, str]]:
     """The key that has a stage read a file of the data, and the file."""
     rows = config.get("data") or {}
-    if "file" in rows and rows_of(stage, config) == "data":
+    if "file" in rows and rows_are_data:
         yield "data.file", rows["file"]
     if PROGRAMS[stage] == "curate":
         yield from (("benchmarks", file) for file in config["benchmarks"])

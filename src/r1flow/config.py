@@ -120,6 +120,7 @@ def check(run: dict[str, Any]) -> None:
             check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
         if stage in run["stages"]:
             checks.check(stage, program, run[stage], STAGES)
+    checks.check_rows(run)
     checks.check_files(run)
     checks.check_packed(run)
 
@@ -127,7 +128,7 @@ def check(run: dict[str, Any]) -> None:
 def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None:
     """What a stage reads is made by the same run, unless it comes from outside."""
     start = config.get("init_from")
-    needed = {"data", rows_of(stage, config), REWARDED_BY.get(stage), start}
+    needed = {"data", rows_of(stage, config, stages), REWARDED_BY.get(stage), start}
     needed |= set(curated_from(config).values()) if stage == "curate" else set()
     needed &= set(STAGES)
     for source in sorted(needed - set(stages)):

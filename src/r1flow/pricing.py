@@ -26,7 +26,7 @@ from r1flow import checks
 from r1flow.errors import UserError, did_you_mean
 from r1flow.manifest import read_json
 from r1flow.plan import KEEP
-from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, stage_of
+from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, rows_of, stage_of
 from r1flow.rollouts import generation_size, steps_per_generation
 
 if TYPE_CHECKING:
@@ -184,14 +184,14 @@ class Book:
         limits = {file: limit for file, limit in config["rows"].items() if limit is not None}
         return {file: least(count, limits.get(file)) for file, count in rows.items()}
 
-    def response(self, file: str) -> float:
-        """Tokens of a response in a file."""
+    def response(self, file: str, maker: str = "rejection") -> float:
+        """Tokens of a response in a file; `maker` is the stage that made the mix."""
         lengths = self.prices["response"]
         if file == PACKED:
             shares = {name: source["share"] / 100 for name, source in self.run.slice("curate")["sources"].items()}
             return sum(share * self.response(self.curated[name][0]) for name, share in shares.items())
         if file == "mix":
-            config = self.run.slice("rejection")
+            config = self.run.slice(maker)
             made, share = self.prices["completion_share"] * config["max_new_tokens"], config["general_share"]
             return (1 - share) * made + (share and share * self.response("general_sft"))
         if self.origin == "generated":
@@ -204,7 +204,7 @@ class Book:
         sources = self.run.slice("curate")["sources"].items()
         return {name: [Path(file).stem for file in source["files"]] for name, source in sources}
 
-    def rows_of(self, file: str, limit: int | None) -> float:
+    def rows_of(self, file: str, limit: int | None, maker: str = "rejection") -> float:
         if file == PACKED:
             curate = self.run.slice("curate")
             have = {name: sum(self.rows_of(one, None) for one in files) for name, files in self.curated.items()}
@@ -213,7 +213,7 @@ class Book:
             )
         if file != "mix":
             return least(self.rows.get(file, UNKNOWN), limit)
-        config = self.run.slice("rejection")
+        config = self.run.slice(maker)
         samples = min(config["samples_per_prompt"] * self.prices["kept_share"][self.origin], config["keep_per_prompt"])
         kept = least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples
         general = kept * config["general_share"] / (1 - config["general_share"])
@@ -284,7 +284,9 @@ class Book:
         if program == "pretrain":
             return 0, 0 if config["init_from"] else self.pretrained(config), 0
         if program == "sft":
-            return 0, self.taught(config, self.prompt + self.response(Path(config["data"]["file"]).stem)), 0
+            maker = rows_of(job, config, self.run.stages)
+            response = self.response(Path(config["data"]["file"]).stem, maker)
+            return 0, self.taught(config, self.prompt + response, maker), 0
         if program == "reward_model":
             return 0, 2 * self.taught(config, self.prompt + self.response("preferences")), 0
         if program == "rejection":
@@ -301,13 +303,13 @@ class Book:
             return trainer["max_steps"] * batch(trainer) * config["block"]
         return trainer["num_train_epochs"] * self.rows.get("corpus", UNKNOWN) * self.response("corpus")
 
-    def taught(self, config: dict[str, Any], length: float) -> float:
+    def taught(self, config: dict[str, Any], length: float, maker: str = "data") -> float:
         """Tokens of a supervised training on rows of this length."""
         trainer, file = config["trainer"], Path(config["data"]["file"]).stem
         length = min(length, trainer["max_length"])
         if trainer["max_steps"] > 0:
             return trainer["max_steps"] * batch(trainer) * length
-        return trainer["num_train_epochs"] * self.rows_of(file, config["data"]["limit"]) * length
+        return trainer["num_train_epochs"] * self.rows_of(file, config["data"]["limit"], maker) * length
 
     def asked(self, config: dict[str, Any]) -> float:
         """Problems and general prompts of an evaluation."""

@@ -4,6 +4,7 @@ The words are used for rules, folders, logs and tags alike. Which model a stage 
 (`init_from`); the rest of the arrows are here, for the rules and for the plan.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 PROGRAMS = {
@@ -11,6 +12,7 @@ PROGRAMS = {
     "base": "pretrain",
     "student_base": "pretrain",
     "zero_rl": "grpo",
+    "cold_start_data": "rejection",
     "cold_start": "sft",
     "reasoning_rl": "grpo",
     "reasoning_rl_no_language": "grpo",
@@ -25,15 +27,17 @@ PROGRAMS = {
     "report": "report",
 }
 STAGES = tuple(PROGRAMS)
-NOT_MODELS = {"data", "rejection", "curate", "reward_model", "evaluate", "report"}
-# Whose rows a stage learns from, where it isn't `data`; any SFT whose `data.file` is PACKED learns from `curate`.
-ROWS_OF = {"sft_mix": "rejection", "distill": "rejection"}
-PACKED = "packed"
+NOT_MODELS = {"data", "cold_start_data", "rejection", "curate", "reward_model", "evaluate", "report"}
+# Whose rows a stage learns from, where it isn't `data`; `rows_of` asks.
+ROWS_OF = {"cold_start": "cold_start_data", "sft_mix": "rejection", "distill": "rejection"}
+OPTIONAL = {"cold_start_data"}  # in a run that hasn't it, `data` has the rows
+MIX = "mix.jsonl"  # the file with the rows of all these
+PACKED = "packed"  # the `data.file` of any SFT that learns from `curate`
 # Stages whose rewards include a trained one.
 REWARDED_BY = {"align_rl": "reward_model"}
 
 # Stages that sample in shards, which several jobs can share.
-SAMPLED = ("rejection", "evaluate")
+SAMPLED = ("cold_start_data", "rejection", "evaluate")
 
 
 def stage_of(job: str) -> str:
@@ -41,10 +45,12 @@ def stage_of(job: str) -> str:
     return job.partition("/")[0]
 
 
-def rows_of(stage: str, config: dict[str, Any]) -> str:
-    """The stage whose folder is a stage's input `data`."""
-    packed = (config.get("data") or {}).get("file") == PACKED
-    return "curate" if packed else ROWS_OF.get(stage, "data")
+def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:
+    """The stage whose folder is a stage's input `data`, in a run of these stages."""
+    if (config.get("data") or {}).get("file") == PACKED:
+        return "curate"
+    source = ROWS_OF.get(stage, "data")
+    return "data" if source in OPTIONAL and source not in stages else source
 
 
 def curated_from(config: dict[str, Any]) -> dict[str, str]:

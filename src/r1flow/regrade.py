@@ -53,7 +53,7 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
 def graded_stages(run: Path) -> list[Record]:
     """The run's stages with graded samples, each as it was written."""
-    folders = [*sorted(run.glob("evaluate/*")), run / "rejection"]
+    folders = [*sorted(run.glob("evaluate/*")), run / "cold_start_data", run / "rejection"]
     found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
     if not found:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
@@ -144,7 +144,11 @@ def read_samples(record: Record) -> list[Row]:
     return parquet.read_table(record.folder / "samples.parquet").to_pylist()
 
 
-GRADERS: dict[str, Callable[[Record], Graded]] = {"evaluate": evaluation, "rejection": rejected}
+GRADERS: dict[str, Callable[[Record], Graded]] = {
+    "evaluate": evaluation,
+    "cold_start_data": rejected,
+    "rejection": rejected,
+}
 
 
 # -- what changed ------------------------------------------------------------------------------------------------

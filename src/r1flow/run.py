@@ -140,7 +140,7 @@ class Run:
             folders = {f"source_{name}": source["repo"] for name, source in outside if not source["revision"]}
             return folders | ({"pin": str(versions.POINTER)} if self.data_is_pinned else {})
         config = self.slice(stage)
-        found = {"data": rows_of(stage, config)}
+        found = {"data": rows_of(stage, config, self.config["stages"])}
         if stage == "curate":
             found |= curated_from(config)
         if config["init_from"] and not config.get("revision"):  # else the hub's, which the revision pins

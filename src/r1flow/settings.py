@@ -174,9 +174,16 @@ class Filter:
 
 
 @dataclass
+class Turn:
+    role: str
+    content: str
+
+
+@dataclass
 class Rejection(Program):
     init_from: str
     prompts: int | None
+    preamble: list[Turn]
     samples_per_prompt: int
     keep_per_prompt: int
     temperature: float
@@ -187,6 +194,7 @@ class Rejection(Program):
     batch_size: int
     shard_size: int
     filters: list[Filter]
+    closing: str | None
     general_share: float
 
 

@@ -13,7 +13,10 @@ from r1flow.run import Run
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = sorted(p.stem for p in (ROOT / "conf/experiment").glob("*.yaml"))
 PRETRAINED = [name for name in EXPERIMENTS if "qwen" in name or "llama" in name]
-NEEDS = {"distill_only": "rejection.init_from=student_base"}
+NEEDS = {
+    "distill_only": "rejection.init_from=student_base",
+    "cold_start_stronger": "cold_start_data.engine_options.model=any",
+}
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -93,6 +96,20 @@ REFUSED = {
         "name a model directory in zero_rl.init_from",
     ),
     "unknown group": ("data=gsm9k", "gsm8k micro"),
+    "a cold start from rows that another stage writes": (
+        "stages=[data,base,zero_rl,cold_start_data,cold_start,evaluate,report]",
+        "cold_start.data.file: cold_start.jsonl: cold_start_data writes mix.jsonl",
+    ),
+    "a cold start from rows that nobody writes": ("cold_start.data.file=mix.jsonl", "add cold_start_data to stages"),
+    "an example that isn't in the pattern": (
+        "rejection.preamble=[{role:user,content:hi},{role:assistant,content:hello}]",
+        "rejection.preamble: example 1",
+    ),
+    "an example without its question": ("rejection.preamble=[{role:assistant,content:hi}]", "rejection.preamble"),
+    "an examination by the server's template": (
+        "evaluate.engine=openai +evaluate.engine_options.chat=true",
+        "evaluate.engine_options.chat",
+    ),
     "unknown reward": ("+zero_rl.rewards.acuracy={weight: 1}", "acuracy"),
 }
 
@@ -138,3 +155,11 @@ def test_numbers_in_scientific_notation_are_numbers():
 def test_an_override_that_snakemake_reads_as_yaml_is_refused_with_the_remedy():
     with pytest.raises(UserError, match="without ': '"):
         Run.compose(ROOT, overrides={"+zero_rl.rewards.short={name": "my_rewards.brevity}"})
+
+
+def test_only_a_run_that_makes_the_cold_starts_rows_reads_them():
+    assert Run.compose(ROOT).inputs("cold_start")["data"] == "data"
+    run = Run.compose(ROOT, "cold_start_zero")
+    assert run.inputs("cold_start")["data"] == "cold_start_data" and "cold_start_data" not in run.models
+    assert run.inputs("cold_start_data") == {"data": "data", "model": "zero_rl"}
+    assert run.jobs.index("zero_rl") < run.jobs.index("cold_start_data") < run.jobs.index("cold_start")

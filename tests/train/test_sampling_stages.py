@@ -13,6 +13,7 @@ from r1flow.stages import evaluate, rejection
 
 pytest.importorskip("torch")
 
+from fake_server import FakeServer, Reply
 from tiny import make_model, make_stage
 
 CONFIG = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
@@ -77,3 +78,69 @@ def test_killed_in_its_second_shard_a_stage_goes_on_there_to_the_same_bytes(
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# -- a cold start's rows -----------------------------------------------------------------------------------------
+
+ZERO = CONFIG | yaml.safe_load(Path("conf/rejection/cold_start.yaml").read_text()) | SMALL
+STRONGER = ZERO | yaml.safe_load(Path("conf/rejection/stronger.yaml").read_text()) | SMALL | {"batch_size": 1}
+GOOD = "<think>2 + 5 = 7. Let me verify: 7 - 5 = 2.</think>Adding gives <answer>7</answer>"
+BARE = "<think>2 + 5 = 7</think><answer>7</answer>"
+
+
+def server_that_says(*messages: dict) -> FakeServer:
+    """The n-th sample of a problem (told apart by seed) is the n-th message; every reply is whole."""
+    seeds: dict[int, int] = {}
+
+    def answer(body: dict | None) -> Reply:
+        if body is None:
+            return Reply(body=json.dumps({"data": [{"id": "strong"}]}).encode())
+        message = messages[seeds.setdefault(body["seed"], len(seeds)) % len(messages)]
+        choice = {"message": message, "finish_reason": "stop" if message["content"] else "content_filter"}
+        return Reply(body=json.dumps({"choices": [choice]}).encode())
+
+    return FakeServer(answer=answer)
+
+
+def test_a_stronger_model_is_shown_examples_and_what_is_kept_has_none_of_them(base: Path) -> None:
+    messages = [{"role": "assistant", "content": text} for text in (GOOD, "no idea", BARE, None)]
+    parted = {"role": "assistant", "content": "So <answer>7</answer>", "reasoning_content": "2 + 5 = 7, and 5 + 2 = 7"}
+    with server_that_says(*messages, parted) as fake:
+        options = {"model": "strong", "chat": True, "url": fake.url}
+        config = STRONGER | {"engine_options": options, "samples_per_prompt": 5, "keep_per_prompt": 2}
+        stage = make_stage(base, "strong", config)
+        metrics = rejection.compute(stage)
+    assert metrics["dropped"] == {"malformed": 5, "no_summary": 5, "unfinished": 5}
+    rows = read_jsonl(stage.work / "mix.jsonl")
+    kept = "<think>2 + 5 = 7, and 5 + 2 = 7</think>So <answer>7</answer>"
+    assert {(row["question"], row["response"]) for row in rows} == {("2 + 5", GOOD), ("2 + 5", kept)}
+    assert {path for path, _ in fake.requests} == {"/v1/models", "/v1/chat/completions"}
+    asked = [body for body in fake.bodies if body is not None]
+    assert all(body["messages"] == [*STRONGER["preamble"], {"role": "user", "content": "2 + 5"}] for body in asked)
+    assert len({body["seed"] for body in asked}) == 25 and "pens" not in (stage.work / "mix.jsonl").read_text()
+
+
+def test_r1_zeros_own_outputs_get_the_closing_that_they_lack(base: Path, monkeypatch) -> None:
+    """Spoken by a scripted sampler: the untrained model has nothing readable to say."""
+    from r1flow.sampling import Completion
+
+    said = [BARE, BARE.replace("7</answer>", "8</answer>"), GOOD]
+    texts = [said[i % 3] for i in range(15)]
+    monkeypatch.setattr(rejection.shards, "sample", lambda *_: (Completion([5, 0], text, True) for text in texts))
+    stage = make_stage(base, "zero", ZERO | {"samples_per_prompt": 3})
+    assert rejection.compute(stage)["dropped"] == {"surplus": 5, "wrong": 5}
+    rows = read_jsonl(stage.work / "mix.jsonl")
+    closed = "<think>2 + 5 = 7</think>the result is <answer>7</answer>"
+    assert [row["response"] for row in rows] == [closed] * 5
+    graded = rejection.Sample(rejection.load_problems(base / "data/rejection.jsonl", 1)[0], 0, closed, 2, True)
+    assert not rejection.no_summary(graded) and not rejection.malformed(graded)
+
+
+def test_a_preamble_comes_before_the_question_as_the_models_template_has_it(base: Path) -> None:
+    from r1flow.sampling import load
+
+    tokenizer = load(base / "base", "r1flow", 4).tokenizer
+    tokenizer.chat_template = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}>"
+    turns = [{"role": "user", "content": "1 + 1"}, {"role": "assistant", "content": GOOD}]
+    assert rejection.prompt(tokenizer, turns, "2 + 5") == f"[user] 1 + 1 [assistant] {GOOD} [user] 2 + 5 >"
+    assert rejection.prompt(tokenizer, [], "2 + 5") == "[user] 2 + 5 >"

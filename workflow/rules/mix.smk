@@ -1,4 +1,4 @@
-# Rejection sampling from the RL checkpoint, then SFT of the base model on the mix.
+# Rejection sampling from the RL checkpoint, then SFT of the base model on the mix; for a cold start, too, where asked for.
 
 
 rule rejection:
@@ -21,6 +21,24 @@ rule rejection:
         **facts("rejection"),
     shell:
         COMMAND
+
+
+use rule rejection as cold_start_data with:
+    input:
+        **inputs("cold_start_data"),
+        parts=parts("cold_start_data"),
+    output:
+        outputs("cold_start_data", "samples.parquet", "mix.jsonl"),
+        manifest=edge("cold_start_data"),
+    log:
+        f"logs/{RUN.name}/cold_start_data.log",
+    benchmark:
+        f"logs/{RUN.name}/cold_start_data.tsv"
+    threads: RUN.slice("cold_start_data")["threads"]
+    resources:
+        gpu=gpus("cold_start_data"),
+    params:
+        **facts("cold_start_data"),
 
 
 use rule cold_start as sft_mix with:

@@ -11,7 +11,7 @@ rule sample:
     benchmark:
         f"logs/{RUN.name}/{{job}}.{{scatteritem}}.tsv"
     wildcard_constraints:
-        job="rejection|evaluate/[a-z_]+",
+        job="cold_start_data|rejection|evaluate/[a-z_]+",
     conda:
         "../../environment.yml"
     threads: lambda wildcards: RUN.slice(stage_of(wildcards.job))["threads"]
@@ -20,7 +20,9 @@ rule sample:
     params:
         run=RUN.name,
         stage="{job}",
-        program=lambda wildcards: stage_of(wildcards.job),
+        program=lambda wildcards: program_of(
+            wildcards.job, RUN.slice(stage_of(wildcards.job))
+        ),
         inputs=lambda wildcards: RUN.arguments(wildcards.job),
     shell:
         f"{STAGE} --part {{wildcards.scatteritem}}"

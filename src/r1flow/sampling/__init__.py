@@ -31,7 +31,15 @@ ENGINES: dict[str, dict[str, type]] = {
         "max_model_len": int,
         "enforce_eager": bool,
     },
-    "openai": {"url": str, "model": str, "api_key_env": str, "timeout_s": float, "attempts": int, "plain": bool},
+    "openai": {
+        "url": str,
+        "model": str,
+        "api_key_env": str,
+        "timeout_s": float,
+        "attempts": int,
+        "plain": bool,
+        "chat": bool,
+    },
 }
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 

@@ -15,6 +15,7 @@ row's low bits may depend on that (docs/scaling.md has measurements).
 """
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from r1flow.endpoint import Endpoint, Unanswered, complete
 from r1flow.errors import UserError, listed
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.engine import completions, ends_of
+from r1flow.template import THINK_CLOSE, THINK_OPEN
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -41,7 +43,8 @@ class ServerSampler:
 
     `model` None asks for the model that the server loaded from this very folder, as vLLM's says it; a name is taken at
     its word. `plain` sends OpenAI's own fields only: text, not ids, goes both ways, so `ids` are those of the text
-    tokenised again, whose number may differ a little from what was sampled.
+    tokenised again, whose number may differ a little from what was sampled. `chat` does so with the endpoint for
+    conversations, /chat/completions: the server renders them with its own template.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class ServerSampler:
         timeout_s: float = 3600.0,
         attempts: int = 6,
         plain: bool = False,
+        chat: bool = False,
     ) -> None:
         from transformers import AutoTokenizer
 
@@ -61,16 +65,18 @@ class ServerSampler:
         if not self.url:
             raise UserError(f"engine_options.url: there is none; name the server, or set {ADDRESS}")
         self.endpoint = Endpoint(self.url, api_key_env, timeout_s, batch_size, attempts, BACKOFF_S)
-        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
-        self.eos_ids = ends_of(model_dir, self.tokenizer)
-        self.plain = plain
+        self.words = AutoTokenizer.from_pretrained(model_dir)
+        self.tokenizer = Conversation() if chat else self.words
+        self.eos_ids = ends_of(model_dir, self.words)
+        self.plain, self.chat = plain or chat, chat
         self.model = served_model(self.ask([("GET", "/models", None)], entries_of)[0], model_dir, model, self.url)
 
     def sample(
         self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
     ) -> list[Completion]:
         bodies = [self.body(prompt, params, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-        return self.ask([("POST", "/completions", body) for body in bodies], self.completion, on_progress)
+        path = "/chat/completions" if self.chat else "/completions"
+        return self.ask([("POST", path, body) for body in bodies], self.completion, on_progress)
 
     def body(self, prompt: str, params: SamplingParams, seed: int) -> dict[str, Any]:
         common = {
@@ -80,8 +86,9 @@ class ServerSampler:
             "max_tokens": params.max_new_tokens,
         }
         if self.plain:
-            return common | {"prompt": prompt, "seed": seed & 0x7FFFFFFF}  # some take no more than 31 bits
-        ids = self.tokenizer(prompt, add_special_tokens=False)["input_ids"]
+            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": prompt}
+            return common | asked | {"seed": seed & 0x7FFFFFFF}  # some take no more than 31 bits
+        ids = self.words(prompt, add_special_tokens=False)["input_ids"]
         return (
             common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
         )
@@ -89,18 +96,20 @@ class ServerSampler:
     def completion(self, reply: dict[str, Any]) -> Completion:
         """The completion in a reply; raises whatever Python does where there is none."""
         choice = reply["choices"][0]
-        if choice["finish_reason"] not in ("stop", "length"):
+        refused = self.chat and choice["finish_reason"] == "content_filter"  # an answer too, and always the same
+        if choice["finish_reason"] not in ("stop", "length") and not refused:
             raise ValueError(f"finish_reason {choice['finish_reason']!r}")
         if self.plain:
             finished = choice["finish_reason"] == "stop"
-            ids = self.tokenizer(choice["text"], add_special_tokens=False)["input_ids"]
-            return Completion([*ids, *[self.tokenizer.eos_token_id] * finished], choice["text"], finished)
+            text = said(choice["message"]) if self.chat else choice["text"]
+            ids = self.words(text, add_special_tokens=False)["input_ids"]
+            return Completion([*ids, *[self.words.eos_token_id] * finished], text, finished)
         ids = choice.get("token_ids")
         if ids is None:
             raise UserError(f"engine: openai: {self.url} returns no token ids; set engine_options.plain: true")
-        if not all(type(i) is int and 0 <= i < len(self.tokenizer) for i in ids):
+        if not all(type(i) is int and 0 <= i < len(self.words) for i in ids):
             raise ValueError("token_ids that the model's tokenizer doesn't have")
-        return completions([ids], self.tokenizer, self.eos_ids)[0]
+        return completions([ids], self.words, self.eos_ids)[0]
 
     def ask(
         self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None = None
@@ -141,6 +150,19 @@ class ServerSampler:
             return read(response.json())
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise Unanswered(f"the reply can't be read, {type(error).__name__}: {error}") from error
+
+
+class Conversation:
+    """In a tokenizer's place where the server renders: a prompt is its messages as JSON."""
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **options: Any) -> str:
+        return json.dumps(messages, ensure_ascii=False)
+
+
+def said(message: dict[str, Any]) -> str:
+    """The text of a message; servers that part the reasoning from it (DeepSeek's, vLLM's) get the tags back."""
+    reasoning, text = message.get("reasoning_content") or message.get("reasoning"), message["content"] or ""
+    return f"{THINK_OPEN}{reasoning.strip()}{THINK_CLOSE}{text.lstrip()}" if reasoning else text
 
 
 def entries_of(reply: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,6 @@
-"""Rejection sampling: what the reasoning RL checkpoint does well becomes training data for the next models.
+"""Rejection sampling: what a model does well becomes training data for the next models.
+
+Two stages: `rejection`, of the reasoning RL checkpoint, and `cold_start_data`, of R1-Zero or of a stronger model.
 
 Inputs: `model`, the checkpoint, and `data`, a folder with rejection.jsonl (prompts) and general_sft.jsonl. Outputs:
 samples.parquet, every sample with the reason why it was dropped (null: kept), and mix.jsonl, the kept samples mixed
@@ -7,7 +9,9 @@ with general data in a declared share and shuffled:
     {"id": "4be0c1d2a3f4-2", "source": "rejection", "question": "8 + 16 - 19 = ?", "response": "<think>…</answer>"}
 
 DeepSeek-R1, section 2.3.3: several samples a prompt; only correct ones; no chains of thought that mix languages, no
-long paragraphs, no code blocks. Left out: the judge model for answers that rules can't grade, and chains of thought
+long paragraphs, no code blocks. Section 2.3.1, for a cold start: a model that is shown examples of long reasoning, or
+asked for it (`preamble`), and R1-Zero's outputs in a readable form (the same filters; `closing` in place of annotators
+who write the missing summary). Left out: the judge model for answers that rules can't grade, and chains of thought
 generated for general prompts.
 """
 
@@ -32,7 +36,7 @@ from r1flow.parquet import Table
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stage import Stage
-from r1flow.template import Parts, render, split
+from r1flow.template import ANSWER_OPEN, Parts, split
 
 TABLE_ROWS = 100  # samples shown in tracking
 DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two look at a prompt's other samples
@@ -86,9 +90,10 @@ def compute(stage: Stage) -> dict[str, Any]:
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
     chain = build_filters(config["filters"])
     with TemporaryFile(dir=stage.work) as texts:
-        reasons, kept, shown = sift(stage, judged(draw(stage, problems), chain, config["keep_per_prompt"]), texts)
+        samples = judged(draw(stage, problems), chain, config["keep_per_prompt"])
+        reasons, kept, shown = sift(stage, samples, texts, config["closing"])
         if not kept:
-            raise UserError(f"rejection.filters: none of the {reasons.total()} samples was kept ({dict(reasons)})")
+            raise UserError(f"{stage.name}.filters: none of the {reasons.total()} samples was kept ({dict(reasons)})")
         share = config["general_share"]
         general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
         mix = mixed(kept, general, share, stage.seed)
@@ -132,14 +137,20 @@ def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list
     """The model, and prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    prompts = {problem.id: render(sampler.tokenizer, problem.question) for problem in problems}
+    prompts = {problem.id: prompt(sampler.tokenizer, config["preamble"], problem.question) for problem in problems}
     asked = questions(stage, problems)
     seeds = [seed_of(stage.seed, problem.id, index) for problem, index in asked]
     return sampler, [prompts[problem.id] for problem, _ in asked], seeds
 
 
+def prompt(tokenizer: Any, preamble: list[dict[str, str]], question: str) -> str:
+    """The question after the preamble's turns, as the model's chat template has it."""
+    messages = [*preamble, {"role": "user", "content": question}]
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
 def sift(
-    stage: Stage, samples: Iterator[tuple[Sample, str | None]], texts: BinaryIO
+    stage: Stage, samples: Iterator[tuple[Sample, str | None]], texts: BinaryIO, closing: str | None = None
 ) -> tuple[Counter[str | None], list[Kept], list[dict[str, Any]]]:
     """Write samples.parquet, and the kept texts to `texts`; returns counts by reason, the kept ones, and some rows."""
     reasons: Counter[str | None] = Counter()
@@ -150,12 +161,21 @@ def sift(
             table.write(row)
             reasons[reason] += 1
             if reason is None:
-                text = sample.text.strip().encode()
+                text = readable(sample, closing).encode()
                 kept.append(Kept(sample.problem, sample.index, texts.tell(), len(text)))
                 texts.write(text)
             if len(shown) < TABLE_ROWS:
                 shown.append(row)
     return reasons, kept, shown
+
+
+def readable(sample: Sample, closing: str | None) -> str:
+    """The text as it will be learnt: `closing` leads to an answer that stands alone after the reasoning."""
+    text = sample.text.strip()
+    if not closing or not sample.parts.well_formed or not no_summary(sample):
+        return text
+    before, tag, answer = text.rpartition(ANSWER_OPEN)
+    return f"{before}{closing}{tag}{answer}"
 
 
 # Filters: True drops a sample. A config names them in order; the first that says so is the reason.
