@@ -146,9 +146,9 @@ def test_the_plan_says_what_why_and_how_long_without_torch(copy):
 def test_going_back_computes_nothing(copy, monkeypatch):
     monkeypatch.chdir(copy.folder)
     before = {path: path.read_bytes() for path in Path("results").rglob("manifest.json")}
-    done = copy.snakemake(overrides="student_rl.trainer.learning_rate=2.0e-4")
+    done = copy.snakemake(overrides="distill.trainer.learning_rate=2.0e-4")
     assert done.returncode == 0 and Path("results/r1_micro/report/manifest.json").read_bytes() not in before.values()
-    assert actions() == dict.fromkeys(("student_rl", "evaluate/student_rl", "report"), RESTORE)
+    assert actions() == dict.fromkeys(("distill", "evaluate/distill", "report"), RESTORE)
     (copy.folder / "again").mkdir()
     done = copy.snakemake(hooks={"HOOK_READS": str(copy.folder / "again")})
     assert done.returncode == 0 and computed(copy.folder / "again") == set(), done.stderr
