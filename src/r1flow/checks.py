@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from r1flow import settings
+from r1flow import ranks, settings
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.data.sources import COMMIT, GB, lock_command
@@ -39,6 +39,8 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
             check_resume(config["trainer"])
+        if program in ranks.PROGRAMS:
+            ranks.check(config)
         if program in CHECKS:
             CHECKS[program](config)
     except UserError as error:

@@ -137,11 +137,12 @@ def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
-    """The keys that the program knows, all of them, with values of their types."""
+    """The keys that the program knows, all that have no default, with values of their types."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    missing = [f.name for f in dataclasses.fields(schema) if f.name not in config]
+    needed = (field.name for field in dataclasses.fields(schema) if field.default is dataclasses.MISSING)
+    missing = [name for name in needed if name not in config]
     if missing:
         raise UserError(f"{stage}.{missing[0]}: missing; every key is written in conf/, so put it back there")
     try:

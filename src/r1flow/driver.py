@@ -17,7 +17,6 @@ process finds them. A part has no outputs and no record; what it cost is counted
 
 import argparse
 import fcntl
-import importlib
 import os
 import resource
 import shutil
@@ -31,7 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import contract, gate, gpus, manifest, memo, pricing, provenance
+from r1flow import contract, gate, gpus, launch, manifest, memo, pricing, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
@@ -54,6 +53,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
     parser.add_argument("--gpus", type=int, default=1, help="how many a stage on cuda holds; 0: it shares all it sees")
+    parser.add_argument("--processes", type=int, help="how many train a stage on a CPU (default: 1)")
     parser.add_argument(
         "--input",
         action="append",
@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> None:
         terminal.interrupted()
         sys.exit(130)
     except Exception as error:
-        if not isinstance(error, UserError):
+        if not isinstance(error, UserError | launch.RankFailed):
             traceback.print_exc()
         sys.stderr.flush()
         terminal.failed(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
@@ -159,6 +159,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
     """The stage in its scratch folder, and what decides its outputs; raises UserError for inputs that don't fit."""
     config = load(arguments.config)
     prepare_process(config)
+    ranks = launch.ranks_of(arguments.program, config, arguments.gpus, arguments.processes)
     terminal.started()
     inputs = inputs_of(arguments)
     contract.check(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
@@ -176,6 +177,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
         snapshots=scratch / "snapshots",
         terminal=terminal,
         tracker=StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}),
+        ranks=ranks,
     )
     return stage, made_by
 
@@ -223,7 +225,7 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
 def measure(stage: Stage, program: str) -> None:
     """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it)."""
     begin = time.perf_counter()
-    metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+    metrics = launch.compute(program, stage)
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})
@@ -232,7 +234,9 @@ def measure(stage: Stage, program: str) -> None:
 def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
     """Seconds of this process since `begin` and of the others that worked for the stage, and the most memory of one."""
     spent = [manifest.read_json(path) for path in others]
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak_mb = (
+        max(resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    )
     return {
         "seconds": round(sum((other["seconds"] for other in spent), time.perf_counter() - begin), 1),
         "peak_mb": max([round(peak_mb), *(other["peak_mb"] for other in spent)]),

@@ -1,7 +1,8 @@
 """The keys of each program's configuration, with their types: what conf/ may say, and nothing else.
 
-Keys under `trainer:`, `model:`, `muon:` and `adamw:` belong to transformers, TRL and torch; the trainers' are checked
-against the wheels' own source (config.trainer_fields). Values that no program could run are checks.py's.
+Keys with a default here may be left out. Those under `trainer:`, `model:`, `muon:` and `adamw:` belong to transformers,
+TRL and torch; the trainers' are checked against the wheels' own source (config.trainer_fields). Values that no program
+could run are checks.py's.
 """
 
 from dataclasses import dataclass, field
@@ -120,6 +121,14 @@ class Pretrain(Program):
 
 
 @dataclass
+class Lora:
+    r: int
+    alpha: float
+    dropout: float
+    target_modules: Any  # names, or "all-linear"
+
+
+@dataclass
 class Rows:
     file: str
     limit: int | None
@@ -132,6 +141,8 @@ class Sft(Program):
     template: str | None
     data: Rows
     trainer: dict[str, Any]
+    strategy: str = "ddp"
+    lora: Lora | None = None
 
 
 @dataclass
@@ -140,6 +151,8 @@ class RewardModel(Program):
     attention: str
     data: Rows
     trainer: dict[str, Any]
+    strategy: str = "ddp"
+    lora: Lora | None = None
 
 
 @dataclass
@@ -165,6 +178,8 @@ class Grpo(Program):
     rewards: dict[str, RewardPart]
     stop_above: dict[str, float]
     trainer: dict[str, Any]
+    strategy: str = "ddp"
+    lora: Lora | None = None
 
 
 @dataclass

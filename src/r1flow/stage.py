@@ -25,6 +25,7 @@ class Stage:
     snapshots: Path  # resumable state; outlives a kill
     terminal: "Progress"
     tracker: "StageRun" = field(repr=False)
+    ranks: int = 1  # processes that compute it together; each has a copy of this
 
     @property
     def seed(self) -> int:

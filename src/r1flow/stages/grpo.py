@@ -8,7 +8,7 @@ needs one. A step samples G completions of some prompts, scores them, and moves 
 
 With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
 does, by itself or, with `use_vllm`, by vLLM in this process or on a server (rollout_server.py). DeepSeek-R1, sections
-2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: several processes, tools.
+2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: tools.
 """
 
 import os
@@ -38,6 +38,7 @@ from r1flow import rollout_server
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.mismatch import METRIC, MismatchWatch
+from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.rewards.combine import combine
 from r1flow.rewards.contract import Reward
 from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
@@ -74,9 +75,7 @@ SAMPLES_EVERY = 10  # steps between tables
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: steps, tokens, an estimate of FLOPs, and the curves."""
-    options = GRPOConfig(
-        **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
-    )
+    options = GRPOConfig(**trainer_options(stage))  # before the model: with zero3 it says how that is loaded
     if options.use_vllm and options.vllm_mode == "server":
         options.vllm_server_base_url = server_of(options, stage)
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"], padding_side="left")
@@ -86,12 +85,13 @@ def compute(stage: Stage) -> dict[str, Any]:
     )
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
-    trainer = (CompactGRPOTrainer if compact(stage.config) else GRPOTrainer)(
+    trainer = (CompactGRPOTrainer if compact(stage) else GRPOTrainer)(
         model=model,
         reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
         args=options,
         train_dataset=Dataset.from_list(training_rows(stage.config, stage.inputs["data"], tokenizer)),
         processing_class=tokenizer,
+        peft_config=adapters(stage.config),
         callbacks=[history, samples, watch],
         rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
     )
@@ -99,9 +99,12 @@ def compute(stage: Stage) -> dict[str, Any]:
     if options.use_vllm:  # which has set all generators to its rank's number: runs with other seeds would draw alike
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    model.save_pretrained(stage.work / "model")
-    tokenizer.save_pretrained(stage.work / "model")
-    found = {"steps": trainer.state.global_step, **compute_spent(model, trainer), "history": history.rows}
+    save(trainer, tokenizer, stage.work / "model")
+    found = {
+        "steps": trainer.state.global_step,
+        **compute_spent(model, trainer, stage.config["trainer"]),
+        "history": history.rows,
+    }
     return found | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
 
 
@@ -116,9 +119,9 @@ def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
     return any((spec.get("name") or label) == "code_tests" for label, spec in specs.items())
 
 
-def compact(config: dict[str, Any]) -> bool:
-    """Whether our own scoring is used: with our engine (small Llama models), on a CPU."""
-    return config["engine"] == "r1flow" and bool(config["trainer"]["use_cpu"])
+def compact(stage: Stage) -> bool:
+    """Whether our own scoring is used: with our engine (small Llama models), on a CPU, in one process."""
+    return stage.config["engine"] == "r1flow" and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
 
 
 def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
@@ -162,7 +165,7 @@ def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
 def rollout(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
-    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
+    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r), whichever rank it is on.
 
     It gives no log-probabilities: TRL would take them only to correct for another engine's numerics.
     """
@@ -172,13 +175,15 @@ def rollout(
 
     def sample(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
         args = trainer.args
-        within = trainer._step % args.gradient_accumulation_steps  # several generations in one step are distinct
+        # Several generations in one step are distinct, and each rank has a slice of each.
+        within = trainer._step % args.gradient_accumulation_steps * stage.ranks
+        first = trainer.accelerator.process_index * len(prompts)
         when = f"step {trainer.state.global_step}.{within}"
         prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
         completion_ids = engine.generate(
             prompt_ids,
             SamplingParams(args.temperature, args.top_p, args.max_completion_length),
-            [seed_of(stage.seed, when, row) for row in range(len(prompts))],
+            [seed_of(stage.seed, when, first + row) for row in range(len(prompts))],
             batch_size=len(prompts),
         )
         return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None}
@@ -209,18 +214,18 @@ class Samples(TrainerCallback):
             self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
 
 
-def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer) -> dict[str, float]:
+def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[str, Any]) -> dict[str, float]:
     """Tokens, and FLOPs by the usual rule: with N parameters, 2N a token forward and 6N forward and backward.
 
     Sampling is a forward pass of prompt and completion, training one forward and backward per iteration, the KL term
     one more forward. Attention's own products are left out: below 10 % at these lengths.
     """
-    parameters = sum(p.numel() for p in model.parameters())
+    parameters = parameters_of(model)
     log = trainer.state.log_history
     seen = max((entry.get("num_tokens", 0) for entry in log), default=0)  # prompts and completions, each sampled once
     lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
     config = trainer.args
-    rollouts = prompts_needed(vars(config)) * config.num_generations
+    rollouts = prompts_needed(options) * config.num_generations
     trained = seen * config.num_iterations
     return {
         "parameters": parameters,

@@ -21,6 +21,7 @@ from trl import RewardConfig, RewardTrainer
 from r1flow.callbacks import History, last_snapshot
 from r1flow.classifier import classify, judged_ids
 from r1flow.errors import UserError
+from r1flow.ranks import adapters, save, trainer_options
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
 
@@ -48,6 +49,7 @@ def compute(stage: Stage) -> dict[str, Any]:
 def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
     """Train on the pairs, save to work/model, and return the curve."""
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
+    options = RewardConfig(**trainer_options(stage))
     set_seed(stage.seed)  # the head starts at random
     model = AutoModelForSequenceClassification.from_pretrained(
         stage.inputs["model"], num_labels=1, dtype="float32", attn_implementation=stage.config["attention"]
@@ -56,16 +58,14 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
     history = History(stage, FIELDS)
     trainer = RewardTrainer(
         model=model,
-        args=RewardConfig(
-            **stage.config["trainer"], seed=stage.seed, data_seed=stage.seed, output_dir=str(stage.snapshots)
-        ),
+        args=options,
         train_dataset=Dataset.from_list([pair(tokenizer, row) for row in rows]),
         processing_class=tokenizer,
+        peft_config=adapters(stage.config, "SEQ_CLS"),  # and the head, whole
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    model.save_pretrained(stage.work / "model")
-    tokenizer.save_pretrained(stage.work / "model")
+    save(trainer, tokenizer, stage.work / "model")
     return history
 
 

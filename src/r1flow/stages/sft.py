@@ -9,7 +9,7 @@ and the `response` to learn. The loss is on the response and its end of sequence
 tokenised apart, as in sampling: training and sampling see the same tokens at the seam even where a tokenizer would
 merge across it. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT
 only, no RL). With `data.file: packed` the rows are those that the stage curate has tokenised and packed
-(data/packed.py). Left out: LoRA.
+(data/packed.py).
 """
 
 from pathlib import Path
@@ -22,6 +22,7 @@ from trl import SFTConfig, SFTTrainer
 from r1flow.callbacks import History, last_snapshot
 from r1flow.data import packed
 from r1flow.errors import UserError
+from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
 from r1flow.template import render
@@ -33,6 +34,8 @@ def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: rows, tokens of the responses, steps, and the loss curve."""
     tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
+    # Before the model: with zero3 the options say how that is loaded.
+    options = SFTConfig(**trainer_options(stage), dataset_kwargs={"skip_prepare_dataset": is_packed(stage)})
     model = AutoModelForCausalLM.from_pretrained(
         stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
@@ -40,26 +43,20 @@ def compute(stage: Stage) -> dict[str, Any]:
     history = History(stage, FIELDS)
     trainer = SFTTrainer(
         model=model,
-        args=SFTConfig(
-            **stage.config["trainer"],
-            seed=stage.seed,
-            data_seed=stage.seed,
-            output_dir=str(stage.snapshots),
-            dataset_kwargs={"skip_prepare_dataset": is_packed(stage)},
-        ),
+        args=options,
         train_dataset=dataset,
         processing_class=tokenizer,
+        peft_config=adapters(stage.config),
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    model.save_pretrained(stage.work / "model")
-    tokenizer.save_pretrained(stage.work / "model")
+    save(trainer, tokenizer, stage.work / "model")
     return {
         "rows": count["rows"],
         "response_tokens": count["response_tokens"],
         "steps": trainer.state.global_step,
         # 6N a token, as in grpo.py
-        "flops": 6.0 * model.num_parameters() * count["tokens"] * trainer.args.num_train_epochs,
+        "flops": 6.0 * parameters_of(model) * count["tokens"] * trainer.args.num_train_epochs,
         "history": history.rows,
     }
 

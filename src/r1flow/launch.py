@@ -1,0 +1,134 @@
+"""Starts a training's ranks: as many processes of one program as the stage holds GPUs, on this machine.
+
+The driver has done everything up to here: inputs are checked, the scratch folder and the GPUs are held. Ranks are its
+forks, as in accelerate's own launchers, so they inherit the locks, which hold until the last of them is gone, the log,
+and what the stage was told. The first rank reports, tracks and writes outputs; of the others only what they print is
+seen, in the log. One that fails ends all, in one line, its traceback in the log:
+
+    [ 4/22 zero_rl] failed after 1:12: RankFailed: rank 1: OutOfMemoryError: CUDA out of memory. …
+
+One process with strategy ddp is no rank: the program runs in the driver's own process. Left out: several nodes.
+"""
+
+import ctypes
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from r1flow import manifest
+from r1flow.errors import UserError
+from r1flow.progress import Progress
+from r1flow.ranks import PROGRAMS, check_batches, strategy_of
+from r1flow.stage import Stage
+from r1flow.tracking import StageRun
+
+HOST = "127.0.0.1"
+PR_SET_PDEATHSIG = 1
+METRICS, FAILURE = "metrics.json", "failure.json"
+
+
+class RankFailed(Exception):
+    """A rank ended without its metrics; its traceback is in the log already."""
+
+
+def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | None = None) -> int:
+    """How many processes compute a stage that holds so many GPUs; raises UserError where a step can't be shared out."""
+    if program == "pretrain" and gpus > 1 and not config["init_from"]:
+        raise UserError(f"gpu={gpus}: a model is pretrained from nothing by one process; give it 1")
+    if program not in PROGRAMS:
+        return 1
+    ranks = processes or (gpus if config["device"] == "cuda" else 1) or 1
+    check_batches(config["trainer"], ranks)
+    return ranks
+
+
+def compute(program: str, stage: Stage) -> dict[str, Any]:
+    """Compute a stage by its program, in as many processes as it has ranks; its metrics are the first rank's."""
+    if stage.ranks == 1 and strategy_of(stage.config) == "ddp":
+        return importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+    with meeting_point(stage.ranks):
+        run(program, stage)
+    return manifest.read_json(stage.work / METRICS)
+
+
+@contextmanager
+def meeting_point(ranks: int) -> Iterator[None]:
+    """What torch.distributed and accelerate look for: this process holds the store in which ranks find each other."""
+    from torch.distributed import TCPStore
+
+    store = TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
+    os.environ |= {
+        **{"MASTER_ADDR": HOST, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        **{"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)},
+        "GLOO_SOCKET_IFNAME": "lo",  # gloo would ask a name server for this machine's own address
+    }
+    yield
+    del store
+
+
+def run(program: str, stage: Stage) -> None:
+    """Fork the ranks and wait for them; raises what the first one to fail raised, and leaves none behind."""
+    from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, start_processes
+
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # else every rank prints what is still in the buffer
+    context = start_processes(rank, (program, stage, os.getpid()), nprocs=stage.ranks, join=False, start_method="fork")
+    try:
+        while not context.join():
+            pass
+    except (ProcessExitedException, ProcessRaisedException) as error:
+        raise failure(stage, str(error)) from None
+    finally:
+        for process in context.processes:
+            process.kill()
+            process.join()
+    if not (stage.work / METRICS).exists():
+        raise RankFailed("its first rank was ended by a signal")
+
+
+def rank(index: int, program: str, stage: Stage, parent: int) -> None:
+    """One rank's process."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's; it ends us
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before it could tell
+        os._exit(1)
+    os.environ |= {"RANK": str(index), "LOCAL_RANK": str(index)}
+    if index:
+        silent = Progress(stage.name, open(os.devnull, "w"))  # noqa: SIM115
+        stage = replace(stage, terminal=silent, tracker=StageRun("", stage.name, {}, {}))
+    try:
+        metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+        if index == 0:
+            manifest.write_json(stage.work / METRICS, metrics)
+    except Exception as error:
+        report(index, stage, error)
+        sys.exit(1)
+
+
+def report(index: int, stage: Stage, error: Exception) -> None:
+    """Leave word of a failure, if it is the first: the others fail of it."""
+    known = isinstance(error, UserError)
+    if not known:
+        traceback.print_exc()
+        sys.stderr.flush()
+    reason = str(error) if known else f"rank {index}: {type(error).__name__}: {error}"
+    whole = stage.work / f"{FAILURE}.{index}"
+    manifest.write_json(whole, {"reason": reason, "user": known})
+    with suppress(FileExistsError):
+        os.link(whole, stage.work / FAILURE)
+
+
+def failure(stage: Stage, otherwise: str) -> Exception:
+    """What the first rank to fail said; nothing when a signal ended it."""
+    try:
+        found = manifest.read_json(stage.work / FAILURE)
+    except FileNotFoundError:
+        return RankFailed(otherwise.strip())
+    return (UserError if found["user"] else RankFailed)(found["reason"])
