@@ -17,6 +17,7 @@ process finds them. A part has no outputs and no record; what it cost is counted
 
 import argparse
 import fcntl
+import importlib
 import os
 import resource
 import shutil

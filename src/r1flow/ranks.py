@@ -15,7 +15,6 @@ Left out: several nodes, tensor and context parallelism, and adapters on weights
 """
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.errors import UserError, did_you_mean
@@ -31,7 +30,6 @@ DEEPSPEED = {
     "bf16": {"enabled": "auto"},
     "gradient_clipping": "auto",
     "gradient_accumulation_steps": "auto",
-    "train_batch_size": "auto",
     "train_micro_batch_size_per_gpu": "auto",
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -121,16 +119,14 @@ def parameters_of(model: Any) -> int:
     return sum(getattr(parameter, "ds_numel", parameter.numel()) for parameter in model.parameters())
 
 
-def save(trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
-    """Write the trained model whole and plain, adapters merged, from the first rank; the others wait for it."""
+def save(stage: "Stage", trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Write the trained model to work/model, whole and plain, from the first rank; the others wait for it."""
     accelerator = trainer.accelerator
     model = accelerator.unwrap_model(trainer.model)
-    if trainer.args.fsdp or trainer.args.deepspeed:
-        state = accelerator.get_state_dict(trainer.model_wrapped)  # of all ranks together
-    else:
-        model = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
-        state = model.state_dict()
+    shares = strategy_of(stage.config) in IN_SHARES
+    state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None  # of all ranks together
     if accelerator.is_main_process:
-        model.save_pretrained(folder, state_dict=state)
-        tokenizer.save_pretrained(folder)
+        model = model.merge_and_unload() if stage.config.get("lora") else model
+        model.save_pretrained(stage.work / "model", state_dict=state)
+        tokenizer.save_pretrained(stage.work / "model")
     accelerator.wait_for_everyone()

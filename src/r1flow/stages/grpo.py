@@ -99,7 +99,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     if options.use_vllm:  # which has set all generators to its rank's number: runs with other seeds would draw alike
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    save(trainer, tokenizer, stage.work / "model")
+    save(stage, trainer, tokenizer)
     found = {
         "steps": trainer.state.global_step,
         **compute_spent(model, trainer, stage.config["trainer"]),
@@ -165,7 +165,7 @@ def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
 def rollout(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
-    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r), whichever rank it is on.
+    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r), on whichever rank.
 
     It gives no log-probabilities: TRL would take them only to correct for another engine's numerics.
     """

@@ -65,7 +65,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    save(trainer, tokenizer, stage.work / "model")
+    save(stage, trainer, tokenizer)
     return history
 
 

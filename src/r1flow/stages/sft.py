@@ -50,7 +50,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    save(trainer, tokenizer, stage.work / "model")
+    save(stage, trainer, tokenizer)
     return {
         "rows": count["rows"],
         "response_tokens": count["response_tokens"],
