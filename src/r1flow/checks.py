@@ -75,6 +75,12 @@ def check_pretrain(config: dict[str, Any]) -> None:
         raise UserError("template: a model from nothing has none of its own; choose one of conf/template/")
 
 
+def check_sft(config: dict[str, Any]) -> None:
+    """Packed examples are kept apart by their positions; cut at any place, nothing tells them apart."""
+    if config["trainer"].get("packing") and config["trainer"].get("packing_strategy", "bfd") == "wrapped":
+        raise UserError("trainer.packing_strategy: wrapped lets examples see each other; use bfd or bfd_split")
+
+
 ROLLOUT_ENGINES = ("r1flow", "transformers")
 
 
@@ -474,6 +480,7 @@ def check_memory(need: float, have: float, what: str) -> None:
 
 CHECKS = {
     "pretrain": check_pretrain,
+    "sft": check_sft,
     "grpo": check_grpo,
     "rejection": check_sampling,
     "curate": check_curate,

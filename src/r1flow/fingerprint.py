@@ -39,6 +39,9 @@ LIBRARIES = {
     "transformers": "transformers",
     "trl": "trl",
     "vllm": "vllm",
+    "peft": "peft",
+    "deepspeed": "deepspeed",
+    "liger_kernel": "liger-kernel",
     "accelerate": "accelerate",
     "tokenizers": "tokenizers",
     "datasets": "datasets",
@@ -78,9 +81,9 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
     """The code that computes a stage with this slice; the program is a module of r1flow.stages."""
     before = len(remembered())
     found, outside = closure({"r1flow.stage", "r1flow.contract", f"r1flow.stages.{program}", *user_modules(config)})
-    used = {name for name in outside if name in LIBRARIES}
-    if not samples_with_vllm(config):  # any sampling stage could import it: installing it mustn't move the others
-        used.discard("vllm")
+    asked = asked_for(config)
+    used = {name for name in outside if name in LIBRARIES and asked.get(name, True)}
+    used |= {name for name, wanted in asked.items() if wanted}
     for name in tuple(used):
         used |= BRINGS.get(name, set())
         used |= {more for inner in BRINGS.get(name, ()) for more in BRINGS.get(inner, ())}
@@ -94,8 +97,15 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
     return code
 
 
-def samples_with_vllm(config: dict[str, Any]) -> bool:
-    return config.get("engine") == "vllm" or bool((config.get("trainer") or {}).get("use_vllm"))
+def asked_for(config: dict[str, Any]) -> dict[str, bool]:
+    """Libraries that many stages could use, and whether this one does: installing one mustn't move the others."""
+    trainer = config.get("trainer") or {}
+    return {
+        "vllm": config.get("engine") == "vllm" or bool(trainer.get("use_vllm")),
+        "peft": bool(config.get("lora")),
+        "deepspeed": str(config.get("strategy")).startswith("zero"),
+        "liger_kernel": bool(trainer.get("use_liger_kernel")),
+    }
 
 
 def user_modules(config: dict[str, Any]) -> set[str]:

@@ -104,12 +104,20 @@ def rank(index: int, program: str, stage: Stage, parent: int) -> None:
         silent = Progress(stage.name, open(os.devnull, "w"))  # noqa: SIM115
         stage = replace(stage, terminal=silent, tracker=StageRun("", stage.name, {}, {}))
     try:
+        know_cpus()
         metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
         if index == 0:
             manifest.write_json(stage.work / METRICS, metrics)
     except Exception as error:
         report(index, stage, error)
         sys.exit(1)
+
+
+def know_cpus() -> None:
+    """Teach torch.load the name that accelerate gives to a rank's CPU, "cpu:0": snapshots are read to there."""
+    from torch.serialization import register_package
+
+    register_package(0, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None)
 
 
 def report(index: int, stage: Stage, error: Exception) -> None:

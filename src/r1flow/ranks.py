@@ -60,6 +60,10 @@ def check(config: dict[str, Any]) -> None:
     for key in ("fsdp", "fsdp_config", "deepspeed"):
         if trainer.get(key):
             raise UserError(f"trainer.{key}: set strategy instead ({', '.join(STRATEGIES)})")
+    if strategy != "ddp" and config["device"] == "cpu":
+        raise UserError(
+            f"strategy: {strategy} needs device: cuda; on a CPU accelerate shares nothing out, and says nothing"
+        )
     if lora and strategy in IN_SHARES:
         raise UserError(f"lora: adapters are merged into whole weights, and {strategy} has none; use ddp or zero2")
     if config.get("engine") == "r1flow" and (lora or strategy in IN_SHARES):
@@ -125,6 +129,8 @@ def save(stage: "Stage", trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase
     model = accelerator.unwrap_model(trainer.model)
     shares = strategy_of(stage.config) in IN_SHARES
     state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None  # of all ranks together
+    for name in model.all_tied_weights_keys if state else ():  # gathered, it is a copy
+        state.pop(name, None)
     if accelerator.is_main_process:
         model = model.merge_and_unload() if stage.config.get("lora") else model
         model.save_pretrained(stage.work / "model", state_dict=state)

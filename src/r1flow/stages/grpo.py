@@ -165,9 +165,9 @@ def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
 def rollout(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
-    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r), on whichever rank.
+    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
 
-    It gives no log-probabilities: TRL would take them only to correct for another engine's numerics.
+    Rows are counted over all ranks. No log-probabilities: TRL takes them to correct for another engine's numerics.
     """
     from r1flow.sampling.engine import Engine, eos_ids_of
 

@@ -1,0 +1,228 @@
+"""Several processes train one model as one does, fail together and leave nothing behind; CPU, gloo.
+
+Stages are run by their driver. Distances are of the weights' movement: |a - b| / |a - start|.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("trl")
+
+import torch
+from safetensors.torch import load_file
+from tiny import make_model
+from transformers import AutoModelForCausalLM
+
+from r1flow.data import leaks
+from r1flow.frozen import freeze
+from r1flow.schema import write_jsonl
+
+CONFIGS = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("sft", "grpo")}
+SIZES = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+SFT = SIZES | {"warmup_steps": 0, "bf16": False}
+GRPO = SFT | {"num_generations": 4, "max_completion_length": 12, "learning_rate": 1.0e-3, "beta": 0.04}
+ROWS = [
+    {"question": f"{a}+{b}", "response": f"<think>{a}+{b}={a + b}</think><answer>{a + b}</answer>"}
+    for a in range(10)
+    for b in range(4)
+]
+PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
+ASKED = [{"id": "0", "question": "How many pens are left?"}]
+REWARD = """
+import json, os
+
+def letters(prompts, completions, **columns):
+    with open(f"drawn.{os.environ.get('RANK', 0)}", "a") as file:
+        file.write(json.dumps([*zip(prompts, completions)]) + "\\n")
+    return [float(sum(map(str.islower, text))) for text in completions]
+
+def broken(prompts, completions, **columns):
+    if os.environ.get("RANK") == "1":
+        raise ZeroDivisionError("the second rank's fault")
+    return [0.0 for _ in completions]
+"""
+LORA = {"r": 4, "alpha": 8, "dropout": 0.0, "target_modules": "all-linear"}
+
+
+def make_project(folder: Path) -> Path:
+    """A folder with a base model, data and rewards, below which stages are run."""
+    make_model(folder / "base")
+    (folder / "data").mkdir()
+    files = {"cold_start.jsonl": ROWS, "rl.jsonl": PROBLEMS, "test.jsonl": ASKED}
+    for name, rows in files.items():
+        write_jsonl(folder / "data" / name, rows)
+    clean = {"cold_start.jsonl": [], "rl.jsonl": []}
+    leaks.write_report(folder / "data", clean, ["test.jsonl"], [], {name: {} for name in clean})
+    (folder / "own.py").write_text(REWARD)
+    return folder
+
+
+def job(project: Path, run: str, program: str, ranks: int, trainer: Any = None, **changes: Any) -> dict[str, Any]:
+    """A stage in a folder of its own: another's store would have the model already."""
+    config = CONFIGS[program] | {"threads": 1, "device": "cpu", "seed": 3}
+    if program == "grpo":
+        config |= {"rewards": {"letters": {"name": "own.letters", "weight": 1.0}}}
+    config |= {"trainer": config["trainer"] | (SFT if program == "sft" else GRPO) | (trainer or {})}
+    extra = {key: changes.pop(key) for key in ("blow", "as_on_gpus") if key in changes}
+    folder = project / run
+    folder.mkdir(exist_ok=True)
+    frozen = freeze(program, config | changes, folder / ".config")
+    words = [program, program, f"--run={run}", f"--config={frozen}", f"--out={folder / 'out' / 'manifest.json'}"]
+    words += [f"--processes={ranks}", f"--log={folder / 'log'}"]
+    words += [f"--input=model={project / 'base'}", f"--input=data={project / 'data'}"]
+    return {"folder": str(folder), "words": words, **extra}
+
+
+def run(project: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How each ended."""
+    paths = [str(Path("src").resolve()), str(project), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(Path(__file__).parent / "forked.py"), str(project / "ends.json")]
+    done = subprocess.run(command, input=json.dumps(jobs), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads((project / "ends.json").read_text())
+
+
+def moved(project: Path, run: str) -> dict[str, torch.Tensor]:
+    before, after = (
+        load_file(path / "model.safetensors") for path in (project / "base", project / run / "out" / "model")
+    )
+    assert before.keys() == after.keys()
+    return {name: after[name].float() - before[name] for name in before}
+
+
+def distance(project: Path, one: str, other: str) -> float:
+    a, b = moved(project, one), moved(project, other)
+    assert all(value.any() for value in a.values())
+    norms = [
+        torch.cat([part.flatten() for part in parts]).norm()
+        for parts in ([a[name] - b[name] for name in a], a.values())
+    ]
+    return float(norms[0] / norms[1])
+
+
+def metrics(project: Path, run: str) -> dict[str, Any]:
+    return json.loads((project / run / "out" / "metrics.json").read_text())
+
+
+def drawn(project: Path, run: str) -> list[list[list[str]]]:
+    """Prompts and completions of each step, those of all ranks."""
+    ranks = [path.read_text().splitlines() for path in sorted((project / run).glob("drawn.*"))]
+    return [[row for part in parts for row in json.loads(part)] for parts in zip(*ranks, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, Any]]]:
+    """The project and how its stages ended, by name."""
+    project = make_project(tmp_path_factory.mktemp("ranks"))
+    broken = {"rewards": {"broken": {"name": "own.broken", "weight": 1.0}}}
+    jobs = {
+        "sft1": job(project, "sft1", "sft", 1),
+        "sft2": job(project, "sft2", "sft", 2),
+        "grpo1": job(project, "grpo1", "grpo", 1),
+        "grpo2": job(project, "grpo2", "grpo", 2),
+        "broken": job(project, "broken", "grpo", 2, **broken),
+        "undivided": job(project, "undivided", "sft", 3),
+    }
+    return project, dict(zip(jobs, run(project, list(jobs.values())), strict=True))
+
+
+def test_sft_by_two_ranks_is_sft_by_one(runs) -> None:
+    project, ends = runs
+    assert [ends["sft1"], ends["sft2"]] == [{"code": 0, "orphans": []}] * 2
+    assert distance(project, "sft1", "sft2") < 1e-5
+    one, two = (metrics(project, name) for name in ("sft1", "sft2"))
+    assert [row["loss"] for row in two["history"]] == pytest.approx([row["loss"] for row in one["history"]], rel=1e-5)
+    assert one.keys() == two.keys() and one["flops"] == two["flops"]
+
+
+def test_grpo_by_two_ranks_draws_the_same_completions_and_learns_the_same(runs) -> None:
+    project, ends = runs
+    assert [ends["grpo1"], ends["grpo2"]] == [{"code": 0, "orphans": []}] * 2
+    one, two = (drawn(project, name) for name in ("grpo1", "grpo2"))
+    assert len(one) == 4 and len(one[0]) == 8
+    assert one == two
+    assert distance(project, "grpo1", "grpo2") < 1e-2
+    spent = ("rollouts", "rollout_tokens", "train_tokens", "flops", "steps")
+    assert [metrics(project, "grpo1")[key] for key in spent] == [metrics(project, "grpo2")[key] for key in spent]
+
+
+def test_only_the_first_rank_reports(runs) -> None:
+    project, _ = runs
+    one, two = ((project / name / "terminal").read_text() for name in ("grpo1", "grpo2"))
+    for words in ("] started", "] 1/4 ", "] 4/4 ", "] done in "):
+        assert one.count(words) == two.count(words) > 0
+
+
+def test_a_rank_that_fails_ends_the_stage_in_one_line_with_its_traceback_in_the_log(runs) -> None:
+    project, ends = runs
+    assert ends["broken"] == {"code": 1, "orphans": []}
+    terminal, log = ((project / "broken" / name).read_text() for name in ("terminal", "log"))
+    assert "RankFailed: rank 1: ZeroDivisionError: the second rank's fault" in terminal
+    assert "Traceback" in log and "own.py" in log
+    assert not (project / "broken" / "out").exists()
+
+
+def test_a_step_that_cant_be_shared_out_is_refused_at_once(runs) -> None:
+    project, ends = runs
+    assert ends["undivided"]["code"] == 1
+    assert (
+        "trainer.gradient_accumulation_steps: 2 passes can't be shared out to 3"
+        in (project / "undivided" / "terminal").read_text()
+    )
+    assert not (project / "undivided" / "scratch").exists()
+
+
+@pytest.mark.slow
+def test_killed_ranks_leave_nothing_behind_and_go_on_to_the_same_bytes(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    blows = {
+        "driver": {"rank": 0, "step": 3, "signal": signal.SIGKILL, "whom": "driver"},
+        "stop": {"rank": 1, "step": 3, "signal": signal.SIGTERM, "whom": "driver"},
+        "rank": {"rank": 1, "step": 3, "signal": signal.SIGKILL, "whom": "self"},
+    }
+    jobs = [job(project, "whole", "sft", 2)]
+    for name, blow in blows.items():
+        jobs += [job(project, name, "sft", 2, blow=blow), job(project, name, "sft", 1 if name == "rank" else 2)]
+    _, driver, after_driver, stop, after_stop, rank, after_rank = run(project, jobs)
+    assert driver == {"code": -signal.SIGKILL, "orphans": [-signal.SIGKILL] * 2}
+    assert stop == {"code": 130, "orphans": []}
+    assert rank == {"code": 1, "orphans": []}
+    assert [end["code"] for end in (after_driver, after_stop, after_rank)] == [0, 0, 0]
+    for name in ("driver", "stop"):
+        assert distance(project, "whole", name) == 0
+        assert metrics(project, name) == metrics(project, "whole")
+    assert distance(project, "whole", "rank") < 1e-5  # begun by two, ended by one
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["fsdp2", "zero2", "zero3"])
+def test_weights_in_shares_are_trained_and_saved_whole(tmp_path: Path, strategy: str) -> None:
+    if strategy != "fsdp2" and not find_spec("deepspeed"):
+        pytest.skip("DeepSpeed isn't installed: pip install -c constraints.txt -e .[deepspeed]")
+    project = make_project(tmp_path)
+    shares = {"strategy": strategy, "as_on_gpus": True}
+    blow = {"rank": 0, "step": 3, "signal": signal.SIGKILL, "whom": "driver"}
+    jobs = {
+        "sft": job(project, "sft", "sft", 1),
+        "shared": job(project, "shared", "sft", 2, **shares),
+        "killed": job(project, "killed", "sft", 2, **shares, blow=blow),
+        "resumed": job(project, "killed", "sft", 2, **shares),
+        "grpo": job(project, "grpo", "grpo", 2, engine="transformers"),
+        "grpo_shared": job(project, "grpo_shared", "grpo", 2, engine="transformers", **shares),
+    }
+    ends = dict(zip(jobs, run(project, list(jobs.values())), strict=True))
+    assert {name for name, end in ends.items() if end["code"]} == {"killed"}
+    assert distance(project, "sft", "shared") < 1e-5
+    assert distance(project, "shared", "killed") < 1e-5
+    assert distance(project, "grpo", "grpo_shared") < 1e-4
+    AutoModelForCausalLM.from_pretrained(project / "shared" / "out" / "model")
