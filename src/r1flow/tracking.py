@@ -218,12 +218,17 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self.file: IO[str] = path.open("a")
-        self.writing = threading.Lock()  # the stage and its sampling write lines
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
         for _ in range(50):
             try:
                 return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:  # the delivery is asking whether an earlier writer lives
                 time.sleep(0.01)
+
+    def renew(self) -> None:
+        """The stage and its sampling write lines; a fork, as ranks are, may come while the other one does."""
+        self.writing = threading.Lock()
 
     def append(self, kind: str, **fields: Any) -> None:
         try:
