@@ -27,7 +27,7 @@ from r1flow.errors import UserError, did_you_mean
 from r1flow.manifest import read_json
 from r1flow.plan import KEEP
 from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, rows_of, stage_of
-from r1flow.rollouts import generation_size, steps_per_generation
+from r1flow.rollouts import rollouts
 
 if TYPE_CHECKING:
     from r1flow.run import Run
@@ -349,12 +349,6 @@ class Book:
         kept = tokens * model.hidden * BF16 * model.layers + layer
         logits = 0 if program == "reward_model" else 2 * F32 * tokens * model.vocabulary  # and their gradients
         return logits + (kept if trainer.get("gradient_checkpointing") else layer * model.layers)
-
-
-def rollouts(trainer: dict[str, Any]) -> int:
-    """Completions of a whole GRPO training."""
-    passes = trainer["max_steps"] * trainer["gradient_accumulation_steps"]
-    return -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"])) * generation_size(trainer)
 
 
 def vllm_share(config: dict[str, Any]) -> float:

@@ -17,3 +17,9 @@ def steps_per_generation(trainer: dict[str, Any]) -> int:
     if trainer.get("generation_batch_size"):
         return max(1, trainer["generation_batch_size"] // trainer["per_device_train_batch_size"])
     return trainer.get("steps_per_generation") or trainer["gradient_accumulation_steps"]
+
+
+def rollouts(trainer: dict[str, Any]) -> int:
+    """Completions of a whole training: each set of them is passed over `num_iterations` times."""
+    passes = trainer["max_steps"] * trainer["gradient_accumulation_steps"]
+    return -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"])) * generation_size(trainer)

@@ -9,7 +9,7 @@ import yaml
 
 from r1flow.checks import check_grpo
 from r1flow.errors import UserError
-from r1flow.rollouts import generation_size, steps_per_generation
+from r1flow.rollouts import generation_size, rollouts, steps_per_generation
 
 DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
@@ -110,3 +110,17 @@ def test_a_generation_is_counted_as_trl_counts_it() -> None:
     assert (generation_size(trainer), steps_per_generation(trainer)) == (256, 4)
     assert generation_size(trainer | {"steps_per_generation": 8}) == 512
     assert steps_per_generation(trainer | {"generation_batch_size": 128}) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({}, 48),  # 3 steps of 2 passes of 8
+        ({"num_iterations": 2}, 32),  # two sets of 16, each gone over twice; the second one only once
+        ({"steps_per_generation": 4}, 64),  # 6 passes need two sets of 4 passes
+        ({"generation_batch_size": 8}, 48),  # a set a pass
+    ],
+)
+def test_completions_of_a_whole_training(options: dict[str, int], count: int) -> None:
+    trainer = {"max_steps": 3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_iterations": 1}
+    assert rollouts(trainer | options) == count

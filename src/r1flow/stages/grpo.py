@@ -41,7 +41,7 @@ from r1flow.mismatch import METRIC, MismatchWatch
 from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.rewards.combine import combine
 from r1flow.rewards.contract import Reward
-from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
+from r1flow.rollouts import MISMATCH, rollouts
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.sandbox import tier
 from r1flow.schema import read_jsonl
@@ -131,7 +131,7 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
     second one, would start again with the first one's order.
     """
     data, order = config["data"], random.Random(config["seed"])
-    count = prompts_needed(config["trainer"])
+    count = rollouts(config["trainer"]) // config["trainer"]["num_generations"]
     general = round(count * data["general_share"])
     rows = cycled(load_rows(folder / data["file"], data["limit"]), count - general, order)
     if general:
@@ -139,12 +139,6 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
         rows += [{**row, "task": GENERAL} for row in chosen]
         order.shuffle(rows)
     return [{"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows]
-
-
-def prompts_needed(trainer: dict[str, Any]) -> int:
-    passes = trainer["max_steps"] * trainer["gradient_accumulation_steps"]
-    generations = -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"]))
-    return generations * generation_size(trainer) // trainer["num_generations"]
 
 
 def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list[dict[str, Any]]:
@@ -225,12 +219,12 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[st
     seen = max((entry.get("num_tokens", 0) for entry in log), default=0)  # prompts and completions, each sampled once
     lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
     config = trainer.args
-    rollouts = prompts_needed(options) * config.num_generations
+    drawn = rollouts(options)
     trained = seen * config.num_iterations
     return {
         "parameters": parameters,
-        "rollouts": rollouts,
-        "rollout_tokens": round(rollouts * sum(lengths) / max(1, len(lengths))),
+        "rollouts": drawn,
+        "rollout_tokens": round(drawn * sum(lengths) / max(1, len(lengths))),
         "train_tokens": round(trained),
         "flops": float(2 * parameters * seen * (2 if config.beta else 1) + 6 * parameters * trained),
     }
