@@ -14,6 +14,7 @@ import tokenizers
 
 from r1flow import driver, frozen, gpus, memo, tracking
 from r1flow.errors import UserError
+from r1flow.run import is_held
 
 
 @pytest.fixture
@@ -211,6 +212,17 @@ def test_parts_work_side_by_side_and_never_beside_the_stage(run_stage):
     assert run_stage(look, part="1-of-2") == 0 and seen == [[True, False], [False]]
     seen.clear()
     assert run_stage(look) == 0 and seen == [[False, False], [True]]
+
+
+def test_a_part_holds_a_device_of_its_own(run_stage, monkeypatch):
+    def look(stage, part):
+        (slot,) = gpus.SLOTS.glob("r1flow-gpus-*/7")
+        seen.append((os.environ["CUDA_VISIBLE_DEVICES"], is_held(slot)))
+        return []
+
+    seen = []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,8")
+    assert run_stage(look, device="cuda", part="1-of-2") == 0 and seen == [("7", True)]
 
 
 def test_a_part_of_what_the_store_has_samples_nothing(run_stage):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Checkout
-from test_kills import assert_as_undisturbed, bear
+from test_kills import assert_as_undisturbed, bear, edges
 
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 # One node with two GPUs that aren't any. Jobs of the partition `urgent` put others back into the queue.
@@ -169,6 +169,18 @@ def test_a_job_with_several_gpus_computes_once(slurm, empty_checkout):
     assert done.returncode == 0, done.stderr
     assert run.last_attempt("data").count("data] started") == 1
     assert "gpu=2" in run.last_attempt("data")
+
+
+@pytest.mark.slow
+def test_parts_of_a_stage_are_jobs_of_their_own_with_the_gpus_of_the_stage(slurm, micro, copy):
+    for folder in ("results/r1_micro/evaluate/base", ".memo/evaluate/base"):
+        shutil.rmtree(copy.folder / folder)
+    run = OnSlurm(copy.folder, slurm)
+    done = run.snakemake("--set-scatter", "evaluate=2", "--set-resources", "evaluate:gpu=2")
+    assert done.returncode == 0, done.stderr
+    parts = [log.read_text() for log in (copy.folder / ".snakemake/slurm_logs/rule_sample").glob("*/*.log")]
+    assert len(parts) == 2 and all("gpu=2" in log and re.search("base [12]-of-2] done", log) for log in parts), parts
+    assert edges(copy.folder) == edges(micro.folder)
 
 
 HOLDER = """
