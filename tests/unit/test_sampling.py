@@ -116,7 +116,7 @@ def test_evaluation_names_no_model_as_it_examines_several() -> None:
 @pytest.mark.parametrize("parts", [{"zero_rl": 2}, {"evaluate": 0}, {"rejection": 2, "evalute": 2}])
 def test_parts_are_of_stages_that_sample_and_at_least_one(parts) -> None:
     check_parts({"rejection": 1, "evaluate": 400})
-    refusals = "zero_rl=2: .*known: rejection, evaluate", "evaluate=0: use 1", "evalute=2: .*'evaluate'"
+    refusals = "zero_rl=2: .*known: .*rejection, evaluate", "evaluate=0: use 1", "evalute=2: .*'evaluate'"
     with pytest.raises(UserError, match=f"^--set-scatter ({'|'.join(refusals)})"):
         check_parts(parts)
 
