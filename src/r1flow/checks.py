@@ -168,10 +168,15 @@ def check_engine_options(trainer: dict[str, Any]) -> None:
         raise UserError(f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, above 0")
 
 
+# Sampling from all tokens. vLLM gives probabilities among those that are left, the trainer among all, and the quotient
+# is then no correction but a bias (huggingface/trl 6789).
+ALL_TOKENS = {"top_p": (1,), "top_k": (0, None), "min_p": (0, None)}
+
+
 def check_vllm(config: dict[str, Any]) -> None:
     """What TRL would refuse when the model is loaded, or pass over."""
     trainer = config["trainer"]
-    mode = trainer.get("vllm_mode", "colocate")
+    mode, longest = trainer.get("vllm_mode", "colocate"), trainer["max_completion_length"]
     if mode not in ("colocate", "server"):
         raise UserError(f"trainer.vllm_mode: {mode!r}; use colocate (in the stage's process) or server")
     if mode == "server" and config["device"] != "cuda":
@@ -179,11 +184,29 @@ def check_vllm(config: dict[str, Any]) -> None:
     for key in ("vllm_server_host", "vllm_server_port"):
         if key in trainer:
             raise UserError(f"trainer.{key}: the whole address goes into {ADDRESS}, or into vllm_server_base_url")
-    if MISMATCH in config["stop_above"] and not trainer.get("vllm_importance_sampling_correction", True):
+    room = trainer.get("vllm_max_model_length")
+    if mode == "colocate" and room is not None and room <= longest:
         raise UserError(
-            f"stop_above.{MISMATCH}: TRL measures it only with trainer.vllm_importance_sampling_correction: true;"
-            f" set that, or take the limit out"
+            f"trainer.vllm_max_model_length: {room} holds no prompt beside {longest} new tokens, and vLLM would cut"
+            " them short; make it longer, or lower max_completion_length"
         )
+    check_correction(trainer, config["stop_above"])
+
+
+def check_correction(trainer: dict[str, Any], stop_above: dict[str, float]) -> None:
+    """The weights that correct for vLLM's numerics, and the measure that TRL takes with them."""
+    corrected = trainer.get("vllm_importance_sampling_correction", True)
+    if not corrected and MISMATCH in stop_above:
+        raise UserError(
+            f"stop_above.{MISMATCH}: TRL measures it only with trainer.vllm_importance_sampling_correction: true; set"
+            " that, or take the limit out"
+        )
+    for key, allowed in ALL_TOKENS.items():
+        if corrected and trainer.get(key) not in allowed:
+            raise UserError(
+                f"trainer.{key}: at {trainer[key]} vLLM's probabilities aren't comparable with the trainer's; leave it"
+                f" at {allowed[0]}, or set vllm_importance_sampling_correction: false"
+            )
 
 
 def check_start(source: str, revision: str | None, stages: Collection[str]) -> None:

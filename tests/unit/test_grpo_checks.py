@@ -68,6 +68,10 @@ def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) 
         ({"vllm_mode": "server", "device": "cpu"}, "trainer.vllm_mode: server .* device: cuda"),
         ({"vllm_server_host": "0.0.0.0"}, "trainer.vllm_server_host: .*R1FLOW_ROLLOUT_URL"),
         ({"vllm_server_port": 8000}, "trainer.vllm_server_port"),
+        ({"vllm_max_model_length": 4096}, "trainer.vllm_max_model_length: 4096 holds no prompt beside 4096"),
+        ({"top_p": 0.95}, "trainer.top_p: at 0.95 .* leave it at 1"),
+        ({"top_k": 20}, "trainer.top_k: at 20"),
+        ({"min_p": 0.1}, "trainer.min_p: at 0.1"),
         ({"vllm_importance_sampling_correction": False}, "stop_above.mismatch: .*vllm_importance_sampling_correction"),
         ({"stop_above": {"mismatch": 3}}, "stop_above.mismatch: 3"),
         ({"stop_above": {"mismach": 0.1}}, "stop_above: 'mismach' .*'mismatch'"),
@@ -82,9 +86,10 @@ def test_rollouts_by_vllm_that_cannot_be_are_refused_by_key(changes: dict[str, A
     "changes",
     [
         {},
-        {"vllm_mode": "server"},
+        {"vllm_mode": "server", "max_completion_length": 16384},
+        {"vllm_max_model_length": None, "top_p": 1},
         {"use_vllm": False, "vllm_importance_sampling_correction": False},
-        {"stop_above": {}, "vllm_importance_sampling_correction": False},
+        {"stop_above": {}, "vllm_importance_sampling_correction": False, "top_p": 0.95},
     ],
 )
 def test_rollouts_by_vllm_that_can_be_are_let_through(changes: dict[str, Any]) -> None:
