@@ -1,10 +1,11 @@
 """What a run costs before it starts: tokens, FLOPs, GPU-hours, disk and memory of every job, from the configs alone.
 
 The rule is that of `flops` in metrics.json: with N parameters 2N a token forward, 6N forward and backward. Sampling is
-a forward pass of prompt and completion, training one forward and backward per iteration, a KL term one more forward.
-Gradient checkpointing's second forward pass is not counted, as in the usual meaning of utilisation. All that has to be
-assumed (lengths, shares of the peak, GPUs, shapes of models on a hub) is in conf/prices.yaml; a number that can't be
-known is nan and printed as `?`. Left out: attention's own products, LoRA, loading and saving, the hub's cache.
+a forward pass of prompt and completion, training one forward and backward per iteration, a KL term and the correction
+of vLLM's numerics one more forward each. Gradient checkpointing's second forward pass is not counted, as in the usual
+meaning of utilisation. All that has to be assumed (lengths, shares of the peak, GPUs, shapes of models on a hub) is in
+conf/prices.yaml; a number that can't be known is nan and printed as `?`. Left out: attention's own
+products, LoRA, loading and saving, the hub's cache.
 
     Cost("zero_rl", parameters=494e6, sampled=19.6e6, trained=19.6e6, sampling=1.9e16, training=7.8e16, …)
 """
@@ -27,7 +28,7 @@ from r1flow.errors import UserError, did_you_mean
 from r1flow.manifest import read_json
 from r1flow.plan import KEEP
 from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, rows_of, stage_of
-from r1flow.rollouts import rollouts
+from r1flow.rollouts import readings, rollouts
 
 if TYPE_CHECKING:
     from r1flow.run import Run
@@ -253,7 +254,7 @@ class Book:
             tokens = self.rows_of(PACKED, None) * (self.prompt + self.response(PACKED))
             return Cost(job, disk=2 * self.prices["bytes_per_token"] * tokens)
         model, reward = self.model(job), self.reward(job)
-        samples, trained, reference = self.tokens(job, program, config)
+        samples, trained, scored = self.tokens(job, program, config)
         sampled = samples and samples * (self.prompt + self.completion(config, program))
         saved = model.parameters * self.saved(program, config)
         return Cost(
@@ -262,7 +263,7 @@ class Book:
             sampled=sampled,
             trained=trained,
             sampling=2 * model.parameters * sampled,
-            training=6 * model.parameters * trained + 2 * model.parameters * reference,
+            training=6 * model.parameters * trained + 2 * model.parameters * scored,
             engine=self.engine(program, config),
             disk=2 * saved + (0 if program == "grpo" else 2 * self.prices["bytes_per_token"] * sampled),
             weights=saved,
@@ -280,7 +281,7 @@ class Book:
         return rows * length * self.prices["bytes_per_token"]
 
     def tokens(self, job: str, program: str, config: dict[str, Any]) -> tuple[float, float, float]:
-        """Completions that are drawn, tokens that are trained on, and tokens that only the reference model reads."""
+        """Completions that are drawn, tokens that are trained on, and tokens that are only scored."""
         if program == "pretrain":
             return 0, 0 if config["init_from"] else self.pretrained(config), 0
         if program == "sft":
@@ -295,7 +296,7 @@ class Book:
             return self.asked(config) * config["k"], 0, 0
         trainer, drawn = config["trainer"], rollouts(config["trainer"])
         seen = drawn * (self.prompt + self.completion(config, program))
-        return drawn, seen * trainer["num_iterations"], seen if trainer.get("beta") else 0
+        return drawn, seen * trainer["num_iterations"], seen * readings(trainer)
 
     def pretrained(self, config: dict[str, Any]) -> float:
         trainer = config["trainer"]

@@ -23,3 +23,9 @@ def rollouts(trainer: dict[str, Any]) -> int:
     """Completions of a whole training: each set of them is passed over `num_iterations` times."""
     passes = trainer["max_steps"] * trainer["gradient_accumulation_steps"]
     return -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"])) * generation_size(trainer)
+
+
+def readings(trainer: dict[str, Any]) -> int:
+    """Forward passes over each row beside sampling and training: the KL term's, and the correction's for vLLM."""
+    corrected = trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True)
+    return bool(trainer.get("beta")) + bool(corrected)

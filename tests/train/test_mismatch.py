@@ -95,10 +95,13 @@ def stage_of(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
 
 
 def test_the_mismatch_is_a_curve_and_a_small_one_stops_nothing(base: Path) -> None:
-    rows = grpo.compute(stage_of(base, "healthy"))["history"]
+    metrics = grpo.compute(stage_of(base, "healthy"))
+    rows = metrics["history"]
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert max(row["mismatch"] for row in rows) < 1e-5
     assert [row["importance_ratio"] for row in rows] == pytest.approx([1.0] * 6, abs=1e-4)
+    # 2 sampling, 2 KL, 2 the correction, 6 training
+    assert metrics["flops"] == 12 * metrics["parameters"] * metrics["train_tokens"]
 
 
 def test_a_broken_sampler_stops_the_training_and_the_last_snapshot_is_kept(base: Path, monkeypatch) -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from r1flow.checks import check_grpo
 from r1flow.errors import UserError
-from r1flow.rollouts import generation_size, rollouts, steps_per_generation
+from r1flow.rollouts import generation_size, readings, rollouts, steps_per_generation
 
 DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
@@ -129,3 +129,9 @@ def test_a_generation_is_counted_as_trl_counts_it() -> None:
 def test_completions_of_a_whole_training(options: dict[str, int], count: int) -> None:
     trainer = {"max_steps": 3, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_iterations": 1}
     assert rollouts(trainer | options) == count
+
+
+def test_rows_are_read_for_the_kl_term_and_for_vllms_correction() -> None:
+    plain, vllm = DEFAULT["trainer"], VLLM["trainer"]
+    assert [readings(trainer) for trainer in (plain | {"beta": 0.0}, plain, vllm | {"beta": 0.0}, vllm)] == [0, 1, 1, 2]
+    assert readings(vllm | {"vllm_importance_sampling_correction": False}) == 1

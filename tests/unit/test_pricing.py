@@ -76,11 +76,11 @@ def test_a_damaged_or_unlisted_model_is_unknown_and_not_nothing(tmp_path):
 
 
 def test_zero_rl_by_hand():
-    """220 steps of 512 completions, each with 200 tokens of prompt and half of 1,024: 2N + 2N (KL) + 6N a token."""
+    """220 steps of 512 completions, each of 200 tokens and half of 1,024: 2N + 2N (KL) + 2N (vLLM's) + 6N."""
     cost, n = costs(ZERO)["zero_rl"], COUNTED["Qwen/Qwen2.5-0.5B"]
     tokens = 220 * 512 * (200 + 512)
     assert (cost.sampled, cost.trained) == (tokens, tokens)
-    assert cost.sampling == 2 * n * tokens and cost.training == (2 + 6) * n * tokens
+    assert cost.sampling == 2 * n * tokens and cost.training == (2 + 2 + 6) * n * tokens
     seconds = (cost.training / PRICES["training"] + cost.sampling / PRICES["sampling"]["vllm"]) / 989e12
     assert cost.gpu_hours(989, PRICES) == pytest.approx(seconds / 3600)
     assert cost.states == n * (4 + 4 + 8 + 4)  # weights, gradients, moments, reference
@@ -100,8 +100,9 @@ def test_evaluation_by_hand():
 
 @pytest.mark.parametrize(("overrides", "factor"), [
     ("zero_rl.trainer.max_steps=440", 2),
-    ("zero_rl.trainer.num_iterations=2", (2 + 2 + 12) / 2 / 10),  # half of the rollouts, each trained on twice
-    ("zero_rl.trainer.beta=0", 8 / 10),
+    ("zero_rl.trainer.num_iterations=2", (2 + 2 + 2 + 12) / 2 / 12),  # half of the rollouts, each trained on twice
+    ("zero_rl.trainer.beta=0", 10 / 12),
+    ("zero_rl.trainer.vllm_importance_sampling_correction=false ~zero_rl.stop_above.mismatch", 10 / 12),
 ])  # fmt: skip
 def test_steps_iterations_and_the_kl_term_count(overrides, factor):
     plain, other = (costs(ZERO, words)["zero_rl"].flops for words in ("", overrides))

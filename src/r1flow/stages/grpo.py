@@ -41,7 +41,7 @@ from r1flow.mismatch import METRIC, MismatchWatch
 from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.rewards.combine import combine
 from r1flow.rewards.contract import Reward
-from r1flow.rollouts import MISMATCH, rollouts
+from r1flow.rollouts import MISMATCH, readings, rollouts
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.sandbox import tier
 from r1flow.schema import read_jsonl
@@ -212,7 +212,7 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[st
     """Tokens, and FLOPs by the usual rule: with N parameters, 2N a token forward and 6N forward and backward.
 
     Sampling is a forward pass of prompt and completion, training one forward and backward per iteration, the KL term
-    one more forward. Attention's own products are left out: below 10 % at these lengths.
+    and the correction of vLLM's numerics one more forward each. Attention's own products are left out: below 10 %.
     """
     parameters = parameters_of(model)
     log = trainer.state.log_history
@@ -226,5 +226,5 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[st
         "rollouts": drawn,
         "rollout_tokens": round(drawn * sum(lengths) / max(1, len(lengths))),
         "train_tokens": round(trained),
-        "flops": float(2 * parameters * seen * (2 if config.beta else 1) + 6 * parameters * trained),
+        "flops": float(2 * parameters * seen * (1 + readings(vars(config))) + 6 * parameters * trained),
     }
