@@ -1,8 +1,12 @@
 """The curate stage: every planted fault is named, nothing but the rows decides who is kept, kills change no byte."""
 
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +18,7 @@ import yaml
 pytest.importorskip("trl")
 
 import polars as pl
+import psutil
 import pyarrow.parquet as pq
 from datasets import Dataset
 from tiny import make_model, make_stage, weights_hash
@@ -203,6 +208,46 @@ def test_killed_it_goes_on_from_the_last_shard_to_the_same_bytes(
 
 
 SIFT = curate.sift
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+
+from r1flow.stages import curate
+
+if __name__ == "__main__":
+    told = json.loads(sys.argv[1])
+
+    def progress(done, total, step):
+        if (step, done) == ("sifted", 2):
+            print(*(child.pid for child in psutil.Process().children()), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    paths = {name: Path(path) for name, path in told["inputs"].items()}
+    folders = {name: Path(told[name]) for name in ("work", "snapshots")}
+    curate.compute(SimpleNamespace(config=told["config"], seed=3, inputs=paths, progress=progress, **folders))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_stage_takes_its_processes_along_and_goes_on(
+    inputs: Path, whole: SimpleNamespace, tmp_path: Path
+) -> None:
+    stage = stage_of(inputs, "sigkill", shard_bytes=40_000, threads=2)
+    told = {"config": stage.config, "inputs": stage.inputs, "work": stage.work, "snapshots": stage.snapshots}
+    (tmp_path / "killed.py").write_text(KILLED)
+    command = [sys.executable, str(tmp_path / "killed.py"), json.dumps(told, default=str)]
+    found = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "src"})
+    assert found.returncode == -signal.SIGKILL, found.stderr
+    workers = [psutil.Process(int(pid)) for pid in found.stdout.split() if psutil.pid_exists(int(pid))]
+    assert psutil.wait_procs(workers, timeout=60)[1] == []
+    done = {folder.name for folder in (stage.snapshots / "sifted").iterdir() if folder.suffix != ".partial"}
+    assert len(done) >= 2
+    again = stage_of(inputs, "sigkill", shard_bytes=40_000)
+    assert curate.compute(again) == whole.metrics
+    assert hashes(again) == hashes(whole)
 
 
 def test_a_shard_whose_bytes_changed_is_computed_again(inputs: Path, whole: SimpleNamespace) -> None:
