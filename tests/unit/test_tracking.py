@@ -470,6 +470,22 @@ def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, momen
     assert model.status == "READY"
 
 
+def test_two_machines_may_make_the_experiment_at_once(project, store, monkeypatch):
+    from r1flow import delivery
+
+    store.client.create_experiment("r1flow")
+    original, asked = type(store.client).get_experiment_by_name, []
+
+    def too_early(self, name):
+        asked.append(name)
+        return original(self, name) if len(asked) > 1 else None
+
+    monkeypatch.setattr(type(store.client), "get_experiment_by_name", too_early)
+    delivery.experiment_of.cache_clear()
+    begin(project)
+    assert store()["tiny"].info.status == "RUNNING"
+
+
 def test_files_that_a_later_run_has_replaced_are_not_shown_as_an_earlier_ones(project, store):
     begin(project)
     with stage("zero_rl") as run:
@@ -515,10 +531,14 @@ def test_the_system_metrics_of_a_stage_are_those_of_its_own_gpus(project, monkey
 def test_a_stage_samples_its_machine_until_its_end(project, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
     folder = begin(project)
+    others = set(threading.enumerate())
     with stage("zero_rl") as run:
         while len([record for record in lines(folder, "zero_rl") if record["kind"] == "metrics"]) < 2:
             threading.Event().wait(0.01)
     assert lines(folder, "zero_rl")[-1]["kind"] == "end"
+    for thread in set(threading.enumerate()) - others:
+        thread.join(30)
+        assert not thread.is_alive()
     metrics = store()["zero_rl"].data.metrics
     assert metrics["system/process_memory_megabytes"] > 1 and 0 < metrics["system/system_memory_usage_percentage"] < 100
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
@@ -526,9 +546,8 @@ def test_a_stage_samples_its_machine_until_its_end(project, store, monkeypatch):
         assert run.sampling is None
 
 
-def test_short_stages_and_importers_do_not_pay_for_system_metrics(project):
-    code = "import sys; from r1flow.tracking import StageRun\n"
-    code += "with StageRun('tiny', 'base', {}, {}): pass\n"
+def test_short_stages_do_not_pay_for_system_metrics():
+    code = "import sys, threading; from r1flow.tracking import StageRun; from r1flow.system_metrics import sample\n"
+    code += "ended = threading.Event(); ended.set(); sample(print, 10, ended)\n"
     code += "assert not {'psutil', 'mlflow', 'torch'} & set(sys.modules)"
-    begin(project)
     subprocess.run([sys.executable, "-c", code], check=True)
