@@ -6,7 +6,7 @@ Each command is a module with one function, imported when it is asked for, so th
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,8 +33,10 @@ the plan only and `--set-scatter rejection=4` for four jobs that sample at once.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
     arguments, rest = parser().parse_known_args(argv)
-    if arguments.command in (run_plan, run_serve):
-        arguments.words += rest  # the run's own command line, with Snakemake's options; vLLM's options
+    if arguments.command is run_plan:
+        arguments.words = sys.argv[2:] if argv is None else argv[1:]  # as they stand, with Snakemake's options between
+    elif arguments.command is run_serve:
+        arguments.words += rest  # vLLM's options
     elif rest:
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
     try:
@@ -256,12 +258,22 @@ def run_plan(arguments: argparse.Namespace) -> None:
     from r1flow.run import Run
 
     os.chdir(project_root())
-    pairs = [word.partition("=") for word in arguments.words if "=" in word and not word.startswith("-")]
-    run = Run.compose(Path(), **{key: value for key, _, value in pairs})
+    run = Run.compose(Path(), **dict(pairs_of(arguments.words)))
     print(table(run.steps, arguments.all))
     if arguments.price:
         print("\n" + priced(run, arguments))
     run.check_libraries()
+
+
+def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The run's own key=value among Snakemake's words, of which --set-scatter rejection=4 isn't."""
+    option = ""
+    for word in words:
+        if word.startswith("-"):
+            option = word
+        elif "=" in word and not option.startswith(("--set-", "--resources", "--default-resources")):
+            key, _, value = word.partition("=")
+            yield key, value
 
 
 def priced(run: "Run", arguments: argparse.Namespace) -> str:
