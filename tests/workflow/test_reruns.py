@@ -133,7 +133,7 @@ def test_snakemake_runs_what_the_plan_says(copy, monkeypatch):
 
 
 def test_the_plan_says_what_why_and_how_long_without_torch(copy):
-    options = "--cores 2 -n --set-scatter rejection=2 evaluate=2".split()
+    options = ["--cores", "2", "-n", "--set-scatter", "rejection=2", "evaluate=2"]
     words = [*options, "--config", "experiment=r1_micro", "overrides=distill.trainer.num_train_epochs=5"]
     script = f"import sys; from r1flow.cli import main; main(['plan', *{words}]); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", script], cwd=copy.folder, capture_output=True, text=True)
