@@ -77,7 +77,10 @@ def check_pretrain(config: dict[str, Any]) -> None:
 
 def check_sft(config: dict[str, Any]) -> None:
     """Packed examples are kept apart by their positions; cut at any place, nothing tells them apart."""
-    if config["trainer"].get("packing") and config["trainer"].get("packing_strategy", "bfd") == "wrapped":
+    trainer = config["trainer"]
+    if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
+        raise UserError("trainer.padding_free: without packing nothing is cut to max_length; set that to null, or pack")
+    if trainer.get("packing") and trainer.get("packing_strategy", "bfd") == "wrapped":
         raise UserError("trainer.packing_strategy: wrapped lets examples see each other; use bfd or bfd_split")
 
 
@@ -497,7 +500,8 @@ def check_memory(need: float, have: float, what: str) -> None:
     if need > have:
         raise UserError(
             f"the model's weights, gradients and optimizer take {need / GB:.1f} GB and {what} {have / GB:.1f} GB;"
-            " take more or larger GPUs, or a smaller model (`r1flow plan --price` says what fits)"
+            " share it between GPUs (strategy: fsdp2), take larger ones, or a smaller model (`r1flow plan --price` says"
+            " what fits)"
         )
 
 

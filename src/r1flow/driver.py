@@ -187,7 +187,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
 def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
     """Hold the stage's devices; raises UserError where its model can't fit, and when an input changed meanwhile."""
     with gpus.held(arguments.gpus if stage.config["device"] == "cuda" else 0, stage.terminal.say):
-        pricing.check_memory(arguments.program, stage.config, stage.inputs)
+        pricing.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
     if inputs_of(arguments) != made_by["inputs"]:
         raise UserError("an input changed while this was computed from it; run again")

@@ -4,8 +4,8 @@ The rule is that of `flops` in metrics.json: with N parameters 2N a token forwar
 a forward pass of prompt and completion, training one forward and backward per iteration, a KL term and the correction
 of vLLM's numerics one more forward each. Gradient checkpointing's second forward pass is not counted, as in the usual
 meaning of utilisation. All that has to be assumed (lengths, shares of the peak, GPUs, shapes of models on a hub) is in
-conf/prices.yaml; a number that can't be known is nan and printed as `?`. Left out: attention's own
-products, LoRA, loading and saving, the hub's cache.
+conf/prices.yaml; a number that can't be known is nan and printed as `?`. Left out: attention's own products, adapters,
+loading and saving, the hub's cache.
 
     Cost("zero_rl", parameters=494e6, sampled=19.6e6, trained=19.6e6, sampling=1.9e16, training=7.8e16, …)
 """
@@ -27,6 +27,7 @@ from r1flow import checks
 from r1flow.errors import UserError, did_you_mean
 from r1flow.manifest import read_json
 from r1flow.plan import KEEP
+from r1flow.ranks import strategy_of
 from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, rows_of, stage_of
 from r1flow.rollouts import readings, rollouts
 
@@ -66,6 +67,7 @@ class Cost:
     snapshot: float = 0  # one, while it runs
     snapshots: int = 0  # that lie there at once
     states: float = 0  # in memory: weights, gradients, optimizer, reference and reward models
+    is_shared: bool = False  # whether several GPUs share these, or each holds all
     activations: float = 0  # a rough bound
     reserved: float = 0  # share of a GPU's memory that vLLM takes for its rollouts
 
@@ -142,6 +144,8 @@ def states_of(program: str, config: dict[str, Any], parameters: float, reward: f
         return parameters * (BF16 if config["engine"] == "vllm" else 0 if config["engine"] == "openai" else F32)
     if program not in TRAINED or (program == "pretrain" and config["init_from"]):
         return 0
+    if config.get("lora"):  # frozen weights, which are the reference too
+        return (parameters + reward) * F32
     reference = F32 if program == "grpo" and config["trainer"].get("beta") else 0
     return parameters * (F32 + F32 + optimizer_of(config) + reference) + reward * F32
 
@@ -270,6 +274,7 @@ class Book:
             snapshot=model.parameters * (F32 + optimizer_of(config)) if trained else 0,
             snapshots=self.snapshots(config) if trained else 0,
             states=states_of(program, config, model.parameters, reward),
+            is_shared=strategy_of(config) != "ddp",
             activations=self.activations(program, config, model) if trained else 0,
             reserved=vllm_share(config),
         )
@@ -374,13 +379,17 @@ def known(values: Iterable[float]) -> list[float]:
 # What is there.
 
 
-def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path]) -> None:
-    """Refuse a stage whose model can't fit into the memory that it has: of its GPUs, or of the machine."""
+def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path], ranks: int = 1) -> None:
+    """Refuse a stage whose model can't fit into the memory that it has: of its GPUs, or of the machine.
+
+    With strategy ddp each of the ranks holds all of it.
+    """
     if "model" not in inputs:
         return
     have = memory_of_gpus() if config["device"] == "cuda" else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     reward = model_in(inputs["reward_model"]).parameters if "reward_model" in inputs else 0
-    need = states_of(program, config, model_in(inputs["model"]).parameters, reward)
+    copies = ranks if strategy_of(config) == "ddp" else 1
+    need = copies * states_of(program, config, model_in(inputs["model"]).parameters, reward)
     what = "its GPUs have" if config["device"] == "cuda" else "the machine has"
     checks.check_memory(need, have, what)
 
@@ -412,8 +421,8 @@ def disk_certain(costs: list[Cost]) -> float:
 
 
 def memory_needed(cost: Cost, memory: float, gpus: int) -> float:
-    """Bytes on each of some GPUs: a training's states are split over them, activations are each one's own."""
-    return cost.states / (gpus if cost.trained else 1) + cost.activations + cost.reserved * memory
+    """Bytes on each of some GPUs: states that a training shares are divided, activations are each one's own."""
+    return cost.states / (gpus if cost.is_shared else 1) + cost.activations + cost.reserved * memory
 
 
 def table(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
@@ -445,8 +454,8 @@ def summary(costs: list[Cost], hours: list[float], gpu: str, gpus: int, prices: 
         f"{'at least ' * bool(unknown)}{flops:.1e} FLOPs, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
         f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk:.1f} GB of disk at the fullest",
         f"assumed: {card['tflops']} TFLOP/s in bfloat16, {prices['training']:.0%} of it in training, "
-        f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), states split over "
-        f"the GPUs, completions {prices['completion_share']:.0%} of the longest allowed; {PRICES} says it all",
+        f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), shared states "
+        f"over the GPUs, completions {prices['completion_share']:.0%} of the longest allowed; {PRICES} says it all",
     ]
     if unknown:
         lines.append(f"? not known for {', '.join(unknown)}: rows before there is data, or a model {PRICES} hasn't")

@@ -13,6 +13,7 @@ from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM
 
 from r1flow.callbacks import last_snapshot
+from r1flow.checks import check
 from r1flow.errors import UserError
 from r1flow.schema import write_jsonl
 from r1flow.stages import sft
@@ -73,6 +74,26 @@ def test_a_kill_while_a_snapshot_is_saved_goes_on_from_the_one_before(base: Path
     kill(sft.compute, stage, at=5)
     (stage.snapshots / "checkpoint-6").mkdir()  # without its last file, trainer_state.json
     assert last_snapshot(stage.snapshots).endswith("checkpoint-3")
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize(
+    "how", [{"packing": True, "packing_strategy": "bfd"}, {"padding_free": True, "max_length": None}]
+)
+def test_examples_in_one_row_dont_see_each_other(base: Path, attention: str, how: dict[str, object]) -> None:
+    one_step = {"max_steps": 1, "per_device_train_batch_size": 40, "max_length": 128, "warmup_steps": 0, "bf16": False}
+    apart, together = stage_of(base, "apart", **one_step), stage_of(base, "together", **one_step | how)
+    for stage in (apart, together):
+        stage.config["attention"] = attention
+    losses = [sft.compute(stage)["history"][0]["loss"] for stage in (apart, together)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+
+
+def test_packing_that_mixes_examples_is_refused() -> None:
+    config = {"threads": 1, "device": "cpu", "attention": "sdpa", "init_from": None, "template": None}
+    config |= {"trainer": CONFIG["trainer"] | {"packing": True, "packing_strategy": "wrapped"}}
+    with pytest.raises(UserError, match=r"^distill\.trainer\.packing_strategy: wrapped"):
+        check("distill", "sft", config, stages=["distill"])
 
 
 def test_empty_dataset_is_the_users_to_mend(base: Path) -> None:

@@ -204,7 +204,7 @@ def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypa
     monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 15e9)
     inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
     config, terminal = Run.compose(ROOT, ZERO).slice("zero_rl"), SimpleNamespace(say=print)
-    stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal)
+    stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal, ranks=1)
     with pytest.raises(UserError, match="its GPUs have"):
         driver.compute(stage, SimpleNamespace(gpus=0, program="grpo"), {})
 

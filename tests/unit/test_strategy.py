@@ -1,0 +1,142 @@
+"""What several processes can't train is refused by its key, before anything is loaded; what they are told fits."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from r1flow import ranks
+from r1flow.errors import UserError
+from r1flow.fingerprint import asked_for
+from r1flow.launch import ranks_of
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+LORA = {"r": 8, "alpha": 16, "dropout": 0.0, "target_modules": "all-linear"}
+BATCH = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 8}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The extras that are there; a test may take one out."""
+    names = {"peft", "deepspeed", "liger_kernel"}
+    monkeypatch.setattr(ranks, "find_spec", lambda name: name in names or None)
+    return names
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    trainer = BATCH | changes.pop("trainer", {})
+    return {"device": "cuda", "engine": "transformers", "trainer": trainer} | changes
+
+
+@pytest.mark.parametrize("strategy", ranks.STRATEGIES)
+def test_every_strategy_is_let_through_on_gpus(installed: set[str], strategy: str) -> None:
+    ranks.check(config(strategy=strategy))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"strategy": "fsdp"}, "strategy: there is no 'fsdp'; did you mean 'fsdp2'"),
+        ({"strategy": "fsdp2", "device": "cpu"}, "strategy: fsdp2 needs device: cuda"),
+        ({"strategy": "zero3", "lora": LORA}, "lora: .*zero3"),
+        ({"strategy": "zero3", "engine": "r1flow"}, "engine: r1flow"),
+        ({"lora": LORA, "engine": "r1flow"}, "engine: r1flow"),
+        ({"trainer": {"deepspeed": {"zero_optimization": {"stage": 2}}}}, "trainer.deepspeed: set strategy"),
+        ({"trainer": {"fsdp": "full_shard"}}, "trainer.fsdp: set strategy"),
+    ],
+)
+def test_what_no_rank_could_train_with_is_refused(installed: set[str], changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=f"^{named}"):
+        ranks.check(config(**changes))
+
+
+@pytest.mark.parametrize(
+    ("missing", "changes", "key"),
+    [
+        ("peft", {"lora": LORA}, "lora"),
+        ("deepspeed", {"strategy": "zero2"}, "strategy"),
+        ("liger_kernel", {"trainer": {"use_liger_kernel": True}}, "trainer.use_liger_kernel"),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_command(
+    installed: set[str], missing: str, changes: dict[str, Any], key: str
+) -> None:
+    ranks.check(config(**changes))
+    installed.remove(missing)
+    extra = missing.partition("_")[0]
+    with pytest.raises(UserError, match=rf"^{key}: {missing} isn't installed; pip install .*\[{extra}\]"):
+        ranks.check(config(**changes))
+    assert f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_passes_of_a_step_are_shared_out_and_a_step_stays_what_it_is() -> None:
+    trainer = BATCH | {"steps_per_generation": 4, "generation_batch_size": None}
+    for count in (1, 2, 4):
+        stage = SimpleNamespace(config={"trainer": trainer}, ranks=count, seed=5, snapshots=Path("snapshots"))
+        told = ranks.trainer_options(stage)
+        assert told["gradient_accumulation_steps"] * count == 8 and told["steps_per_generation"] * count == 4
+        assert told["per_device_train_batch_size"] == 4 and told["seed"] == told["data_seed"] == 5
+    assert trainer["gradient_accumulation_steps"] == 8
+
+
+@pytest.mark.parametrize(
+    ("trainer", "key"),
+    [
+        (BATCH, "gradient_accumulation_steps: 8"),
+        (BATCH | {"gradient_accumulation_steps": 3, "steps_per_generation": 4}, "steps_per_generation: 4"),
+        (BATCH | {"gradient_accumulation_steps": 3, "generation_batch_size": 16}, "generation_batch_size: 4"),
+    ],
+)
+def test_a_step_that_three_processes_cant_share_is_refused(trainer: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError, match=rf"^trainer\.{key} passes can't be shared out to 3 processes"):
+        ranks_of("grpo", {"device": "cuda", "trainer": trainer}, gpus=3)
+
+
+@pytest.mark.parametrize(
+    ("program", "device", "gpus", "processes", "count"),
+    [
+        ("sft", "cuda", 4, None, 4),
+        ("sft", "cuda", 0, None, 1),  # it shares what it sees
+        ("sft", "cpu", 0, None, 1),
+        ("sft", "cpu", 0, 2, 2),
+        ("rejection", "cuda", 4, None, 1),  # vLLM's
+    ],
+)
+def test_a_training_has_a_process_for_each_gpu_it_holds(
+    program: str, device: str, gpus: int, processes: int | None, count: int
+) -> None:
+    assert ranks_of(program, {"device": device, "trainer": BATCH}, gpus, processes) == count
+
+
+def test_pretraining_from_nothing_holds_one_gpu() -> None:
+    with pytest.raises(UserError, match="gpu=2"):
+        ranks_of("pretrain", {"device": "cuda", "init_from": None, "trainer": BATCH}, 2)
+    assert ranks_of("pretrain", {"device": "cuda", "init_from": "folder", "trainer": BATCH}, 2) == 1
+
+
+def test_an_extra_counts_in_the_stages_that_use_it_only() -> None:
+    assert not any(asked_for({"engine": "r1flow", "trainer": {}}).values())
+    assert [name for name, wanted in asked_for({"strategy": "zero2", "lora": LORA}).items() if wanted] == [
+        "peft",
+        "deepspeed",
+    ]
+
+
+def test_experiments_for_gpus_take_a_strategy_adapters_and_long_rows(installed: set[str]) -> None:
+    long = "cold_start.trainer.max_length=32768 cold_start.trainer.packing=true"
+    plain = Run.compose(ROOT, "r1_qwen2.5_1.5b", long).slice("cold_start")
+    shared = Run.compose(ROOT, "r1_qwen2.5_1.5b", f"{long} cold_start.strategy=fsdp2").slice("cold_start")
+    assert plain["trainer"]["max_length"] == 32768 and shared == plain | {"strategy": "fsdp2"}
+    adapted = Run.compose(
+        ROOT, "r1_qwen2.5_1.5b", "cold_start.lora={r:8,alpha:16,dropout:0.0,target_modules:all-linear}"
+    ).slice("cold_start")
+    assert adapted["lora"] == LORA
+    with pytest.raises(UserError, match=r"cold_start\.lora"):
+        Run.compose(ROOT, "r1_qwen2.5_1.5b", "cold_start.lora={rank:8}")
+
+
+def test_nothing_of_the_default_experiments_configuration_is_about_ranks() -> None:
+    run = Run.compose(ROOT)
+    assert not any({"strategy", "lora"} & run.slice(stage).keys() for stage in run.stages)
