@@ -34,7 +34,7 @@ DEEPSPEED = {
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
     "ddp": {},
-    # Snapshots in shares: each rank writes its own, and another number of ranks can read them.
+    # Snapshots in shares too: no rank has to hold the whole.
     "fsdp2": {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": "SHARDED_STATE_DICT"}},
     "zero2": {"deepspeed": {**DEEPSPEED, "zero_optimization": {"stage": 2}}},
     "zero3": {
