@@ -7,6 +7,7 @@ Values that are wrong whatever the data. Unknown keys are config.py's, missing f
 """
 
 import dataclasses
+import fnmatch
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -412,6 +413,8 @@ def check_packed(run: dict[str, Any]) -> None:
     for stage in run["stages"]:
         if (run[stage].get("data") or {}).get("file") != PACKED:
             continue
+        if PROGRAMS[stage] != "sft":
+            raise UserError(f"{stage}.data.file: packed rows are for SFT; name a JSONL file")
         trainer = run[stage]["trainer"]
         if run[stage]["data"]["limit"] is not None:
             raise UserError(
@@ -450,7 +453,7 @@ def check_files(run: dict[str, Any]) -> None:
     for stage in run["stages"]:
         rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
         for key, file in files_read(stage, run[stage], rows_are_data):
-            if file not in made:
+            if not fnmatch.filter(made, file):
                 what = f"{stage}.{key}: it reads {file}; data.pools makes {', '.join(sorted(made))}"
                 raise UserError(f"{what}; {'name a model directory' if key == 'init_from' else 'add it to a pool'}")
 

@@ -298,7 +298,7 @@ def sketches(texts: pl.Series) -> list[bytes | None]:
     """A MinHash of each text's runs of words; null where there are fewer words than in a run."""
     words = texts.str.to_lowercase().str.extract_all(r"\w+")
     counts = words.list.len().to_numpy().astype(np.int64)
-    hashes = words.filter(counts > 0).explode().hash(SEED).to_numpy()
+    hashes = hashes_of(words.filter(counts > 0).explode())
     ends = np.cumsum(counts)
     runs = np.zeros(max(len(hashes) - SHINGLE + 1, 0), np.uint64)
     for place in range(SHINGLE):
@@ -311,6 +311,13 @@ def sketches(texts: pl.Series) -> list[bytes | None]:
     matrix = RMinHash.digest_matrix_from_flat_token_hashes(runs[whole[: len(runs)]], offsets, SLOTS, SEED)
     digests = np.array(matrix.to_rows(), np.uint32).reshape(len(counts), SLOTS)
     return [digest.tobytes() if size else None for digest, size in zip(digests, sizes, strict=True)]
+
+
+def hashes_of(words: pl.Series) -> np.ndarray:
+    """64 bits of each word; polars' own hash doesn't promise to be the same on another processor."""
+    coded = words.to_arrow().dictionary_encode()
+    digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8).digest() for word in coded.dictionary.to_pylist())
+    return np.frombuffer(digests, "<u8")[coded.indices.to_numpy()]
 
 
 # One shard.
