@@ -10,6 +10,7 @@ there. So it listens on localhost unless told otherwise. Left out: starting it f
 
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,6 @@ from urllib.parse import urlsplit
 from r1flow.errors import UserError
 
 ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one: a server that moves reruns nothing
-LOCAL = ("127.0.0.1", "localhost", "::1")
 PAUSE_S = 2.0
 # What weights sent from one model to another must share.
 SHAPE = (
@@ -52,14 +52,21 @@ def serve(model: Path, host: str, port: int, more: list[str]) -> None:
 def find(model_dir: Path, configured: str | None, wait_s: float, say: Callable[[str], None]) -> str:
     """The address of the server that a stage starting from `model_dir` may train with, once it answers.
 
-    Raises UserError when there is none after `wait_s` seconds, or when it serves something else. Weights for a server
-    of this machine leave by its loopback only.
+    Raises UserError when there is none after `wait_s` seconds, or when it serves something else. The port that the
+    weights leave by is then open on the way to the server only: for one on this machine, on its loopback.
     """
     url = wait(configured, wait_s, model_dir, say)
     check(url, vllm_config(url), model_dir)
-    if urlsplit(url).hostname in LOCAL:
-        os.environ.setdefault("VLLM_HOST_IP", "127.0.0.1")  # else the weights' port is open on the network
+    os.environ.setdefault("VLLM_HOST_IP", own_address(url))  # else vLLM takes the interface that reaches the internet
     return url
+
+
+def own_address(url: str) -> str:
+    """This machine's address on the way to the server: 127.0.0.1 for one that is here."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    with socket.create_connection((parts.hostname, port), timeout=10) as connection:
+        return connection.getsockname()[0]
 
 
 def address(configured: str | None) -> str | None:
