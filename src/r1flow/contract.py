@@ -223,6 +223,9 @@ def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iter
     for key in ("max_new_tokens", "max_completion_length"):
         if positions and options.get(key, 0) >= positions:
             yield f"{key} is {options[key]} and {side} has {positions} positions, the prompt's included; lower {key}"
+    room = options.get("vllm_max_model_length") if options.get("use_vllm") else None
+    if positions and (room or 0) > positions and side.startswith("input model"):
+        yield f"vllm_max_model_length is {room} and {side} has {positions} positions; lower it"
 
 
 def pair_faults(model: Edge, reward_model: Edge, own_template: bool) -> Iterator[str]:

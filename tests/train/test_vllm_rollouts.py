@@ -44,6 +44,7 @@ SMALL = {
     "save_steps": 2,
     "bf16": False,
     "vllm_gpu_memory_utilization": 0.1,  # of the machine's memory
+    "vllm_max_model_length": 64,
 }
 PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 

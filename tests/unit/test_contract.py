@@ -357,6 +357,16 @@ def test_more_new_tokens_than_positions_are_refused(model, judge, length):
     assert f"max_completion_length is {length} and input reward_model ({judge}) has 128 positions" in said
 
 
+def test_vllm_is_not_to_hold_longer_rows_than_the_model_has_positions(model, judge):
+    options = {"max_completion_length": 96, "use_vllm": True, "vllm_max_model_length": 129}
+    said = refusal("grpo", {"trainer": options}, model=model)
+    assert f"vllm_max_model_length is 129 and input model ({model}) has 128 positions" in said
+    for others in ({"use_vllm": False}, {"vllm_max_model_length": 128}, {"vllm_max_model_length": None}):
+        assert refusal("grpo", {"trainer": options | others}, model=model) is None
+    change(model / "config.json", max_position_embeddings=256)
+    assert refusal("grpo", {"trainer": options}, model=model, reward_model=judge) is None  # which vLLM doesn't load
+
+
 def test_a_policy_and_its_reward_model_share_tokenizer_ids_and_template(tmp_path, model, judge):
     other = write_model(tmp_path / "other", merges=[("a", "b")])
     said = refusal("grpo", GRPO, model=other, reward_model=judge)
