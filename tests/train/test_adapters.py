@@ -1,4 +1,4 @@
-"""LoRA trains adapters only, and what a stage leaves behind is a plain model with them in it; half a minute, CPU."""
+"""LoRA trains adapters only, and what a stage leaves behind is a plain model with them in it; 5 s, with the slow ones a minute, CPU."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,10 +66,12 @@ def test_sft_learns_by_adapters_and_leaves_a_plain_model(base: Path) -> None:
     assert not loaded["missing_keys"] and not loaded["unexpected_keys"]
 
 
+@pytest.mark.slow
 def test_resumed_equals_uninterrupted(base: Path) -> None:
     check_resume(sft.compute, lambda name: stage_of(base, "sft", name, max_steps=5, save_steps=3), at=5, snapshot=3)
 
 
+@pytest.mark.slow
 def test_grpo_learns_by_adapters(base: Path) -> None:
     stage = stage_of(base, "grpo", **SMALL | {"max_steps": 2, "beta": 0.04})
     stage.config |= {"engine": "transformers", "rewards": {}, "stop_above": {}}
@@ -77,6 +79,7 @@ def test_grpo_learns_by_adapters(base: Path) -> None:
     assert_adapted(changes(base, stage))
 
 
+@pytest.mark.slow
 def test_a_reward_model_learns_by_adapters_and_a_whole_head(base: Path) -> None:
     stage = stage_of(base, "reward_model", max_steps=12, learning_rate=3.0e-3)
     assert reward_model.compute(stage)["accuracy"] > 0.9

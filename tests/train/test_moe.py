@@ -1,4 +1,4 @@
-"""A mixture of experts as the base: it composes, and every trainer takes a step with it; half a minute, CPU."""
+"""A mixture of experts as the base: it composes, and every trainer takes a step with it (slow); CPU."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +49,7 @@ def stage_of(folder: Path, program: str, trainer: dict[str, Any]) -> SimpleNames
     return make_stage(folder, program, config | {"trainer": config["trainer"] | trainer})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_trainer_takes_a_step_and_moves_experts_and_routers(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
