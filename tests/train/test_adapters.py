@@ -1,4 +1,4 @@
-"""LoRA trains adapters only, and what a stage leaves behind is a plain model with them in it; 5 s, with the slow ones a minute, CPU."""
+"""LoRA trains adapters only, and what a stage leaves behind is a plain model with them in it; CPU."""
 
 from pathlib import Path
 from types import SimpleNamespace
