@@ -1,0 +1,90 @@
+"""What no curate stage, and no training on its rows, could do is refused when the run is planned."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import config
+from r1flow.errors import UserError
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+OTHER = {"of": "data", "files": ["a.jsonl"], "share": 1, "filters": None}
+STAGES = ["data", "base", "curate", "cold_start", "evaluate", "report"]
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    words = f"stages=[{','.join(STAGES)}] cold_start.data.file=packed cold_start.trainer.packing=true"
+    return Run.compose(ROOT, overrides=f"{words} cold_start.trainer.max_length=16384").config
+
+
+def changed(run: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The run with other values at some dotted keys."""
+    run = copy.deepcopy(run)
+    for path, value in changes.items():
+        *parents, key = path.split(".")
+        block = run
+        for parent in parents:
+            block = block[parent]
+        block[key] = value
+    return run
+
+
+REFUSED = {
+    "packed again": ({"cold_start.trainer.packing": False}, "cold_start.trainer.packing: False"),
+    "cut": ({"curate.max_length": 512}, "cold_start.trainer.max_length: 16384.*set it to 512"),
+    "some of them": ({"cold_start.data.limit": 9}, "cold_start.data.limit"),
+    "another template": ({"cold_start.template": "x"}, "cold_start.template"),
+    "not by SFT": ({"stages": [*STAGES, "zero_rl"], "zero_rl.data.file": "packed"}, "zero_rl.data.file"),
+    "no curate": ({"stages": ["data", "base", "cold_start"]}, "cold_start reads curate, which is not among them"),
+    "evaluated on what nobody compared": ({"curate.benchmarks": ["dev.jsonl"]}, "curate.benchmarks: test.jsonl"),
+    "shares": ({"curate.sources.traces.share": 90}, "curate.sources: the shares sum to 90"),
+    "a share of nothing": ({"curate.sources.other": OTHER | {"share": 0}}, "curate.sources.other.share: 0"),
+    "no folder": ({"curate.sources.other": OTHER | {"of": "/nowhere"}}, "'/nowhere' is no folder here"),
+    "a stage that isn't there": ({"curate.sources.traces.of": "rejection"}, "curate reads rejection"),
+    "nearness": ({"curate.nearness": 1.5}, "curate.nearness: 1.5"),
+    "no rows": ({"curate.rows": 0}, "curate.rows: 0"),
+    "a key that isn't known": ({"curate.rowss": 1}, "curate.rowss"),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), REFUSED.values(), ids=REFUSED)
+def test_it_is_refused_in_one_line(plain: dict[str, Any], changes: dict[str, Any], said: str):
+    config.check(plain)
+    with pytest.raises(UserError, match=said) as refusal:
+        config.check(changed(plain, changes))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_nothing_fetches_is_refused():
+    run = Run.compose(ROOT, "distill_qwen2.5_1.5b").config
+    for files, refused in ((["cold_*.jsonl"], False), (["rl.jsonl"], True)):
+        run["curate"]["sources"]["traces"]["files"] = files
+        if refused:
+            with pytest.raises(UserError, match=re.escape("curate.sources.traces.files: it reads rl.jsonl")):
+                config.check(run)
+        else:
+            config.check(run)
+
+
+def test_curate_stands_between_what_it_reads_and_what_learns_from_it():
+    run = Run.compose(ROOT, "r1_qwen2.5_7b")
+    assert run.stages.index("rejection") < run.stages.index("curate") < run.stages.index("sft_mix")
+    assert run.inputs("curate") == {"data": "data", "rejection": "rejection", "model": "base"}
+    assert run.inputs("sft_mix")["data"] == run.inputs("distill")["data"] == "curate"
+    assert run.inputs("cold_start")["data"] == "data"
+
+
+def test_a_folder_from_outside_is_an_input_by_its_content(plain: dict[str, Any], tmp_path: Path):
+    run = Run(changed(plain, {"curate.sources.traces.of": str(tmp_path)}))
+    config.check(run.config)
+    assert run.inputs("curate") == {"data": "data", "source_traces": str(tmp_path), "model": "base"}
+
+
+def test_the_default_run_knows_nothing_of_it():
+    run = Run.compose(ROOT)
+    assert "curate" not in run.jobs and all("curate" not in run.inputs(job).values() for job in run.jobs)
