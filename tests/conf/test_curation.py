@@ -19,7 +19,9 @@ STAGES = ["data", "base", "curate", "cold_start", "evaluate", "report"]
 @pytest.fixture(scope="module")
 def plain() -> dict[str, Any]:
     words = f"stages=[{','.join(STAGES)}] cold_start.data.file=packed cold_start.trainer.packing=true"
-    return Run.compose(ROOT, overrides=f"{words} cold_start.trainer.max_length=16384").config
+    run = Run.compose(ROOT, overrides=f"{words} cold_start.trainer.max_length=16384").config
+    config.check(run)
+    return run
 
 
 def changed(run: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +56,6 @@ REFUSED = {
 
 @pytest.mark.parametrize(("changes", "said"), REFUSED.values(), ids=REFUSED)
 def test_it_is_refused_in_one_line(plain: dict[str, Any], changes: dict[str, Any], said: str):
-    config.check(plain)
     with pytest.raises(UserError, match=said) as refusal:
         config.check(changed(plain, changes))
     assert "\n" not in str(refusal.value)

@@ -72,7 +72,7 @@ def test_no_summary_says_so_too_of_what_is_well_formed():
 def test_a_row_is_only_mixed_if_it_is_as_a_whole():
     english = "we take the first number and then we add the other one to it. " * 8
     texts = [english, f"{english}ja das ist gut. {english}", "wir nehmen die erste Zahl und dann die andere. " * 20]
-    texts += [f"{english}{'我们先计算这个数字。' * 12}{english}", "12 + 3 = 15", f"привет мир. {english}"]
+    texts += [f"{english}{'我们先计算这个数字。' * 12}{english * 2}", "12 + 3 = 15", f"привет мир. {english}"]
     args = {"language": "en", "languages": ["en", "de"], "share": 0.9}
     found = judged("mixed_language", texts, **args)
     assert found == [False, False, True, True, False, False]
