@@ -151,7 +151,7 @@ def test_grpo_by_two_ranks_draws_the_same_completions_and_learns_the_same(runs) 
     one, two = (drawn(project, name) for name in ("grpo1", "grpo2"))
     assert len(one) == 4 and len(one[0]) == 8
     assert one == two
-    assert distance(project, "grpo1", "grpo2") < 1e-2
+    assert distance(project, "grpo1", "grpo2") < 1e-3
     spent = ("rollouts", "rollout_tokens", "train_tokens", "flops", "steps")
     assert [metrics(project, "grpo1")[key] for key in spent] == [metrics(project, "grpo2")[key] for key in spent]
 
