@@ -252,7 +252,7 @@ def test_a_killed_stage_takes_its_processes_along_and_goes_on(
 
 def test_a_shard_whose_bytes_changed_is_computed_again(inputs: Path, whole: SimpleNamespace) -> None:
     stage = stage_of(inputs, "torn", shard_bytes=40_000)
-    shutil.copytree(whole.snapshots, stage.snapshots)
+    shutil.copytree(whole.snapshots / "sifted", stage.snapshots / "sifted")
     torn = stage.snapshots / "sifted/00001/tokens.parquet"
     torn.write_bytes(torn.read_bytes()[:-20] + b"x" * 20)
     curate.compute(stage)
