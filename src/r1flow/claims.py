@@ -141,7 +141,7 @@ def c1(evidence: Evidence) -> Claim:
         text="RL alone lifts the base model.",
         source="Fig. 2",
         how="pass@1 of zero_rl minus pass@1 of base, paired over the reasoning test problems; the base model is scored "
-        "leniently (its last number counts when it gives no <answer>), so that learning the format isn't the gain.",
+        "leniently (without an <answer> its last box or number counts), so that learning the format isn't the gain.",
         parts=(
             Part(
                 "pass@1, zero_rl − base (lenient)",

@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
         "gold": pa.string(),
         "completion": pa.string(),
         "answer": pa.string(),  # between the tags
-        "answer_lenient": pa.string(),  # else the last number
+        "answer_lenient": pa.string(),  # else in a box, else the last number
         "correct": pa.bool_(),
         "correct_lenient": pa.bool_(),
         "well_formed": pa.bool_(),
