@@ -20,9 +20,12 @@ pytest.importorskip("trl")
 import polars as pl
 import psutil
 import pyarrow.parquet as pq
+import torch
 from datasets import Dataset
 from tiny import make_model, make_stage, weights_hash
+from transformers import AutoModelForCausalLM
 from trl import pack_dataset
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from r1flow import recipe
 from r1flow.data import packed
@@ -376,6 +379,20 @@ def test_training_on_packs_is_training_on_the_rows_packed_by_trl(inputs: Path, o
     assert weights_hash(ours) == weights_hash(theirs)
     assert ours.metrics == theirs.metrics
     assert ours.metrics["history"][-1]["loss"] < ours.metrics["history"][0]["loss"]
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_rows_of_a_pack_do_not_see_each_other(inputs: Path, one_shard: SimpleNamespace, attention: str) -> None:
+    model = AutoModelForCausalLM.from_pretrained(inputs / "base", attn_implementation=attention)
+    pack = next(one for one in packed.load(one_shard.work, inputs / "base", one_shard.work.parent / "cache")
+                if len(one["seq_lengths"]) > 1)  # fmt: skip
+    batch = DataCollatorForLanguageModeling(pad_token_id=1, padding_free=True)([pack])
+    del batch["labels"]
+    rows = torch.tensor(pack["input_ids"]).split(pack["seq_lengths"])
+    with torch.no_grad():
+        together = model.train()(**batch, use_cache=False).logits[0]
+        apart = torch.cat([model(input_ids=row[None]).logits[0] for row in rows])
+    assert torch.allclose(together, apart, atol=1e-5)
 
 
 def test_packs_of_another_tokenizer_are_refused(inputs: Path, one_shard: SimpleNamespace, tmp_path: Path) -> None:
