@@ -263,6 +263,8 @@ def main() -> None:
     if arguments.compute:
         compute(arguments.compute, arguments.threads)
         return
+    if not (DATASETS / "gsm8k/train.jsonl").is_file():
+        parser.error(f"{DATASETS} has no gsm8k, math500 and aime24; name their folder in R1FLOW_DATASETS")
     for count in arguments.rows:
         report(arguments.folder, count, arguments.threads)
 
