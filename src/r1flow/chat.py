@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 from r1flow.template import THINK_OPEN, render, split
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ def questions(model: Path) -> Iterator[str]:
 
 def present(completion: str, finished: bool, dim: bool) -> str:
     """A completion for a reader: the reasoning indented (and dim on a terminal), then the reply."""
-    completion = "".join(
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in completion
-    )
+    completion = printable(completion)
     parts = split(completion)
     reasoning, reply = parts.reasoning, parts.summary
     if reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking

@@ -9,17 +9,18 @@ Values that are wrong whatever the data. Unknown keys are config.py's, missing f
 import dataclasses
 import fnmatch
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from r1flow import ranks, settings
+from r1flow import extras, filters, fingerprint, ranks
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.loaders import FUNCTIONS
-from r1flow.data.sources import COMMIT, GB, lock_command
+from r1flow.data.sources import COMMIT, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
-from r1flow.recipe import MIX, PACKED, PROGRAMS, ROWS_OF, SAMPLED, curated_from, rows_of
+from r1flow.pretrained import check_weights
+from r1flow.recipe import MIX, PACKED, PROGRAMS, ROWS_OF, RULES, SAMPLED, curated_from, rows_of
 from r1flow.rollout_server import ADDRESS
 from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
 from r1flow.sampling import check_engine
@@ -39,13 +40,44 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
         if config.get("init_from"):
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
+            check_counts(config["trainer"])
             check_resume(config["trainer"])
+        if config.get("lora"):
+            check_lora(config["lora"])
         if program in ranks.PROGRAMS:
             ranks.check(config)
+            extras.check_attention(config["attention"], config["device"])
         if program in CHECKS:
             CHECKS[program](config)
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
+
+
+COUNTS = (
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size"),
+    *("num_iterations", "max_length", "max_completion_length"),
+)
+
+
+def check_counts(trainer: dict[str, Any]) -> None:
+    """What a trainer divides by or cuts to; null where it may be left open."""
+    for key in COUNTS:
+        if trainer.get(key) is not None and trainer[key] < 1:
+            raise UserError(f"trainer.{key}: {trainer[key]}; use 1 or more")
+
+
+def check_lora(lora: dict[str, Any]) -> None:
+    """Whether the model has modules of these names is known when it is loaded."""
+    if lora["r"] < 1:
+        raise UserError(f"lora.r: {lora['r']}; use 1 or more")
+    if lora["alpha"] <= 0:
+        raise UserError(f"lora.alpha: {lora['alpha']} would switch the adapters off; use more than 0")
+    if not 0 <= lora["dropout"] < 1:
+        raise UserError(f"lora.dropout: {lora['dropout']} is no share; use 0 to below 1")
+    names = lora["target_modules"]
+    listed = names if isinstance(names, list) else [names]
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        raise UserError(f"lora.target_modules: {names!r}; use all-linear or a list of names, like [q_proj, v_proj]")
 
 
 # At any other value a resumed training lacks something: the reference model that follows the policy, the place in the
@@ -86,6 +118,7 @@ def check_sft(config: dict[str, Any]) -> None:
 
 
 ROLLOUT_ENGINES = ("r1flow", "transformers")
+PLAIN_URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")  # configs are written to results and to MLflow: no password
 
 
 def check_grpo(config: dict[str, Any]) -> None:
@@ -95,14 +128,37 @@ def check_grpo(config: dict[str, Any]) -> None:
         raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(ROLLOUT_ENGINES)}")
     if not config.get("rewards"):
         raise UserError("rewards: there are none; name at least one")
+    check_rewards(config["rewards"])
     check_shares(config)
     check_limits(config["stop_above"])
     check_groups(trainer)
     check_snapshots(trainer)
+    server = trainer.get("vllm_server_base_url") or ""
+    if ":" in server and not PLAIN_URL.fullmatch(server):  # without one it is a file that has the address
+        raise UserError("trainer.vllm_server_base_url: use an address like http://127.0.0.1:8000, without a password")
     if config["engine"] == "r1flow":
         check_engine_options(trainer)
     if trainer.get("use_vllm"):
         check_vllm(config)
+
+
+def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
+    """Refuse a reward that there isn't, or not with these arguments; of a user's own only its module is looked for."""
+    from r1flow.rewards.combine import check_args, factories
+
+    ours = factories()
+    for label, part in rewards.items():
+        name, args = part.get("name") or label, part.get("args") or {}
+        if name in ours:
+            given = {"model_dir": None} if name == "reward_model" else {}  # the stage's own
+            check_args(f"rewards.{label}.args", ours[name], given | args)
+            continue
+        module = name.rpartition(".")[0]
+        if not module:
+            raise UserError(f"rewards.{label}: there is no reward {name!r}{did_you_mean(name, list(ours))}")
+        if fingerprint.file_of(module) is None:
+            file = f"{module.replace('.', '/')}.py"
+            raise UserError(f"rewards.{label}: {name}: there is no {file}; put it into the project's folder")
 
 
 def check_shares(config: dict[str, Any]) -> None:
@@ -200,6 +256,11 @@ def check_vllm(config: dict[str, Any]) -> None:
 def check_correction(trainer: dict[str, Any], stop_above: dict[str, float]) -> None:
     """The weights that correct for vLLM's numerics, and the measure that TRL takes with them."""
     corrected = trainer.get("vllm_importance_sampling_correction", True)
+    if corrected and MISMATCH not in stop_above:
+        raise UserError(
+            f"stop_above.{MISMATCH}: there is none, and vLLM may sample from another model than is trained; set 0.1 (1:"
+            " hardly ever)"
+        )
     if not corrected and MISMATCH in stop_above:
         raise UserError(
             f"stop_above.{MISMATCH}: TRL measures it only with trainer.vllm_importance_sampling_correction: true; set"
@@ -225,6 +286,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
             f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (no config.json in it)"
         )
     else:
+        check_weights(folder)
         check_tags(folder)
 
 
@@ -280,6 +342,11 @@ def check_sampling(config: dict[str, Any]) -> None:
     check_preamble(config.get("preamble", []))
 
 
+def check_rejection(config: dict[str, Any]) -> None:
+    check_sampling(config)
+    filters.check("rejection", config["filters"])
+
+
 def check_preamble(preamble: list[dict[str, str]]) -> None:
     """A system message or none, then examples: questions, each with a response in the pattern that the filters ask."""
     turns = preamble[1:] if preamble and preamble[0]["role"] == "system" else preamble
@@ -299,10 +366,7 @@ OPTION_RULES = {
     "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share, above 0 to 1"),
     "max_model_len": (lambda length: length >= 1, "use 1 or more"),
     "dtype": (("auto", "float32", "bfloat16", "float16").__contains__, "use auto, float32, bfloat16 or float16"),
-    "url": (
-        lambda url: re.fullmatch(r"https?://[^\s/@]+(/[^\s@?#]*)?", url),
-        "use an address like http://127.0.0.1:8000/v1, without a password",
-    ),
+    "url": (PLAIN_URL.fullmatch, "use an address like http://127.0.0.1:8000/v1, without a password"),
     "api_key_env": (
         lambda name: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name),
         "name the environment variable that holds the key",
@@ -356,10 +420,7 @@ def check_fetch(config: dict[str, Any]) -> None:
 
 
 def check_source(source: dict[str, Any]) -> None:
-    """A commit or a folder, known functions, and every row of ours that has its question."""
-    for key in (field.name for field in dataclasses.fields(settings.Source)):
-        if key not in source:
-            raise UserError(f"{key}: missing; take it from conf/data/source/base.yaml")
+    """A commit or a folder, and known functions of columns that there are."""
     repo, revision = source["repo"], source["revision"]
     if revision is not None:
         check_revision("dataset", repo, revision)
@@ -390,12 +451,17 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
 
 
 def check_curate(config: dict[str, Any]) -> None:
-    """Shares that are shares, and sources that are there."""
+    """Shares that are shares, sources that are there, and filters that can filter."""
+    filters.check("curate", config["filters"])
     for name, source in config["sources"].items():
         if source["of"] not in curated_from(config) and not Path(source["of"]).is_dir():
             raise UserError(f"sources.{name}.of: {source['of']!r} is no folder here; name one, or data or rejection")
         if source["share"] < 1:
             raise UserError(f"sources.{name}.share: {source['share']}; use 1 to 100 (percent)")
+        try:
+            filters.check("curate", source["filters"] or [])
+        except UserError as error:
+            raise UserError(f"sources.{name}.{error}") from None
     if (total := sum(source["share"] for source in config["sources"].values())) != 100:
         raise UserError(f"sources: the shares sum to {total}; they are percents of the mix and must sum to 100")
     if not 0 < config["nearness"] <= 1:
@@ -446,16 +512,16 @@ def check_rows(run: dict[str, Any]) -> None:
 
 
 def check_files(run: dict[str, Any]) -> None:
-    """Refuse a run whose stages read a file that its fetched data hasn't; generated data has all."""
-    if "sources" not in run["data"]:
-        return
-    made = {f"{file}.jsonl" for pool in run["data"]["pools"] for file in pool["into"]}
+    """Refuse a run whose stages read a file that its data hasn't; generated data has all that there can be."""
+    pools = run["data"].get("pools", [{"into": ["corpus", *FILES]}])
+    made = {f"{file}.jsonl" for pool in pools for file in pool["into"]}
     for stage in run["stages"]:
         rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
         for key, file in files_read(stage, run[stage], rows_are_data):
             if not fnmatch.filter(made, file):
-                what = f"{stage}.{key}: it reads {file}; data.pools makes {', '.join(sorted(made))}"
-                raise UserError(f"{what}; {'name a model directory' if key == 'init_from' else 'add it to a pool'}")
+                remedy = "take one of these, or add it to a pool" if "pools" in run["data"] else "take one of these"
+                remedy = "name a model directory" if key == "init_from" else remedy
+                raise UserError(f"{stage}.{key}: it reads {file}; data makes {', '.join(sorted(made))}; {remedy}")
 
 
 def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Iterator[tuple[str, str]]:
@@ -489,30 +555,18 @@ def check_parts(parts: Mapping[str, int]) -> None:
             raise UserError(f"--set-scatter {name}={count}: use 1 (one job samples all) or more")
 
 
-def check_disk(need: float, free: float) -> None:
-    """Refuse a run whose models and snapshots the disk has no room for, in bytes."""
-    if need > free:
-        raise UserError(
-            f"results/ and scratch/: the run's models and snapshots take {need / GB:.2f} GB and {free / GB:.2f} GB are"
-            " free; make room (`r1flow clean --dry-run` says with what)"
-        )
-
-
-def check_memory(need: float, have: float, what: str) -> None:
-    """Refuse a stage whose model, gradients and optimizer don't fit into memory, whatever the batch; in bytes."""
-    if need > have:
-        raise UserError(
-            f"the model's weights, gradients and optimizer take {need / GB:.1f} GB and {what} {have / GB:.1f} GB;"
-            " share it between GPUs (strategy: fsdp2), take larger ones, or a smaller model (`r1flow plan --price` says"
-            " what fits)"
-        )
+def check_rules(names: Iterable[str]) -> None:
+    """Refuse resources (Snakemake's --set-resources) of a rule that there isn't: Snakemake would pass over them."""
+    for name in names:
+        if name not in RULES:
+            raise UserError(f"--set-resources {name}: there is no such rule{did_you_mean(name, list(RULES))}")
 
 
 CHECKS = {
     "pretrain": check_pretrain,
     "sft": check_sft,
     "grpo": check_grpo,
-    "rejection": check_sampling,
+    "rejection": check_rejection,
     "curate": check_curate,
     "evaluate": check_sampling,
     "data": check_data,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.errors import UserError
+from r1flow.pretrained import read_model, read_pretrained
 from r1flow.template import render, split
 
 if TYPE_CHECKING:
@@ -95,13 +96,16 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    safe = {"trust_remote_code": False, "local_files_only": True}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model_dir, **safe)
-        model, loaded = AutoModelForSequenceClassification.from_pretrained(
-            model_dir, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **safe
+        tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
+        model, loaded = read_model(
+            AutoModelForSequenceClassification,
+            model_dir,
+            dtype=torch.float32,
+            output_loading_info=True,
+            local_files_only=True,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, UserError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(f"reward reward_model: model_dir {model_dir} can't be loaded: {reason}") from error
     if loaded["missing_keys"]:  # transformers would make them up

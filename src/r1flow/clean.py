@@ -27,6 +27,8 @@ def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, 
 
     Raises UserError for an unknown run, when a run is live, and when nobody can be asked.
     """
+    if store_gb is not None and not store_gb >= 0:
+        raise UserError(f"--store-gb {store_gb:g}: no store is that small; use 0 (empties it) or more")
     targets = chosen(root, runs, scratch, store_gb)
     if not targets:
         print("nothing to remove")
@@ -120,7 +122,7 @@ def remark(target: Path) -> str:
 
 def undelivered(scratch: Path) -> str:
     """Removing scratch loses tracking records that MLflow hasn't got; say so."""
-    count = len(list(scratch.glob("tracking/*/execution.jsonl")))
+    count = len([*scratch.glob("tracking/*/execution.jsonl"), *scratch.glob("tracking/*.refused.jsonl")])
     return f", records of {count} execution(s) that MLflow does not have yet" if count else ""
 
 

@@ -212,6 +212,11 @@ def add_deliver(commands: argparse._SubParsersAction) -> None:
         description="Tracking records stay in scratch/tracking/ while the server can't be reached. The next run brings "
         "them to it, and so does this. Exit code 1 when something is left, with the reason.",
     )
+    deliver.add_argument(
+        "--to",
+        metavar="ADDRESS",
+        help="where to bring what can't be brought where it was to go, such as to a mistyped address",
+    )
     deliver.set_defaults(command=run_deliver)
 
 
@@ -262,18 +267,35 @@ def run_plan(arguments: argparse.Namespace) -> None:
     print(table(run.steps, arguments.all))
     if arguments.price:
         print("\n" + priced(run, arguments))
+    for line in run.missing:
+        print(f"r1flow: warning: a run would be refused here: {line}", file=sys.stderr)
     run.check_libraries()
 
 
+# How many words without `=` an option takes; one of Snakemake's that isn't here may take any number.
+TAKES = {
+    **{"--gpu": 1, "--gpus": 1, "--cores": 1, "-c": 1, "--jobs": 1, "-j": 1, "--profile": 1, "--executor": 1, "-e": 1},
+    **dict.fromkeys(("", "--", "--all", "--price", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
+}
+
+
 def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The run's own key=value among Snakemake's words, of which --set-scatter rejection=4 isn't."""
-    option = ""
+    """The run's own key=value among Snakemake's words, of which --set-scatter rejection=4 isn't.
+
+    Raises UserError for a word that is no option's: without it, another run would be planned.
+    """
+    option, left = "", 0
     for word in words:
         if word.startswith("-"):
-            option = word
+            option, left = word, TAKES.get(word, len(words))
         elif "=" in word and not option.startswith(("--set-", "--resources", "--default-resources")):
             key, _, value = word.partition("=")
             yield key, value
+            left = 0
+        elif left:
+            left -= 1
+        else:
+            raise UserError(f"plan: {word!r} belongs to no option; did you mean experiment={word}?")
 
 
 def priced(run: "Run", arguments: argparse.Namespace) -> str:
@@ -357,12 +379,13 @@ def run_clean(arguments: argparse.Namespace) -> int:
 def run_deliver(arguments: argparse.Namespace) -> int:
     from r1flow.tracking import deliver
 
-    return deliver(project_root())
+    return deliver(project_root(), arguments.to)
 
 
 def run_pin(arguments: argparse.Namespace) -> None:
     from r1flow.versions import pin
 
+    os.chdir(project_root())
     pin(arguments.data)
 
 

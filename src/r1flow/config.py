@@ -7,16 +7,18 @@ never because of another's. This is the only module that imports Hydra, and only
 
 import ast
 import dataclasses
+import difflib
 import importlib.util
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from r1flow import checks, settings
 from r1flow.data import sources
 from r1flow.errors import UserError, did_you_mean
-from r1flow.recipe import REWARDED_BY, STAGES, curated_from, program_of, rows_of
+from r1flow.recipe import STAGES, program_of, sources_of
 
 SETTINGS = {
     "data": settings.Data,
@@ -57,18 +59,22 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
     from hydra import initialize_config_dir
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
     names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
     if experiment not in names:
         raise UserError(f"conf/experiment: there is no {experiment!r}{did_you_mean(experiment, names)}")
-    words = [f"experiment={experiment}", *shlex.split(overrides)]
     try:
+        words = [f"experiment={experiment}", *shlex.split(overrides)]  # ValueError: a quote that doesn't end
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             composed = hydra_compose("config", overrides=words)
             run = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {first_lines(error)}") from error
+    except MissingMandatoryValue as error:
+        key = error.full_key
+        raise UserError(f'{key}: an experiment leaves this to you; add overrides="{key}=…"') from error
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        said = nearest(conf, experiment, str(error)) or first_lines(error)
+        raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
     run |= {"run": run["run"] or experiment, "experiment": experiment}
     sources.locked(run, conf.parent / sources.LOCK)
     for stage in STAGES:  # the run's, unless the stage's own block says otherwise
@@ -79,6 +85,25 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
     run["report"]["run"] = run["run"]
     return run
+
+
+def nearest(conf: Path, experiment: str, said: str) -> str | None:
+    """A line for a mistyped key; None where no key is close, as Hydra says how a new one is added."""
+    mistyped = re.match(r"Could not override '([\w.]+)'", said)
+    if not mistyped:
+        return None
+    try:
+        node = compose(conf, experiment)
+    except UserError:  # an experiment that leaves a key open
+        return None
+    for name in mistyped[1].split("."):
+        known = list(node) if isinstance(node, dict) else []
+        if name not in known:
+            for close in difflib.get_close_matches(name, known, n=1):
+                return f"there is no {mistyped[1]}; did you mean {close!r} for {name!r}? A new key takes a + before it"
+            return None
+        node = node[name]
+    return None
 
 
 def first_lines(error: Exception) -> str:
@@ -93,17 +118,45 @@ def trainer_fields(program: str) -> dict[str, str]:
 
     Read rather than imported: TRL's config classes cost 5 s of imports, and a plan must take less than that.
     """
-    fields: dict[str, str] = {}
-    for package, file in TRAINERS[program]:
-        source = Path(importlib.util.find_spec(package).origin).parent / file
-        for node in ast.parse(source.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                fields |= {
-                    item.target.id: ast.unparse(item.annotation)
-                    for item in node.body
-                    if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-                }
-    return fields
+    options = [option for source in TRAINERS[program] for node in classes(*source) for option in annotated(node)]
+    return {option.target.id: ast.unparse(option.annotation) for option in options}
+
+
+def trainer_choices(program: str) -> dict[str, list[str]]:
+    """The words of trainer options that are one of a few: by their enumeration, or as their metadata says."""
+    enumerations, choices = {}, {}
+    for source in [("transformers", "trainer_utils.py"), *TRAINERS[program]]:
+        for node in classes(*source):
+            words = [item.value.value for item in node.body if isinstance(item, ast.Assign) and is_text(item.value)]
+            enumerations[node.name] = words
+            for option in annotated(node):
+                kind = ast.unparse(option.annotation).partition(" | ")[0]
+                if found := enumerations.get(kind) or listed_in(option):
+                    choices[option.target.id] = found
+    return choices
+
+
+@cache
+def classes(package: str, file: str) -> list[ast.ClassDef]:
+    source = Path(importlib.util.find_spec(package).origin).parent / file
+    return [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.ClassDef)]
+
+
+def annotated(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+
+
+def is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def listed_in(option: ast.AnnAssign) -> list[str]:
+    """`"choices": ["bfd", "bfd_split"]` of an option's metadata; nothing where there is none, or no plain list."""
+    for node in ast.walk(option):
+        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            if ast.unparse(key) == "'choices'" and isinstance(value, ast.List):
+                return ast.literal_eval(value)
+    return []
 
 
 def check(run: dict[str, Any]) -> None:
@@ -113,11 +166,14 @@ def check(run: dict[str, Any]) -> None:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
     for stage in run["stages"]:
         check_sources(stage, run[stage], run["stages"])
+    if "report" in run["stages"] and "evaluate" not in run["stages"]:
+        raise UserError("stages: report reads evaluate, which is not among them; add it")
     for stage in STAGES:
         program = program_of(stage, run[stage])
         check_keys(stage, run[stage], SETTINGS[program])
         if "trainer" in run[stage]:
             check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
+            check_choices(stage, run[stage]["trainer"], trainer_choices(program))
         if stage in run["stages"]:
             checks.check(stage, program, run[stage], STAGES)
     checks.check_rows(run)
@@ -127,12 +183,9 @@ def check(run: dict[str, Any]) -> None:
 
 def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None:
     """What a stage reads is made by the same run, unless it comes from outside."""
-    start = config.get("init_from")
-    needed = {"data", rows_of(stage, config, stages), REWARDED_BY.get(stage), start}
-    needed |= set(curated_from(config).values()) if stage == "curate" else set()
-    needed &= set(STAGES)
+    needed = set(sources_of(stage, config, stages).values()) & set(STAGES)
     for source in sorted(needed - set(stages)):
-        other = f", or name a model directory in {stage}.init_from" if source == start else ""
+        other = f", or name a model directory in {stage}.init_from" if source == config.get("init_from") else ""
         raise UserError(f"stages: {stage} reads {source}, which is not among them; add it{other}")
 
 
@@ -141,15 +194,13 @@ def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    needed = (field.name for field in dataclasses.fields(schema) if field.default is dataclasses.MISSING)
-    missing = [name for name in needed if name not in config]
-    if missing:
-        raise UserError(f"{stage}.{missing[0]}: missing; every key is written in conf/, so put it back there")
     try:
-        OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(config))
+        merged = OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(config))
     except OmegaConfBaseException as error:
         key = f"{stage}.{error.full_key}" if error.full_key else stage
         raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
+    if missing := sorted(OmegaConf.missing_keys(merged)):
+        raise UserError(f"{stage}.{missing[0]}: missing; every key is written in conf/, so put it there")
 
 
 def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
@@ -163,5 +214,13 @@ def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -
             continue
         allowed = tuple(plain[kind] for kind in kinds if kind != "None")
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if isinstance(value, str) else ""
+            is_text = isinstance(value, str) and "float" in kinds
+            hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if is_text else ""
             raise UserError(f"{stage}.trainer.{key}: {value!r} is not {fields[key]}{hint}")
+
+
+def check_choices(stage: str, trainer: dict[str, Any], choices: dict[str, list[str]]) -> None:
+    for key in choices.keys() & trainer.keys():
+        if trainer[key] is not None and trainer[key] not in choices[key]:
+            hint = did_you_mean(str(trainer[key]), choices[key])
+            raise UserError(f"{stage}.trainer.{key}: there is no {trainer[key]!r}{hint}")

@@ -218,8 +218,10 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
 
 
 def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iterator[str]:
-    """The positions hold a prompt and all new tokens."""
+    """The positions hold a prompt and all new tokens, unless a server's other model writes them."""
     options, positions = config | config.get("trainer", {}), contract["max_length"]
+    if options.get("engine") == "openai" and options["engine_options"].get("model"):
+        return
     for key in ("max_new_tokens", "max_completion_length"):
         if positions and options.get(key, 0) >= positions:
             yield f"{key} is {options[key]} and {side} has {positions} positions, the prompt's included; lower {key}"

@@ -2,12 +2,14 @@
 
     python -m r1flow.delivery scratch/tracking r1_tiny-1795240527046    beside a run: until that execution has ended
     python -m r1flow.delivery scratch/tracking                          whatever is left, once: r1flow deliver
+    python -m r1flow.delivery scratch/tracking --redirect               and what still is, to $MLFLOW_TRACKING_URI
 
 One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
 each file was read, and the ids of its runs. It is written after every group of records, so a crash, or a reply that is
 lost, repeats at most one, and repeating changes nothing: MLflow drops equal metrics, tables are written whole, runs and
 models are looked for before they are made. A folder goes when all its files are closed and delivered; what is left of
-earlier executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED.
+earlier executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED. What
+MLflow refuses stays beside the folder, in r1_tiny-1795240527046.refused.jsonl, with the reason.
 
 Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another one wait until it is named.
 
@@ -46,17 +48,19 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
-from r1flow.manifest import MANIFEST, sha256
-from r1flow.tracking import PARENT, PASSWORD, TOKEN, URI, bare, credentials
+from r1flow.manifest import MANIFEST, sha256, write_json
+from r1flow.tracking import PARENT, PASSWORD, REDIRECT, TOKEN, URI, bare, credentials, refused, store
 
 TICK_S = 0.3
 RETRY_S = 3.0
 PARAM_CHARS = 6000
 DIGEST_CHARS = 36
 METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
-# A record that MLflow will never take is dropped with a line in the log; any other failure is tried again, BAD_REQUEST
-# too: a server whose database has just gone says that, and so does a proxy.
+# A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
+# server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
+FOREIGN = (MlflowException, OSError)  # an address, a server, a disk: no traceback needed
+SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
 ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
 HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
 
@@ -68,18 +72,18 @@ def main(argv: list[str]) -> int:
     """0: everything was delivered; 1: something is left, or a writer outlived its run."""
     os.nice(10)
     os.environ |= credentials()
-    tracking, own = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
+    tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
     tracking.mkdir(parents=True, exist_ok=True)
     with (tracking / "lock").open("w") as lock:
-        if own:
+        if word and word != REDIRECT:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            return watch(tracking, tracking / own)
+            return watch(tracking, tracking / word)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print("a run is live in this folder; its own delivery brings what is left, too", file=sys.stderr)
             return 1
-        return sweep(tracking)
+        return sweep(tracking, word == REDIRECT)
 
 
 def watch(tracking: Path, own: Path) -> int:
@@ -93,13 +97,17 @@ def watch(tracking: Path, own: Path) -> int:
     return int(own.exists())
 
 
-def sweep(tracking: Path) -> int:
+def sweep(tracking: Path, redirected: bool = False) -> int:
     """Deliver what is left, once, and say of what stays where it is to go."""
     deliver_all(tracking)
+    if redirected:
+        for folder in executions(tracking):
+            Delivery(folder).redirect()
+        deliver_all(tracking)
     left = [Delivery(folder) for folder in executions(tracking)]
     for delivery in left:
         where = delivery.uri if delivery.store else "MLflow"
-        hint = f"; set {URI} to it, and deliver again" if delivery.waits else ""
+        hint = f"; set {URI} to it, and deliver again, or send it elsewhere with --to" if delivery.waits else ""
         print(f"{delivery.folder.name} is not, or not whole, in {hide(where)}{hint}", file=sys.stderr)
     return int(bool(left))
 
@@ -110,13 +118,16 @@ def deliver_all(tracking: Path, own: Path | None = None) -> bool:
     A server that fails isn't asked again in this pass, so that many leftovers wait for no more than one time-out.
     """
     failed: set[str] = set()
-    for delivery in map(Delivery, sorted(executions(tracking), key=lambda folder: (folder != own, folder))):
+    for folder in sorted(executions(tracking), key=lambda folder: (folder != own, folder)):
+        server = str(folder)  # until we know it
         try:
+            delivery = Delivery(folder)
             if not (delivery.waits or delivery.uri in failed):
+                server = delivery.uri
                 delivery.deliver()
         except Exception as error:
-            complain(delivery.folder, error)
-            failed.add(delivery.uri)
+            complain(folder, error)
+            failed.add(server if isinstance(error, FOREIGN) else str(folder))
     return not failed
 
 
@@ -129,8 +140,7 @@ _said: dict[Path, str] = {}
 
 def complain(folder: Path, error: Exception) -> None:
     """The reason in the log, once: a server may be away for days."""
-    known = isinstance(error, MlflowException | OSError)  # an address, a server, a disk: no traceback needed
-    text = f"{folder}: {error}" if known else "".join(traceback.format_exception(error))
+    text = f"{folder}: {error}" if isinstance(error, FOREIGN) else "".join(traceback.format_exception(error))
     if _said.get(folder) != text:
         print(hide(text), file=sys.stderr, flush=True)
     _said[folder] = text
@@ -138,6 +148,8 @@ def complain(folder: Path, error: Exception) -> None:
 
 def hide(text: str) -> str:
     """The text without what the environment has as password or token, and without the user part of any address."""
+    if uri := os.environ.get(URI):
+        text = text.replace(uri, bare(uri))
     for secret in filter(None, map(os.environ.get, (PASSWORD, TOKEN))):
         text = text.replace(secret, "…")
     return re.sub(r"://[^\s/]*@", "://…@", text)
@@ -154,10 +166,20 @@ class Delivery:
 
     @cached_property
     def store(self) -> dict[str, Any] | None:
-        """Where this execution's records go; None before its first line is there."""
-        with (self.folder / f"{PARENT}.jsonl").open() as file:
-            line = file.readline()
-        return json.loads(line)["store"] if line.endswith("\n") else None
+        """Where this execution's records go; None before its first line is there, ours if that line was lost."""
+        if "store" in self.ledger:
+            return self.ledger["store"]
+        file = self.folder / f"{PARENT}.jsonl"
+        alive = held(file)  # before reading: what a dead writer wrote is all there
+        with file.open("rb") as stream:
+            first = parsed(stream.readline())
+        return first.get("store") or (None if alive else store(Path()))
+
+    def redirect(self) -> None:
+        """Have this execution, from its start, go to the store that the environment names."""
+        here = {key: store(Path())[key] for key in ("uri", "artifacts")}
+        if self.store and self.store | here != self.store:
+            write_json(self.ledger_file, {"offsets": {}, "runs": {}, "store": self.store | here})
 
     @property
     def waits(self) -> bool:
@@ -167,6 +189,8 @@ class Delivery:
 
     def deliver(self) -> None:
         """Hand on all new records, close the runs of dead writers, remove the folder when nothing is left to come."""
+        if not self.store:
+            return
         # the parent, then in the order of their last words: a model is known before its evaluation begins
         files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
         alive = {file.stem for file in files if held(file)}  # before reading: what a dead writer wrote is all there
@@ -183,14 +207,36 @@ class Delivery:
         name = file.stem
         for kind, group in itertools.groupby(self.unread(file), key=lambda pair: pair[0]["kind"]):
             records, offsets = zip(*group, strict=True)
-            try:
-                self.hand_on(name, kind, records)
-            except MlflowException as error:
-                if error.error_code not in HOPELESS or name not in self.ledger["runs"]:  # no run, nothing to add to
-                    raise
-                print(hide(f"{file}: {kind} dropped: {error}"), file=sys.stderr, flush=True)
+            self.offer(name, kind, records)
             self.ledger["offsets"][name] = offsets[-1]
             self.save()
+
+    def offer(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+        """Hand on what MLflow takes, and set aside what it refuses again, alone; raises MlflowException to wait."""
+        try:
+            return self.hand_on(name, kind, records)
+        except MlflowException as error:
+            self.check_refused(name, error)
+        for record in records:
+            try:
+                self.hand_on(name, kind, (record,))
+            except MlflowException as error:
+                self.check_refused(name, error)
+                self.set_aside(name, record, error)
+
+    def check_refused(self, name: str, error: MlflowException) -> None:
+        """Raise unless it is the record that MLflow doesn't want: it takes what the run has already."""
+        if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:  # nothing to add to
+            raise error
+        if error.error_code == "BAD_REQUEST":
+            self.client.set_tag(self.run_id(name), *SOURCE)
+
+    def set_aside(self, name: str, record: Record, error: MlflowException) -> None:
+        aside, reason = refused(self.folder), hide(str(error))
+        with aside.open("a") as file:
+            entry = {"file": name, "run_id": self.run_id(name), "reason": reason, "record": record}
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        print(f"{self.folder}: {name}: {record['kind']} refused, now in {aside}: {reason}", file=sys.stderr, flush=True)
 
     def unread(self, file: Path) -> Iterator[tuple[Record, int]]:
         """Whole lines not delivered yet, each with the offset of its end."""
@@ -200,9 +246,11 @@ class Delivery:
             for line in stream:
                 if line.endswith(b"\n"):
                     offset += len(line)
-                    yield json.loads(line), offset
+                    yield parsed(line), offset
 
     def hand_on(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+        if kind not in ("start", "damaged"):
+            self.run_id(name)
         if kind == "metrics":
             return self.on_metrics(name, records)
         for record in records:
@@ -228,6 +276,9 @@ class Delivery:
         return experiment_of(self.uri, self.store["experiment"], self.store["artifacts"])
 
     def run_id(self, name: str) -> str:
+        """MLflow's, of a run that is made now when the line with its start was lost."""
+        if name not in self.ledger["runs"]:
+            self.on_start(name, self.lost_start(name))
         return self.ledger["runs"][name]["id"]
 
     # -- one method per kind of record ---------------------------------------------------------------------------
@@ -241,6 +292,16 @@ class Delivery:
             self.save()
         self.log_params(name, record["config"])
         self.log_inputs(name)
+
+    def lost_start(self, name: str) -> Record:
+        """What is known of a writer whose first line is damaged, the same each time: find_run looks for it."""
+        run, _, time = self.folder.name.rpartition("-")
+        stage = name.replace(".", "/")  # evaluate.zero_rl
+        tags = {"run": run} if name == PARENT else {"run": run, "stage": stage}
+        return {"name": run if name == PARENT else stage, "time": int(time), "tags": tags, "config": {}}
+
+    def on_damaged(self, name: str, record: Record) -> None:
+        print(f"{self.folder}: {name}: a line that can't be read was passed over", file=sys.stderr, flush=True)
 
     def create_run(self, name: str, record: Record) -> dict[str, Any]:
         tags = self.tags(name, record)
@@ -265,7 +326,7 @@ class Delivery:
 
     def tags(self, name: str, record: Record) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
-        return {key: str(value) for key, value in record["tags"].items()} | parent | {"mlflow.source.name": "r1flow"}
+        return {key: str(value) for key, value in record["tags"].items()} | parent | dict([SOURCE])
 
     def log_params(self, name: str, config: dict[str, Any]) -> None:
         params = [Param(clean(key), plain(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
@@ -332,11 +393,11 @@ class Delivery:
     def tables(self, name: str, record: Record) -> list[Record]:
         """The records of this table up to this one, since the stage's last start."""
         found: list[Record] = []
-        with (self.folder / f"{name}.jsonl").open() as file:
+        with (self.folder / f"{name}.jsonl").open("rb") as file:
             for line in file:
-                if line.startswith('{"kind": "start"'):
+                if line.startswith(b'{"kind": "start"'):
                     found = []
-                elif line.startswith('{"kind": "table"') and (other := json.loads(line))["name"] == record["name"]:
+                elif line.startswith(b'{"kind": "table"') and (other := parsed(line)).get("name") == record["name"]:
                     found.append(other)
                     if other == record:
                         break
@@ -451,17 +512,21 @@ def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
         yield items[start : start + size]
 
 
+def parsed(line: bytes) -> Record:
+    """The record of a line; one of the kind "damaged" for a write that was cut short, as by a full disk."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    return record if isinstance(record, dict) and "kind" in record else {"kind": "damaged"}
+
+
 def read_json(path: Path, default: Any) -> Any:
+    """What the file says; the default if it isn't there or is damaged: what is then done again changes nothing."""
     try:
         return json.loads(path.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return default
-
-
-def write_json(path: Path, value: Any) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value, indent=1))
-    partial.replace(path)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,7 @@ def sample(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
         folder = scratch / "parts" / str(arguments.part)
         with locked(folder), working(stage, arguments, made_by):
             begin = time.perf_counter()
+            launch.check_device(arguments.program, stage.config)
             program = importlib.import_module(f"r1flow.stages.{arguments.program}")
             rows = sum(1 for _ in program.sample(stage, arguments.part))
             manifest.write_json(folder / "cost.json", cost(begin, folder.glob("cost.json")))
@@ -186,7 +187,9 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
 @contextmanager
 def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
     """Hold the stage's devices; raises UserError where its model can't fit, and when an input changed meanwhile."""
-    with gpus.held(arguments.gpus if stage.config["device"] == "cuda" else 0, stage.terminal.say):
+    import_less(arguments.program)
+    on_gpu = stage.config["device"] == "cuda"
+    with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
         pricing.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
     if inputs_of(arguments) != made_by["inputs"]:
@@ -210,6 +213,19 @@ def prepare_process(config: dict[str, Any]) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
+
+
+def import_less(program: str) -> None:
+    """Spare a stage 1 to 2 s of imports: TRL takes MLflow and transformers scikit-learn, if they see them, for nothing.
+
+    transformers looks once; a user's own reward may import scikit-learn afterwards.
+    """
+    os.environ["DISABLE_MLFLOW_INTEGRATION"] = "TRUE"
+    if program in ("fetch", "report") or "sklearn" in sys.modules:
+        return
+    sys.modules["sklearn"] = None  # to imports it isn't there
+    importlib.import_module("transformers.utils").is_sklearn_available()
+    del sys.modules["sklearn"]
 
 
 def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
 from r1flow.errors import UserError
@@ -39,6 +39,7 @@ MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every r
 TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
 LONGEST_PAUSE_S = 60.0  # a server that asks for more is given up: training can't wait for tomorrow's quota
 SHOWN_CHARACTERS = 200  # of a server's own words
+LARGEST_REPLY = 100_000_000  # bytes; 32k tokens with their ids and text are under 1 MB
 
 
 class Unanswered(Exception):
@@ -63,11 +64,10 @@ class Endpoint:
     cache: Path | None = None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url) if isinstance(self.url, str) else None
+        parts = split_address(self.url) if isinstance(self.url, str) else None
+        shown = "" if "@" in str(self.url) else f" {self.url!r}"  # there may be a password in it
         rules = {
-            f"url {self.url!r} is no address like http://127.0.0.1:8000/v1": parts
-            and parts.scheme in ("http", "https")
-            and parts.hostname,
+            f"url{shown} is no address like http://127.0.0.1:8000/v1": parts,
             "url has a password in it; name the environment variable that holds the key instead": parts
             and parts.password is None,
             f"timeout_s {self.timeout_s!r} must be seconds, above 0": is_number(self.timeout_s) and self.timeout_s > 0,
@@ -163,9 +163,10 @@ class Endpoint:
         """One attempt; raises Unanswered, and UserError where every request would be refused."""
         from httpx import HTTPError
 
-        try:
-            async with asyncio.timeout(self.timeout_s):  # httpx's own limit starts again with every byte
-                response = await client.request(method, self.url.rstrip("/") + path, json=body)
+        address = self.url.rstrip("/") + path
+        try:  # httpx's own time limit starts again with every byte
+            async with asyncio.timeout(self.timeout_s), client.stream(method, address, json=body) as streamed:
+                response = await whole(streamed)
         except (HTTPError, TimeoutError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
         self.check(response)
@@ -231,6 +232,29 @@ class Endpoint:
             raise UserError(
                 f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another"
             ) from error
+
+
+async def whole(streamed: "Response") -> "Response":
+    """The response with its content, which may be compressed; raises Unanswered for one of no bounds."""
+    from httpx import Response
+
+    content = bytearray()
+    async for part in streamed.aiter_bytes():
+        content += part
+        if len(content) > LARGEST_REPLY:
+            raise Unanswered(f"a reply of more than {LARGEST_REPLY // 10**6} MB", again=False)
+    headers = {name: streamed.headers[name] for name in ("Content-Type", "Retry-After") if name in streamed.headers}
+    return Response(streamed.status_code, headers=headers, content=bytes(content))
+
+
+def split_address(url: str) -> SplitResult | None:
+    """The parts of the address of a web server; None for what is none."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0  # reading the port may raise
+    except ValueError:
+        return None
+    return parts if known else None
 
 
 def is_number(value: Any) -> bool:

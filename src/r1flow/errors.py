@@ -6,6 +6,14 @@ import difflib
 class UserError(Exception):
     """A mistake in a config, a dataset or a directory: one line that names the file, the key and the remedy."""
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """`text` for a terminal: a row, a model or a server may have put codes in it that move the cursor or hide words."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
 
 def did_you_mean(word: str, known: list[str]) -> str:
     """The end of a message about a word that isn't among the known ones: the nearest, or all of them."""

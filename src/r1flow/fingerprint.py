@@ -24,6 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from r1flow import extras
 from r1flow.errors import UserError
 from r1flow.manifest import write_json
 
@@ -99,13 +100,8 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
 
 def asked_for(config: dict[str, Any]) -> dict[str, bool]:
     """Libraries that many stages could use, and whether this one does: installing one mustn't move the others."""
-    trainer = config.get("trainer") or {}
-    return {
-        "vllm": config.get("engine") == "vllm" or bool(trainer.get("use_vllm")),
-        "peft": bool(config.get("lora")),
-        "deepspeed": str(config.get("strategy")).startswith("zero"),
-        "liger_kernel": bool(trainer.get("use_liger_kernel")),
-    }
+    asked = {module for modules in extras.asked_for(config).values() for module in modules}
+    return {name: name in asked for name in ("vllm", "peft", "deepspeed", "liger_kernel")}
 
 
 def user_modules(config: dict[str, Any]) -> set[str]:
@@ -124,9 +120,11 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
     found: dict[str, Path] = {}
     outside: set[str] = set()
     waiting = sorted(roots)
+    seen = set(NO_PART)
     while waiting:
         name = waiting.pop()
-        path = None if name in found or name in NO_PART else file_of(name)
+        path = None if name in seen else file_of(name)
+        seen.add(name)
         if path is None:
             continue
         found[name] = path

@@ -12,6 +12,7 @@ Left out: other people and other programs on the same machine; against them a qu
 
 import fcntl
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -29,17 +30,21 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @contextmanager
-def held(count: int, say: Callable[[str], None]) -> Iterator[None]:
+def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterator[None]:
     """Hold `count` devices and show only these; 0 asks to share: all stay visible and none is held.
 
-    Says so while it waits for others to let go; raises UserError where there aren't as many at all.
+    A training that shares sees the first alone: transformers would spread its batches over all (DataParallel). Says so
+    while it waits for others to let go; raises UserError where there aren't as many at all.
     """
     with ExitStack() as stack:
+        devices = candidates() if count or trains else {}
+        if not 0 <= count <= len(devices):
+            named = f" (CUDA_VISIBLE_DEVICES={os.environ[VISIBLE]})" if VISIBLE in os.environ else ""
+            raise UserError(f"gpu={count}, but the devices to be had are: {', '.join(devices) or 'none'}{named}")
+        names = list(devices)[:1]
         if count:
-            devices = candidates()
-            if count > len(devices):
-                raise UserError(f"gpu={count}, but the devices to be had are: {', '.join(devices) or 'none'}")
             names = take(count, devices, own(SLOTS / f"r1flow-gpus-{os.getuid()}"), stack, say)
+        if names:
             if VISIBLE not in os.environ:
                 os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi's; CUDA's begin with the fastest
             os.environ[VISIBLE] = ",".join(names)  # by the names they came with: vLLM can't read a UUID
@@ -47,17 +52,39 @@ def held(count: int, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def candidates() -> dict[str, str]:
-    """The devices to choose from: what CUDA calls them, and the UUID of each (without nvidia-smi, that name again)."""
+    """The devices to choose from: what CUDA calls them, and the UUID of each (without nvidia-smi, that name again).
+
+    As CUDA does, it takes names up to the first that is no device's. One with two names is one device.
+    """
     try:
         output = subprocess.run(SMI, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         output = ""
-    listed = dict(line.split(", ") for line in output.splitlines())
+    fields = [line.split(", ") for line in output.splitlines()]
+    listed = {row[0]: row[1] for row in fields if len(row) == 2}
     if VISIBLE not in os.environ:
         return listed
-    names = [name.strip() for name in os.environ[VISIBLE].split(",") if name.strip()]
-    short = {name: uuid for name in names for uuid in listed.values() if uuid.startswith(name)}  # CUDA allows it
-    return {name: listed.get(name, short.get(name, name)) for name in names}
+    devices: dict[str, str] = {}
+    for name in filter(None, map(str.strip, os.environ[VISIBLE].split(","))):
+        if (uuid := uuid_of(name, listed)) is None:
+            break
+        if uuid not in devices.values():
+            devices[name] = uuid
+    return devices
+
+
+def uuid_of(name: str, listed: dict[str, str]) -> str | None:
+    """The device that CUDA means by a name; None for what names none, such as -1, NoDevFiles, none or all.
+
+    The start of a UUID will do where only one has it. Slices of a GPU (MIG) are in no list, and without one a name that
+    could be a device's is taken at its word.
+    """
+    if name in listed:
+        return listed[name]
+    if name.startswith("MIG-") or (not listed and re.fullmatch(r"\d+|GPU-.+", name)):
+        return name
+    meant = [uuid for uuid in listed.values() if name.startswith("GPU-") and uuid.startswith(name)]
+    return meant[0] if len(meant) == 1 else None
 
 
 def own(folder: Path) -> Path:

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from mmap import mmap
 from typing import Any
 
 from r1flow import manifest
@@ -26,10 +27,12 @@ from r1flow.errors import UserError
 from r1flow.progress import Progress
 from r1flow.ranks import PROGRAMS, check_batches, strategy_of
 from r1flow.stage import Stage
-from r1flow.tracking import StageRun
+from r1flow.tracking import StageRun, device
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
+START_S = 60.0  # after which the terminal names the ranks that haven't started
+TORCH_ENGINES = ("r1flow", "transformers")  # of the stages that sample
 METRICS, FAILURE = "metrics.json", "failure.json"
 
 
@@ -51,10 +54,34 @@ def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | N
 def compute(program: str, stage: Stage) -> dict[str, Any]:
     """Compute a stage by its program, in as many processes as it has ranks; its metrics are the first rank's."""
     if stage.ranks == 1 and strategy_of(stage.config) == "ddp":
-        return importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+        return computed(program, stage)
     with meeting_point(stage.ranks):
         run(program, stage)
     return manifest.read_json(stage.work / METRICS)
+
+
+def computed(program: str, stage: Stage) -> dict[str, Any]:
+    """The metrics of the program, run in this process; only here is known what it computed on."""
+    check_device(program, stage.config)
+    metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+    stage.tracker.tag("device", device())
+    return metrics
+
+
+def check_device(program: str, config: dict[str, Any]) -> None:
+    """Refuse to compute on a CPU what was to be computed on a GPU; raises UserError where torch sees none."""
+    by_torch = config.get("engine") in TORCH_ENGINES or program in (*PROGRAMS, "pretrain")
+    if config["device"] != "cuda" or not by_torch or (program == "pretrain" and config["init_from"]):
+        return
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else the question alone starts CUDA, and no fork can use it
+    import torch
+
+    if not torch.cuda.is_available():
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+        raise UserError(
+            f"device: cuda, but torch {torch.__version__} sees no GPU (CUDA_VISIBLE_DEVICES: {visible}); set device:"
+            " cpu, or install torch's build for CUDA (docs/scaling.md)"
+        )
 
 
 @contextmanager
@@ -78,12 +105,15 @@ def run(program: str, stage: Stage) -> None:
 
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # else every rank prints what is still in the buffer
-    context = start_processes(rank, (program, stage, os.getpid()), nprocs=stage.ranks, join=False, start_method="fork")
+    here = mmap(-1, stage.ranks)  # a byte of each rank, which its fork shares with us
+    words = (program, stage, os.getpid(), here)
+    context = start_processes(rank, words, nprocs=stage.ranks, join=False, start_method="fork")
     try:
-        while not context.join():
-            pass
+        while not context.join(None if all(here[:]) else START_S):
+            if late := ", ".join(str(index) for index, is_here in enumerate(here[:]) if not is_here):
+                stage.terminal.say(f"waits for rank {late} to start; the others wait for trainer.ddp_timeout at most")
     except (ProcessExitedException, ProcessRaisedException) as error:
-        raise failure(stage, str(error)) from None
+        raise failure(stage, ended(error)) from None
     finally:
         for process in context.processes:
             process.kill()
@@ -92,7 +122,13 @@ def run(program: str, stage: Stage) -> None:
         raise RankFailed("its first rank was ended by a signal")
 
 
-def rank(index: int, program: str, stage: Stage, parent: int) -> None:
+def ended(error: Exception) -> str:
+    """How a process ended that left no word; SIGKILL is mostly the kernel's, or Slurm's, for want of memory."""
+    said = str(error).strip()
+    return f"{said} (out of memory?)" if getattr(error, "signal_name", None) == "SIGKILL" else said
+
+
+def rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> None:
     """One rank's process."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's; it ends us
@@ -105,7 +141,9 @@ def rank(index: int, program: str, stage: Stage, parent: int) -> None:
         stage = replace(stage, terminal=silent, tracker=StageRun("", stage.name, {}, {}))
     try:
         know_cpus()
-        metrics = importlib.import_module(f"r1flow.stages.{program}").compute(stage)
+        importlib.import_module(f"r1flow.stages.{program}")
+        here[index] = 1
+        metrics = computed(program, stage)
         if index == 0:
             manifest.write_json(stage.work / METRICS, metrics)
     except Exception as error:
@@ -138,5 +176,5 @@ def failure(stage: Stage, otherwise: str) -> Exception:
     try:
         found = manifest.read_json(stage.work / FAILURE)
     except FileNotFoundError:
-        return RankFailed(otherwise.strip())
+        return RankFailed(otherwise)
     return (UserError if found["user"] else RankFailed)(found["reason"])

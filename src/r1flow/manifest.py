@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,11 @@ def describe(stage: str, folder: Path, digest: Digest = sha256) -> dict[str, Any
     return {"stage": stage, "files": files}
 
 
+def strays(folder: Path, files: Container[str]) -> Iterator[Path]:
+    """What lies in the folder's folders and isn't among its manifest's files: transformers reads all of a model's."""
+    return (path for name, path in output_files(folder) if "/" in name and name not in files)
+
+
 def broken(folder: Path, digest: Digest = sha256) -> str | None:
     """The first file that isn't what the folder's manifest says, in words; None when all are."""
     try:
@@ -64,9 +69,8 @@ def broken(folder: Path, digest: Digest = sha256) -> str | None:
         return f"{folder / MANIFEST} is missing"
     except (ValueError, KeyError, TypeError):
         return f"{folder / MANIFEST} can't be read"
-    for name, path in output_files(folder):  # transformers reads what lies in a model's folder
-        if "/" in name and name not in files:
-            return f"{path} is not in {folder / MANIFEST}"
+    for path in strays(folder, files):
+        return f"{path} is not in {folder / MANIFEST}"
     for name, entry in files.items():
         path = folder / name
         if not path.is_file():

@@ -172,10 +172,11 @@ PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
 
 
 def by_problem(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The samples of each problem, in order of problem id."""
+    """The graded samples of each problem, in order of problem id."""
     problems: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        problems[row["problem_id"]].append(row)
+        if row["correct"] is not None:
+            problems[row["problem_id"]].append(row)
     return dict(sorted(problems.items()))
 
 

@@ -9,12 +9,13 @@ program starts only if that input comes out with other bytes. Nothing here looks
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow import manifest, memo, provenance
 from r1flow.errors import UserError, listed
-from r1flow.fingerprint import code_of
+from r1flow.fingerprint import Code, code_of
 from r1flow.frozen import load
 from r1flow.recipe import program_of, stage_of
 
@@ -42,22 +43,23 @@ def plan(run: "Run") -> list[Step]:
     With `run.libraries` "rerun", a moved library is a reason like any other.
     """
     edges: dict[str, str | None] = {}
+    code = cache(lambda stage: code_of(program_of(stage, run.slice(stage)), run.slice(stage)))
     steps = []
     for job in run.jobs:
-        step = decide(run, job, edges)
+        step = decide(run, job, edges, code(stage_of(job)))
         edges[job] = step.edge
         steps.append(step)
     return steps
 
 
-def decide(run: "Run", job: str, edges: dict[str, str | None]) -> Step:
+def decide(run: "Run", job: str, edges: dict[str, str | None], code: Code) -> Step:
     """The step of a job whose upstream jobs will have the manifests in `edges` (None: not known before they run)."""
     config = run.slice(stage_of(job))
     program = program_of(job, config)
     sources = run.inputs(job)
     waiting = [source for source in sources.values() if source in edges and edges[source] is None]
     inputs = {name: found(name, source, edges) for name, source in sources.items() if source not in waiting}
-    now = provenance.describe(job, program, config, code_of(program, config), inputs)
+    now = provenance.describe(job, program, config, code, inputs)
     folder = Path(run.folder(job))
     with manifest.Hashes(folder) as remembered:
         then, fault = provenance.recorded(folder, remembered)

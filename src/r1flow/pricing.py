@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from r1flow import checks
 from r1flow.errors import UserError, did_you_mean
 from r1flow.manifest import read_json
 from r1flow.plan import KEEP
-from r1flow.ranks import strategy_of
+from r1flow.ranks import PROGRAMS, strategy_of
 from r1flow.recipe import PACKED, REWARDED_BY, STAGES, program_of, rows_of, stage_of
 from r1flow.rollouts import readings, rollouts
 
@@ -39,6 +38,7 @@ PRICES = Path("conf/prices.yaml")
 KINDS = 5  # of generated general prompts
 F32, BF16 = 4, 2  # bytes
 TRAINED = ("pretrain", "sft", "grpo", "reward_model")
+TILE = (4096, 32768)  # tokens and vocabulary that TRL has logits of at a time
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Cost:
     snapshot: float = 0  # one, while it runs
     snapshots: int = 0  # that lie there at once
     states: float = 0  # in memory: weights, gradients, optimizer, reference and reward models
+    host: float = 0  # in the machine's memory while each process loads
+    processes: bool = False  # whether there is one for each GPU
     is_shared: bool = False  # whether several GPUs share these, or each holds all
     activations: float = 0  # a rough bound
     reserved: float = 0  # share of a GPU's memory that vLLM takes for its rollouts
@@ -141,13 +143,25 @@ def model_on_hub(repo: str, revision: str | None, prices: dict[str, Any]) -> Mod
 def states_of(program: str, config: dict[str, Any], parameters: float, reward: float = 0) -> float:
     """Bytes of what must lie in memory whatever the batch; `reward` is the size of a reward model."""
     if program in ("rejection", "evaluate"):
-        return parameters * (BF16 if config["engine"] == "vllm" else 0 if config["engine"] == "openai" else F32)
+        said = config["engine_options"].get("dtype", "auto" if config["engine"] == "vllm" else "float32")
+        return parameters * (0 if config["engine"] == "openai" else F32 if said == "float32" else BF16)
     if program not in TRAINED or (program == "pretrain" and config["init_from"]):
         return 0
     if config.get("lora"):  # frozen weights, which are the reference too
         return (parameters + reward) * F32
     reference = F32 if program == "grpo" and config["trainer"].get("beta") else 0
     return parameters * (F32 + F32 + optimizer_of(config) + reference) + reward * F32
+
+
+def host_of(program: str, config: dict[str, Any], parameters: float, reward: float = 0) -> float:
+    """Bytes of weights that each process has in the machine's memory before they are on a GPU.
+
+    In shares, too, every rank does: transformers (5.17) can have one load, but the others then fill as much with zeros.
+    """
+    if program in ("rejection", "evaluate") or (program == "pretrain" and config["init_from"]):
+        return parameters * (0 if config.get("engine") == "openai" else F32)
+    reference = program == "grpo" and config["trainer"].get("beta") and not config.get("lora")
+    return (parameters * (2 if reference else 1) + reward) * F32 if program in TRAINED else 0
 
 
 def optimizer_of(config: dict[str, Any]) -> float:
@@ -274,6 +288,8 @@ class Book:
             snapshot=model.parameters * (F32 + optimizer_of(config)) if trained else 0,
             snapshots=self.snapshots(config) if trained else 0,
             states=states_of(program, config, model.parameters, reward),
+            host=host_of(program, config, model.parameters, reward),
+            processes=program in PROGRAMS,
             is_shared=strategy_of(config) != "ddp",
             activations=self.activations(program, config, model) if trained else 0,
             reserved=vllm_share(config),
@@ -347,13 +363,19 @@ class Book:
         return 0 if trainer.get("save_strategy") == "no" else (trainer.get("save_total_limit") or 1) + 1
 
     def activations(self, program: str, config: dict[str, Any], model: Model) -> float:
-        """A rough bound of one pass: every layer's, or with checkpoints each layer's input and one layer's; logits."""
+        """A rough bound of one pass: every layer's, or with checkpoints each layer's input and one layer's; logits.
+
+        transformers' loss has all logits and their gradients in float32. TRL's (1.16, kernels/chunked_logprob.py) has a
+        tile of them at a time, in sft and grpo alike, and the gradients of the head and of its inputs in float32.
+        """
         trainer = config["trainer"]
         length = config.get("block") or trainer.get("max_length") or self.prompt + trainer["max_completion_length"]
         tokens = trainer["per_device_train_batch_size"] * length * (2 if program == "reward_model" else 1)
         layer = tokens * model.hidden * self.prices["activation_bytes"]
         kept = tokens * model.hidden * BF16 * model.layers + layer
-        logits = 0 if program == "reward_model" else 2 * F32 * tokens * model.vocabulary  # and their gradients
+        tile = BF16 * min(tokens, TILE[0]) * min(model.vocabulary, TILE[1])
+        logits = tile + F32 * model.hidden * (model.vocabulary + tokens)
+        logits = {"pretrain": 2 * F32 * tokens * model.vocabulary, "reward_model": 0}.get(program, logits)
         return logits + (kept if trainer.get("gradient_checkpointing") else layer * model.layers)
 
 
@@ -380,7 +402,7 @@ def known(values: Iterable[float]) -> list[float]:
 
 
 def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path], ranks: int = 1) -> None:
-    """Refuse a stage whose model can't fit into the memory that it has: of its GPUs, or of the machine.
+    """Refuse a stage whose model can't fit, whatever the batch, into the memory of its GPUs, or of the machine.
 
     With strategy ddp each of the ranks holds all of it.
     """
@@ -390,8 +412,13 @@ def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path], 
     reward = model_in(inputs["reward_model"]).parameters if "reward_model" in inputs else 0
     copies = ranks if strategy_of(config) == "ddp" else 1
     need = copies * states_of(program, config, model_in(inputs["model"]).parameters, reward)
-    what = "its GPUs have" if config["device"] == "cuda" else "the machine has"
-    checks.check_memory(need, have, what)
+    if need > have:
+        what = "its GPUs have" if config["device"] == "cuda" else "the machine has"
+        raise UserError(
+            f"the model's weights, gradients and optimizer take {need / 1e9:.1f} GB and {what} {have / 1e9:.1f} GB;"
+            " share it between GPUs (strategy: fsdp2), take larger ones, or a smaller model (`r1flow plan --price` says"
+            " what fits)"
+        )
 
 
 def memory_of_gpus() -> float:
@@ -425,6 +452,11 @@ def memory_needed(cost: Cost, memory: float, gpus: int) -> float:
     return cost.states / (gpus if cost.is_shared else 1) + cost.activations + cost.reserved * memory
 
 
+def host_needed(cost: Cost, gpus: int) -> float:
+    """Bytes of the machine's memory that the weights take while a job on some GPUs loads them."""
+    return cost.host * (gpus if cost.processes else 1)
+
+
 def table(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
     """The price of these jobs on so many GPUs; raises UserError for a GPU that conf/prices.yaml doesn't have."""
     if gpu not in prices["gpus"]:
@@ -434,12 +466,13 @@ def table(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str
     card = prices["gpus"][gpu]
     memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], prices) for cost in costs]
     width = max(len(cost.job) for cost in costs) if costs else 0
-    titles = ("model", "sampled", "trained", "FLOPs", "GPU hours", "hours", "disk GB", "GB a GPU")
+    titles = ("model", "sampled", "trained", "FLOPs", "GPU hours", "hours", "disk GB", "GB a GPU", "host GB")
     lines = [f"{'':{width}}" + "".join(f"{title:>10}" for title in titles)]
     for cost, spent in zip(costs, hours, strict=True):
         need = memory_needed(cost, memory, gpus)
         shown = [short(cost.parameters), short(cost.sampled), short(cost.trained), figure(cost.flops, ".1e")]
         shown += [figure(value, ".2f") for value in (spent, spent / gpus, cost.disk / 1e9, need / 1e9)]
+        shown += [figure(host_needed(cost, gpus) / 1e9, ".1f")]
         lines.append(f"{cost.job:<{width}}{''.join(f'{text:>10}' for text in shown)}{' !' * (need > memory)}".rstrip())
     return "\n".join([*lines, *summary(costs, hours, gpu, gpus, prices)])
 

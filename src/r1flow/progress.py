@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from r1flow.errors import printable
+
 EVERY_S = 5.0
 LOG_LINES = 15
 HEADLINES = 3
@@ -35,7 +37,8 @@ class Progress:
         self.label, self.stream, self.log, self.clock = label(stage), stream, log, clock
         self.begin = clock()
         self.shown: float | None = None  # when the last update was
-        self.first: tuple[int, int, float] | None = None  # done, total, when: of the phase's first update
+        self.phase: tuple[int, Any] | None = None  # total, and the step if the stage has several
+        self.first: tuple[int, float] = (0, 0.0)  # done, when: of the phase's first update
 
     def started(self) -> None:
         self.begin = self.clock()
@@ -43,17 +46,17 @@ class Progress:
 
     def update(self, done: int, total: int, **fields: float | str) -> None:
         """Show that `done` of `total` is reached: at once for a phase's first and last, else every EVERY_S at most."""
-        now = self.clock()
-        if not self.first or total != self.first[1] or done < self.first[0]:
-            self.first, self.shown = (done, total, now), None
+        now, phase = self.clock(), (total, fields.get("step"))
+        if phase != self.phase or done < self.first[0]:
+            self.phase, self.first, self.shown = phase, (done, now), None
         if self.shown is not None and done < total and now - self.shown < EVERY_S:
             return
         self.shown = now
-        self.say("  ".join([f"{done}/{total}", *shown(fields), *self.left(done, now)]))
+        self.say("  ".join([f"{done}/{total}", *shown(fields), *self.left(done, total, now)]))
 
-    def left(self, done: int, now: float) -> list[str]:
+    def left(self, done: int, total: int, now: float) -> list[str]:
         """The time left at the pace since this phase's first update; nothing while there is no pace."""
-        before, total, since = self.first
+        before, since = self.first
         if done == before or done >= total:
             return []
         return [f"{duration((now - since) / (done - before) * (total - done))} left"]
@@ -78,7 +81,7 @@ class Progress:
     def say(self, text: str) -> None:
         """One write, so that lines of two stages don't mix; a closed terminal doesn't stop a stage."""
         try:
-            self.stream.write(f"{self.label} {text}\n")
+            self.stream.write(f"{self.label} {printable(text)}\n")
             self.stream.flush()
         except (OSError, ValueError):
             pass

@@ -21,6 +21,7 @@ from r1flow.errors import UserError
 from r1flow.fingerprint import Code
 from r1flow.frozen import digest, load
 
+ASKING = ("api_key_env", "timeout_s", "attempts")  # of a server; and the batch size, which is its requests under way
 DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
 
 
@@ -31,7 +32,7 @@ def describe(
     found = {
         "stage": stage,
         "program": program,
-        "config": digest(config),
+        "config": digest(deciding(config)),
         "code": code.digest,
         "modules": code.modules,
         "inputs": inputs,
@@ -40,6 +41,14 @@ def describe(
         **{key: config.get(key) for key in ("seed", "threads", "device")},
     }
     return {**found, "identity": identity(found)}
+
+
+def deciding(config: dict[str, Any]) -> dict[str, Any]:
+    """The config without what only says how a server is asked: more patience after an outage goes on where it broke."""
+    if config.get("engine") != "openai":
+        return config
+    options = {key: value for key, value in config["engine_options"].items() if key not in ASKING}
+    return {key: value for key, value in config.items() if key != "batch_size"} | {"engine_options": options}
 
 
 def identity(provenance: dict[str, Any]) -> str:
@@ -56,7 +65,7 @@ def input_of(path: Path) -> dict[str, str]:
     """
     folder = path.parent if path.name in (manifest.MANIFEST, "model") else path
     edge = folder / manifest.MANIFEST
-    if edge.is_file():
+    if is_stage(folder):
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
                 raise UserError(f"{fault}; run again what made {folder}")
@@ -64,6 +73,17 @@ def input_of(path: Path) -> dict[str, str]:
     if not path.exists():
         raise UserError(f"{path} is missing")
     return {"path": str(path), "sha256": content(path)}
+
+
+def is_stage(folder: Path) -> bool:
+    """Whether a stage made the folder: it has a manifest, and no other program's, as a web page's is."""
+    if not (folder / manifest.MANIFEST).is_file():
+        return False
+    try:
+        found = manifest.read_json(folder / manifest.MANIFEST)
+    except ValueError:
+        return True  # a damaged one, which manifest.broken says
+    return isinstance(found, dict) and {"stage", "files"} <= found.keys()
 
 
 def content(path: Path) -> str:
@@ -87,8 +107,14 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
             return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
     except (OSError, ValueError, KeyError, TypeError):
         return {}, f"{folder / manifest.PROVENANCE} is missing or can't be read"
+    if not made_with(folder / "config.yaml", then):
+        return {}, f"{folder / 'config.yaml'} is not what this was made with"
+    return then, None
+
+
+def made_with(config: Path, then: dict[str, Any]) -> bool:
+    """Whether the config that lies beside the outputs is the one that their provenance names."""
     try:
-        known = digest(load(folder / "config.yaml")) == then["config"]
-    except (OSError, ValueError, TypeError, yaml.YAMLError):
-        known = False
-    return (then, None) if known else ({}, f"{folder / 'config.yaml'} is not what this was made with")
+        return digest(deciding(load(config))) == then["config"]
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError):
+        return False

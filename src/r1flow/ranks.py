@@ -14,7 +14,6 @@ How the ranks share a model is the stage's `strategy`, part of its configuration
 Left out: several nodes, tensor and context parallelism, and adapters on weights in shares. No torch is imported here.
 """
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from r1flow.errors import UserError, did_you_mean
@@ -71,12 +70,6 @@ def check(config: dict[str, Any]) -> None:
             "engine: r1flow samples from whole weights, and with lora, fsdp2 or zero3 there are none before the end;"
             " use engine: transformers"
         )
-    needed = {"strategy": "deepspeed" if strategy.startswith("zero") else None, "lora": "peft" if lora else None}
-    needed["trainer.use_liger_kernel"] = "liger_kernel" if trainer.get("use_liger_kernel") else None
-    for key, module in needed.items():
-        if module and not find_spec(module):
-            extra = module.partition("_")[0]
-            raise UserError(f"{key}: {module} isn't installed; pip install -c constraints.txt -e .[{extra}]")
 
 
 def check_batches(trainer: dict[str, Any], ranks: int) -> None:
@@ -94,11 +87,10 @@ def check_batches(trainer: dict[str, Any], ranks: int) -> None:
 
 def trainer_options(stage: "Stage") -> dict[str, Any]:
     """What a trainer of this rank is told: the config's options, its share of the passes, strategy, seed, folder."""
-    trainer, ranks = dict(stage.config["trainer"]), stage.ranks
-    check_batches(trainer, ranks)
+    trainer = dict(stage.config["trainer"])
     for key in PASSES:
         if trainer.get(key):
-            trainer[key] //= ranks
+            trainer[key] //= stage.ranks  # without a rest: check_batches
     strategy = STRATEGIES[strategy_of(stage.config)]
     return {**trainer, **strategy, "seed": stage.seed, "data_seed": stage.seed, "output_dir": str(stage.snapshots)}
 

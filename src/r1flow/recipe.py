@@ -38,6 +38,7 @@ REWARDED_BY = {"align_rl": "reward_model"}
 
 # Stages that sample in shards, which several jobs can share.
 SAMPLED = ("cold_start_data", "rejection", "evaluate")
+RULES = ("all", *STAGES, "sample")  # Snakemake's; `sample` is a part of the shards
 
 
 def stage_of(job: str) -> str:
@@ -51,6 +52,18 @@ def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:
         return "curate"
     source = ROWS_OF.get(stage, "data")
     return "data" if source in OPTIONAL and source not in stages else source
+
+
+def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> dict[str, str]:
+    """What a stage of such a run computes from, by the input's name: other stages, and paths from outside."""
+    found = {"data": rows_of(stage, config, stages)}
+    if stage == "curate":
+        found |= curated_from(config)
+    if config.get("init_from") and not config.get("revision"):  # else the hub's, which the revision pins
+        found["model"] = config["init_from"]
+    if stage in REWARDED_BY:
+        found["reward_model"] = REWARDED_BY[stage]
+    return found
 
 
 def curated_from(config: dict[str, Any]) -> dict[str, str]:

@@ -15,12 +15,14 @@ None, and no number counts them. Left out: training's rewards, whose completions
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 from reprlib import repr as brief  # an answer may be enormous; --json has all of it
 from typing import Any
 
 import pyarrow.parquet as parquet
 
+from r1flow import filters
 from r1flow.errors import UserError
 from r1flow.frozen import load
 from r1flow.manifest import MANIFEST, read_json
@@ -76,7 +78,10 @@ def data_of(record: Record) -> Path:
     edge = record.provenance["inputs"]["data"]
     if "stage" not in edge:  # from outside
         folder = record.project / edge["path"]
-        now = content(folder) if folder.is_dir() else None
+        now = None
+        if folder.is_dir():
+            with chdir(record.project):  # where hashes are remembered
+                now = content(Path(edge["path"]))
     else:
         folder = folder_of(record.run, edge["stage"])
         now = whole(folder).sha256 if folder.is_dir() else None
@@ -123,8 +128,9 @@ def rejected(record: Record) -> Graded:
         )
         for row in rows
     ]
-    reasons = rejection.judge(samples, rejection.build_filters(config["filters"]), config["keep_per_prompt"])
-    after = [{**row, "dropped": reason} for row, reason in zip(rows, reasons, strict=True)]
+    filters.check("rejection", config["filters"])  # there may be others now
+    judged = rejection.judged(samples, rejection.build_filters(config["filters"]), config["keep_per_prompt"])
+    after = [{**row, "dropped": reason} for row, (_, reason) in zip(rows, judged, strict=True)]
     return rows, after, counts(rows), counts(after)
 
 

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from r1flow import versions
 from r1flow.clean import megabytes, refuse_live
 from r1flow.errors import UserError, listed
-from r1flow.manifest import MANIFEST, read_json, sha256
+from r1flow.manifest import MANIFEST, read_json, sha256, strays
 from r1flow.progress import Progress
+from r1flow.provenance import made_with
 
 RESULTS = Path("results")
 SHOWN = 5  # changed files in one line
@@ -169,11 +170,15 @@ def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
             yield Fault(path, "is missing")
         elif hashing.sha256(path) != expected:
             yield Fault(path, "is not what its manifest says")
+    for path in strays(folder, files):
+        yield Fault(path, "is not in its manifest")
     then = provenance_of(folder)
     if then is None and folder != versions.DATA:  # data.dvc vouches for data/, whoever made it
         yield Fault(folder / "provenance.json", "is missing or can't be read")
     elif then and then["outputs"] != sha256(folder / MANIFEST):
         yield Fault(folder / "provenance.json", "is not of these outputs")
+    elif then and folder != versions.DATA and not made_with(folder / "config.yaml", then):
+        yield Fault(folder / "config.yaml", "is not what this was made with")
 
 
 def strangers(folder: Path) -> Iterator[Fault]:

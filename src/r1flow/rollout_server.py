@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from r1flow.endpoint import split_address
 from r1flow.errors import UserError
+from r1flow.pretrained import check_weights
 
 ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one: a server that moves reruns nothing
 PAUSE_S = 2.0
@@ -43,8 +45,11 @@ FLAGS = [
 
 def serve(model: Path, host: str, port: int, more: list[str]) -> None:
     """Become vLLM's server of a model's folder; `more` are options of vLLM's own."""
-    if any(word.replace("_", "-").startswith("--trust-remote-code") for word in more):
+    if any(word.replace("_", "-").startswith("--trust-rem") for word in more):  # vLLM takes it shortened, too
         raise UserError("serve-rollouts: --trust-remote-code runs what a model's folder says; it can't be set")
+    if any(word.partition("=")[0] == "--config" for word in more):
+        raise UserError("serve-rollouts: --config can set any option of vLLM's unseen; write them as words here")
+    check_weights(model)
     words = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", host, "--port", str(port)]
     os.execve(sys.executable, [sys.executable, *words, *FLAGS, *more], {**os.environ, "VLLM_SERVER_DEV_MODE": "1"})
 
@@ -76,8 +81,8 @@ def address(configured: str | None) -> str | None:
         raise UserError(f"trainer.vllm_mode: server, and no server is named; set {ADDRESS} (docs/scaling.md)")
     if ":" not in given:
         given = Path(given).read_text().strip() if Path(given).is_file() else ""
-    parts = urlsplit(given)
-    if given and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/")):
+    parts = split_address(given)
+    if given and (not parts or parts.path.strip("/")):
         raise UserError(f"{ADDRESS}: {given!r} is no address like http://127.0.0.1:8000 (without /v1)")
     return given.rstrip("/") or None
 

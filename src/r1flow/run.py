@@ -6,21 +6,24 @@ to start (not for a dry-run or a run with nothing to do), `end` when the last on
 
 import fcntl
 import os
+import shlex
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from r1flow import checks, frozen, manifest, memo, pricing, tracking, versions
 from r1flow import config as conf
+from r1flow import extras, frozen, manifest, memo, pricing, tracking, versions
 from r1flow.data.leaks import REPORT
 from r1flow.errors import UserError
 from r1flow.fingerprint import snapshot
+from r1flow.launch import ranks_of
 from r1flow.plan import COMPUTE, FOLLOW, KEEP, Step, plan
-from r1flow.recipe import NOT_MODELS, REWARDED_BY, STAGES, curated_from, rows_of, stage_of
+from r1flow.recipe import NOT_MODELS, STAGES, program_of, sources_of, stage_of
 from r1flow.report.making import write_making
 from r1flow.schema import FILES
 
@@ -104,7 +107,8 @@ class Run:
     def jobs(self) -> list[str]:
         """Every job of the run in dataflow order; evaluate is one job per model."""
         before = [stage for stage in self.stages if stage not in ("evaluate", "report")]
-        return [*before, *(f"evaluate/{model}" for model in self.models), "report"]
+        evaluations = [f"evaluate/{model}" for model in self.models] if "evaluate" in self.stages else []
+        return [*before, *evaluations, *(["report"] if "report" in self.stages else [])]
 
     def slice(self, stage: str) -> dict[str, Any]:
         return self.config[stage]
@@ -139,15 +143,7 @@ class Run:
             outside = self.slice("data").get("sources", {}).items()
             folders = {f"source_{name}": source["repo"] for name, source in outside if not source["revision"]}
             return folders | ({"pin": str(versions.POINTER)} if self.data_is_pinned else {})
-        config = self.slice(stage)
-        found = {"data": rows_of(stage, config, self.config["stages"])}
-        if stage == "curate":
-            found |= curated_from(config)
-        if config["init_from"] and not config.get("revision"):  # else the hub's, which the revision pins
-            found["model"] = config["init_from"]
-        if stage in REWARDED_BY:
-            found["reward_model"] = REWARDED_BY[stage]
-        return found
+        return sources_of(stage, self.slice(stage), self.config["stages"])
 
     @property
     def data_files(self) -> list[str]:
@@ -166,8 +162,10 @@ class Run:
         return source in STAGES or source.startswith("evaluate/")
 
     def arguments(self, job: str) -> str:
-        """The inputs of a job as r1flow-stage's words."""
-        return " ".join(f"--input {name}={self.path(source)}" for name, source in self.inputs(job).items())
+        """The inputs of a job as r1flow-stage's words, quoted: a folder's name may have a space or a quote in it."""
+        return shlex.join(
+            word for name, source in self.inputs(job).items() for word in ("--input", f"{name}={self.path(source)}")
+        )
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -184,6 +182,21 @@ class Run:
                 f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "
                 "to keep them, which their provenance will say"
             )
+
+    def check_gpus(self, given: Mapping[str, int]) -> None:
+        """Refuse numbers of GPUs, by stage, that its step can't be shared out to."""
+        for stage in filter(given.__contains__, self.stages):
+            config, count = self.slice(stage), given[stage]
+            try:
+                ranks_of(program_of(stage, config), config, count)
+            except UserError as error:
+                raise UserError(f"--set-resources {stage}:gpu={count}: {error}") from None
+
+    @property
+    def missing(self) -> list[str]:
+        """What jobs to compute ask for and isn't there, a line each: libraries, addresses of servers."""
+        stages = dict.fromkeys(stage_of(step.job) for step in self.steps if step.action in (COMPUTE, FOLLOW))
+        return extras.missing({stage: self.slice(stage) for stage in stages})
 
     def is_computed(self, job: str) -> bool:
         """Whether the job's program may start: it is neither kept nor in the store."""
@@ -229,8 +242,10 @@ class Run:
         os.environ["R1FLOW_JOBS"] = " ".join(self.jobs)
 
     def begin(self) -> None:
-        """Refuse a second live run in this folder, keep what will be replaced, open the run's record in MLflow."""
+        """Refuse a second live run here and one that can't end, keep what is replaced, open the run's MLflow record."""
         self.lock = hold(LIVE)
+        if missing := self.missing:
+            raise UserError("; ".join(missing))
         self.check_disk()
         kept = [step.job for step in self.steps if step.action == KEEP]
         if orphan := next((job for job in kept if is_held(Path("scratch", self.name, job, "lock"))), None):
@@ -247,7 +262,12 @@ class Run:
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
         folders = [folder for folder in map(Path, (".", "results", "scratch")) if folder.is_dir()]  # may be links
         free = {folder.stat().st_dev: shutil.disk_usage(folder).free for folder in folders}
-        checks.check_disk(pricing.disk_certain(costs) - there, sum(free.values()))
+        need, have = pricing.disk_certain(costs) - there, sum(free.values())
+        if need > have:
+            raise UserError(
+                f"results/ and scratch/: the run's models and snapshots take {need / 1e9:.2f} GB and {have / 1e9:.2f}"
+                " GB are free; make room (`r1flow clean --dry-run` says with what)"
+            )
 
     def price(self) -> list[pricing.Cost]:
         """What each job would cost."""

@@ -118,6 +118,7 @@ class Pretrain(Program):
     muon: dict[str, Any]
     adamw: dict[str, Any]
     trainer: dict[str, Any]
+    sha256: dict[str, str] | None = None  # of the hub's files, by name; sources.lock brings them
 
 
 @dataclass
@@ -163,7 +164,7 @@ class Prompts(Rows):
 
 @dataclass
 class RewardPart:
-    weight: float
+    weight: float = 1.0
     name: str | None = None
     args: dict[str, Any] = field(default_factory=dict)
 

@@ -1,5 +1,7 @@
 """How busy the machine is while a stage computes: CPU, memory and the stage's GPUs, as lines of its tracking record.
 
+What is counted as the stage's is its process and all below it, so the ranks of a training too:
+
     {"kind": "metrics", "time": 1795240531177, "step": 3, "values": {"system/cpu_utilization_percentage": 97.1,
      "system/process_memory_megabytes": 812.4, "system/gpu_0_utilization_percentage": 88.0, …}}
 
@@ -12,9 +14,11 @@ first sample comes after two intervals, so that short stages pay nothing. Left o
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import NamedTuple, Self
 
 EVERY_S = 10.0
 SMI = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits")
@@ -42,24 +46,44 @@ def sample(record: Callable[[int, dict[str, float]], None], every: float, ended:
         return
     import psutil
 
-    process = psutil.Process()
-    busy(psutil, process)  # shares are of the time since the last call
-    step = 0
+    psutil.cpu_percent()  # shares are of the time since the last call
+    step, used = 0, Used.now(psutil)
     while not ended.wait(every):
         step += 1
-        values = busy(psutil, process) | gpus(timeout=every)
+        before, used = used, Used.now(psutil)
+        values = machine(psutil) | used.since(before) | gpus(timeout=every)
         record(step, {f"system/{name}": round(value, 1) for name, value in values.items()})
 
 
-def busy(psutil: ModuleType, process: Any) -> dict[str, float]:
+def machine(psutil: ModuleType) -> dict[str, float]:
     memory = psutil.virtual_memory()
     return {
         "cpu_utilization_percentage": psutil.cpu_percent(),
         "system_memory_usage_megabytes": memory.used / 1e6,
         "system_memory_usage_percentage": memory.percent,
-        "process_cpu_percentage": process.cpu_percent(),  # 100 a core
-        "process_memory_megabytes": process.memory_info().rss / 1e6,
     }
+
+
+class Used(NamedTuple):
+    """What this process and all below it (ranks, workers, sandboxes) have used by some time."""
+
+    at_s: float
+    cpu_s: float  # with that of processes which have ended
+    memory: int  # resident bytes, pages that several share counted in each
+
+    @classmethod
+    def now(cls, psutil: ModuleType) -> Self:
+        cpu_s, memory, process = 0.0, 0, psutil.Process()
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):  # it has just ended, and its parent has its seconds
+                memory += one.memory_info().rss
+                cpu_s += sum(one.cpu_times()[:4])  # its own and its ended children's, user and system
+        return cls(time.monotonic(), cpu_s, memory)
+
+    def since(self, before: Self) -> dict[str, float]:
+        """As metrics; 100 % a core."""
+        share = (self.cpu_s - before.cpu_s) / (self.at_s - before.at_s)
+        return {"process_cpu_percentage": 100 * max(0.0, share), "process_memory_megabytes": self.memory / 1e6}
 
 
 def gpus(timeout: float) -> dict[str, float]:

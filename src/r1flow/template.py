@@ -8,6 +8,7 @@ A general response is a plain reply, with or without a reasoning block before it
 everything after the reasoning.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,9 @@ class Parts:
     well_formed: bool  # one reasoning block at the very start, then text with one answer that ends it
 
 
-def render(tokenizer: Any, question: str) -> str:
-    """The prompt that a tokenizer's chat template makes of a question; what is sampled follows it directly."""
-    messages = [{"role": "user", "content": question}]
+def render(tokenizer: Any, question: str, before: Iterable[dict[str, str]] = ()) -> str:
+    """The prompt that a chat template makes of the turns before and a question; what is sampled follows it directly."""
+    messages = [*before, {"role": "user", "content": question}]
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 

@@ -31,11 +31,13 @@ from pathlib import Path
 from typing import IO, Any, Self
 from urllib.parse import unquote, urlsplit
 
+from r1flow.errors import UserError
 from r1flow.manifest import MANIFEST, read_json, sha256
 from r1flow.system_metrics import start_sampling
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.delivery", str(TRACKING))
+REDIRECT = "--redirect"  # the delivery's word for `r1flow deliver --to`
 PARENT = "execution"  # the name of the parent run's file
 EXPERIMENT = "r1flow"
 END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
@@ -101,20 +103,36 @@ class Execution:
         self.spool.append("end", status=status)
         self.spool.close()
         self.pointer.unlink(missing_ok=True)
+        faults = []
         try:
             self.delivery.wait(END_WAIT_S)
         except subprocess.TimeoutExpired:
-            warn("delivery to MLflow goes on in the background; `r1flow deliver` brings what it can't")
+            faults.append("delivery to MLflow goes on in the background; `r1flow deliver` brings what it can't")
         if self.delivery.returncode:
-            warn(
+            faults.append(
                 f"not all of this run is in MLflow (see {TRACKING}/delivery.log); `r1flow deliver` or the next run "
                 "brings the rest"
             )
+        if refused(self.folder).exists():
+            faults.append(f"what MLflow refused of it is in {TRACKING / refused(self.folder).name}")
+        if faults:
+            warn("; ".join(faults))
 
 
-def deliver(root: Path) -> int:
-    """Bring to MLflow whatever is left, with the reasons for what stays on the terminal; 0 when nothing is left."""
-    return subprocess.run(DELIVERY, cwd=root, env=QUIET | os.environ).returncode
+def refused(folder: Path) -> Path:
+    """The file with the records of an execution that a healthy server didn't take, and its reasons."""
+    return folder.with_name(f"{folder.name}.refused.jsonl")
+
+
+def deliver(root: Path, to: str | None = None) -> int:
+    """Bring to MLflow whatever is left, with the reasons for what stays on the terminal; 0 when nothing is left.
+
+    `to` is the address for what can't be brought where it was to go.
+    """
+    if to and "://" not in to:
+        raise UserError(f"--to: {bare(to)} is no address like https://mlflow.lab:5000 or sqlite:////lab/mlflow.db")
+    words, named = ((REDIRECT,), {URI: to}) if to else ((), {})
+    return subprocess.run([*DELIVERY, *words], cwd=root, env=QUIET | os.environ | named).returncode
 
 
 def store(root: Path) -> dict[str, str | None]:
@@ -128,8 +146,10 @@ def store(root: Path) -> dict[str, str | None]:
 
 
 def bare(uri: str) -> str:
-    """An address without user, password and query: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
-    return re.sub(r"(?<=://).*@", "", uri).partition("?")[0]
+    """An address without user, password, query and fragment: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
+    if re.match(r"(sqlite|file):|[/.]", uri):  # a path, in which @ and # stand for themselves
+        return uri.partition("?")[0]
+    return re.sub(r"[?#].*", "", re.sub(r"^([\w+.-]+://)?.*@", r"\1", uri))
 
 
 def credentials() -> dict[str, str]:
@@ -201,7 +221,6 @@ class StageRun:
 
     def finish(self, metrics: dict[str, Any], out: Path) -> None:
         """The outputs are in place: stage/… are the top-level numbers of metrics.json, dicts of words become tags."""
-        self.tag("device", device())
         cost = read_json(out / "cost.json") if (out / "cost.json").is_file() else {}
         both = {**metrics, **cost}
         self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in both.items()}))
@@ -218,6 +237,8 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self.file: IO[str] = path.open("a")
+        if path.read_bytes()[-1:] not in (b"", b"\n"):
+            self.file.write("\n")  # an earlier writer died in the middle of a line
         self.renew()
         os.register_at_fork(after_in_child=self.renew)
         for _ in range(50):
@@ -270,7 +291,7 @@ def numbers(values: dict[str, Any]) -> dict[str, float]:
 
 
 def device() -> str:
-    """What torch computed on in this process: "cpu" or the GPU's name. Torch isn't imported for it."""
+    """What torch has computed on in this process: "cpu" or the GPU's name. Torch isn't imported for it."""
     torch = sys.modules.get("torch")
     return torch.cuda.get_device_name() if torch and torch.cuda.is_initialized() else "cpu"
 

@@ -72,21 +72,21 @@ def contents(folder: Path) -> dict[str, str]:
     return {name: entry["sha256"] for name, entry in files.items() if name != "metrics.json"}
 
 
-def pin(source: Path, data: Path = DATA, pointer: Path = POINTER) -> None:
+def pin(source: Path) -> None:
     """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
     from r1flow.frozen import digest, load
 
     fault = manifest.broken(source)
     if fault:
         raise UserError(f"{fault}; run the data stage again")
-    if source.resolve() != data.resolve():
-        shutil.rmtree(data, ignore_errors=True)
-        shutil.copytree(source, data, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
-    if (error := dvc("add", data)) is not None:
-        raise UserError(f"{data}: DVC can't add it: {error}")
-    contract = yaml.safe_load(pointer.read_text())
-    contract["meta"] = {"config": digest(load(data / "config.yaml")), "files": contents(data)}
-    pointer.write_text(yaml.safe_dump(contract, sort_keys=False))
+    if source.resolve() != DATA.resolve():
+        shutil.rmtree(DATA, ignore_errors=True)
+        shutil.copytree(source, DATA, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
+    if (error := dvc("add", DATA)) is not None:
+        raise UserError(f"{DATA}: DVC can't add it: {error}")
+    contract = yaml.safe_load(POINTER.read_text())
+    contract["meta"] = {"config": digest(load(DATA / "config.yaml")), "files": contents(DATA)}
+    POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
 
 
 def dvc(*arguments: str | Path) -> str | None:

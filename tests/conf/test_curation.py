@@ -2,6 +2,7 @@
 
 import copy
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from r1flow import config
 from r1flow.errors import UserError
+from r1flow.provenance import input_of
 from r1flow.run import Run
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +86,24 @@ def test_a_folder_from_outside_is_an_input_by_its_content(plain: dict[str, Any],
     run = Run(changed(plain, {"curate.sources.traces.of": str(tmp_path)}))
     config.check(run.config)
     assert run.inputs("curate") == {"data": "data", "source_traces": str(tmp_path), "model": "base"}
+
+
+def test_a_folder_s_name_reaches_the_stage_as_it_is(plain: dict[str, Any], tmp_path: Path):
+    folder = tmp_path / "my 'own' traces; touch x $(touch y)"
+    folder.mkdir()
+    run = Run(changed(plain, {"curate.sources.traces.of": str(folder)}))
+    config.check(run.config)
+    words = subprocess.run(["sh", "-c", f"printf '%s\\n' {run.arguments('curate')}"], capture_output=True, text=True)
+    assert f"source_traces={folder}" in words.stdout.splitlines()
+
+
+def test_a_source_with_a_manifest_of_another_program_is_a_folder_from_outside(tmp_path: Path):
+    (tmp_path / "a.jsonl").write_text("{}")
+    (tmp_path / "manifest.json").write_text('{"name": "traces"}')
+    assert input_of(tmp_path).keys() == {"path", "sha256"}
+    (tmp_path / "manifest.json").write_text('{"stage": "data"')
+    with pytest.raises(UserError, match="can't be read"):
+        input_of(tmp_path)
 
 
 def test_the_default_run_knows_nothing_of_it():

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,7 @@ def arm(own: int, rank: int, step: int, signal: int, whom: str) -> None:
     def struck(self: Any, done: int, total: int, **fields: Any) -> None:
         if os.environ.get("RANK") == str(rank) and done == step:
             os.kill(own if whom == "driver" else os.getpid(), signal)
+            time.sleep(60)  # a driver on a busy machine dies late, and the ranks would be done before it
         update(self, done, total, **fields)
 
     progress.Progress.update = struck

@@ -315,8 +315,6 @@ def test_a_source_without_rows_is_refused_with_what_became_of_them(inputs: Path)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"filters": [{"name": "mixed_langage"}]}, "did you mean 'mixed_language'"),
-        ({"filters": [{"name": "short", "args": {"words": 3}}]}, "filters: args: short"),
         ({"benchmarks": ["dev.jsonl"]}, "benchmarks: there is no .*dev.jsonl"),
         ({"sources": {"t": {"of": "data", "files": ["nothing*"], "share": 100, "filters": None}}}, "sources.t.files"),
         ({"sources": {"t": {"of": "data", "files": ["../base/*.json"], "share": 100, "filters": None}}}, "jsonl"),

@@ -73,7 +73,10 @@ def test_reward_rises_and_every_parameter_moves(base: Path) -> None:
     assert after.dtype == torch.float32
 
 
-@pytest.mark.parametrize(("engine", "beta"), [("r1flow", 0.04), ("r1flow", 0.0), ("transformers", 0.001)])
+@pytest.mark.parametrize(
+    ("engine", "beta"),
+    [("r1flow", 0.04), ("r1flow", 0.0), pytest.param("transformers", 0.001, marks=pytest.mark.slow)],
+)
 def test_resumed_equals_uninterrupted(base: Path, engine: str, beta: float) -> None:
     check_resume(grpo.compute, lambda name: stage_of(base, name, engine, beta=beta), at=5, snapshot=3)
 

@@ -1,5 +1,7 @@
 """Every trainer option that can change a result is written in conf/, and none that a resumed training can't keep to."""
 
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,9 @@ def test_every_stage_that_trains_is_checked() -> None:
     config = {"threads": 1, "device": "cpu", "trainer": trainer("sft/default", ignore_data_skip=True)}
     with pytest.raises(UserError, match=r"^distill\.trainer\.ignore_data_skip"):
         check("distill", "sft", config, stages=["distill"])
+
+
+def test_a_stage_imports_neither_mlflow_nor_scikit_learn_and_a_users_reward_may():
+    code = "import sys; from r1flow import driver; driver.import_less('grpo'); import r1flow.stages.grpo\n"
+    code += "assert not {'mlflow', 'sklearn'} & sys.modules.keys(); import sklearn"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,11 +5,13 @@ Stages are run by their driver. Distances are of the weights' movement: |a - b| 
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,11 +24,17 @@ from safetensors.torch import load_file
 from tiny import make_model
 from transformers import AutoModelForCausalLM
 
+from r1flow import launch
 from r1flow.data import leaks
 from r1flow.frozen import freeze
+from r1flow.progress import Progress
 from r1flow.schema import write_jsonl
+from r1flow.stage import Stage
+from r1flow.tracking import Spool, StageRun
 
-CONFIGS = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("sft", "grpo")}
+CONFIGS = {
+    name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("sft", "grpo", "reward_model")
+}
 SIZES = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 SFT = SIZES | {"warmup_steps": 0, "bf16": False}
 GRPO = SFT | {"num_generations": 4, "max_completion_length": 12, "learning_rate": 1.0e-3, "beta": 0.04}
@@ -36,6 +44,11 @@ ROWS = [
     for b in range(4)
 ]
 PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
+PAIRS = [
+    {"kind": kind, "question": f"{kind} {n}", "chosen": f"<think>{n}</think>yes", "rejected": f"<think>{n}</think>no"}
+    for kind in ("helpful", "harmless")
+    for n in range(100)
+]
 ASKED = [{"id": "0", "question": "How many pens are left?"}]
 REWARD = """
 import json, os
@@ -57,10 +70,10 @@ def make_project(folder: Path) -> Path:
     """A folder with a base model, data and rewards, below which stages are run."""
     make_model(folder / "base")
     (folder / "data").mkdir()
-    files = {"cold_start.jsonl": ROWS, "rl.jsonl": PROBLEMS, "test.jsonl": ASKED}
+    files = {"cold_start.jsonl": ROWS, "rl.jsonl": PROBLEMS, "preferences.jsonl": PAIRS, "test.jsonl": ASKED}
     for name, rows in files.items():
         write_jsonl(folder / "data" / name, rows)
-    clean = {"cold_start.jsonl": [], "rl.jsonl": []}
+    clean = {"cold_start.jsonl": [], "rl.jsonl": [], "preferences.jsonl": []}
     leaks.write_report(folder / "data", clean, ["test.jsonl"], [], {name: {} for name in clean})
     (folder / "own.py").write_text(REWARD)
     return folder
@@ -71,7 +84,7 @@ def job(project: Path, run: str, program: str, ranks: int, trainer: Any = None, 
     config = CONFIGS[program] | {"threads": 1, "device": "cpu", "seed": 3}
     if program == "grpo":
         config |= {"rewards": {"letters": {"name": "own.letters", "weight": 1.0}}}
-    config |= {"trainer": config["trainer"] | (SFT if program == "sft" else GRPO) | (trainer or {})}
+    config |= {"trainer": config["trainer"] | (GRPO if program == "grpo" else SFT) | (trainer or {})}
     extra = {key: changes.pop(key) for key in ("blow", "as_on_gpus") if key in changes}
     folder = project / run
     folder.mkdir(exist_ok=True)
@@ -130,6 +143,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict
         "sft2": job(project, "sft2", "sft", 2),
         "grpo1": job(project, "grpo1", "grpo", 1),
         "grpo2": job(project, "grpo2", "grpo", 2),
+        "reward1": job(project, "reward1", "reward_model", 1),
+        "reward2": job(project, "reward2", "reward_model", 2),
         "broken": job(project, "broken", "grpo", 2, **broken),
         "undivided": job(project, "undivided", "sft", 3),
     }
@@ -154,6 +169,78 @@ def test_grpo_by_two_ranks_draws_the_same_completions_and_learns_the_same(runs) 
     assert distance(project, "grpo1", "grpo2") < 1e-3
     spent = ("rollouts", "rollout_tokens", "train_tokens", "flops", "steps")
     assert [metrics(project, "grpo1")[key] for key in spent] == [metrics(project, "grpo2")[key] for key in spent]
+
+
+def test_two_ranks_score_half_of_the_held_out_pairs_each(runs) -> None:
+    project, ends = runs
+    assert [ends["reward1"], ends["reward2"]] == [{"code": 0, "orphans": []}] * 2
+    one, two = (metrics(project, name) for name in ("reward1", "reward2"))
+    counted = ("pairs", "held_out_pairs", "accuracy", "accuracy_by_kind")
+    assert [one[key] for key in counted] == [two[key] for key in counted]
+    shown = [
+        re.findall(r"1/(\d+)  step \w+ pairs held out", (project / name / "terminal").read_text())
+        for name in ("reward1", "reward2")
+    ]
+    assert sum(map(int, shown[0])) == one["held_out_pairs"]
+    assert [int(count) for count in shown[1]] == [-(int(count) // -2) for count in shown[0]]
+
+
+def test_a_stages_device_is_what_its_ranks_computed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(stage: Stage) -> dict[str, Any]:
+        monkeypatch.setattr(launch, "device", lambda: f"GPU {os.environ['RANK']}")  # in the rank alone
+        return {}
+
+    monkeypatch.setitem(sys.modules, "r1flow.stages.fake", SimpleNamespace(compute=compute))
+    tracker = StageRun("", "sft", {}, {})
+    tracker.spool = Spool(tmp_path / "sft.jsonl")
+    terminal = Progress("sft", (tmp_path / "terminal").open("w"))
+    stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, terminal, tracker, ranks=2)
+    launch.run("fake", stage)
+    tracker.finish({}, tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text().splitlines()]
+    assert [record["value"] for record in records if record.get("key") == "device"] == ["GPU 0"]
+
+
+def test_a_killed_rank_is_reported_with_what_mostly_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(stage: Stage) -> dict[str, Any]:
+        if os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {}
+
+    monkeypatch.setitem(sys.modules, "r1flow.stages.fake", SimpleNamespace(compute=compute))
+    terminal = Progress("sft", (tmp_path / "terminal").open("w"))
+    config = {"device": "cpu"}
+    stage = Stage("sft", config, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
+    with pytest.raises(launch.RankFailed, match=r"process 1 terminated with signal SIGKILL \(out of memory\?\)"):
+        launch.run("fake", stage)
+
+
+def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped where it starts, until that is said."""
+    start = launch.know_cpus
+
+    def stop() -> None:
+        if os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        start()
+
+    def say(text: str) -> None:
+        said.append(text)
+        assert len(said) < 3000
+        if text.startswith("waits for rank 1 "):
+            for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+                os.kill(int(child), signal.SIGCONT)
+
+    said: list[str] = []
+    monkeypatch.setattr(launch, "START_S", 0.01)
+    monkeypatch.setattr(launch, "know_cpus", stop)
+    monkeypatch.setitem(sys.modules, "r1flow.stages.fake", SimpleNamespace(compute=lambda stage: {}))
+    terminal = SimpleNamespace(say=say)
+    stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
+    launch.run("fake", stage)
+    assert said[-1].startswith("waits for rank 1 to start") and (tmp_path / launch.METRICS).exists()
 
 
 def test_only_the_first_rank_reports(runs) -> None:

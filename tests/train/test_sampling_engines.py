@@ -1,5 +1,6 @@
 """Properties of the sampling engines on small random models; float32 unless said otherwise."""
 
+import json
 import random
 import shutil
 import socket
@@ -7,19 +8,28 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
+from tiny import make_stage  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from r1flow.errors import UserError  # noqa: E402
+from r1flow.run import Run  # noqa: E402
 from r1flow.sampling import SamplingParams, load  # noqa: E402
 from r1flow.sampling.draw import choose, uniforms  # noqa: E402
 from r1flow.sampling.engine import Engine  # noqa: E402
+from r1flow.schema import read_jsonl  # noqa: E402
+from r1flow.stages import data, pretrain  # noqa: E402
 from r1flow.stages.pretrain import build  # noqa: E402
+from r1flow.template import render  # noqa: E402
 
+ROOT = Path(__file__).parents[2]
 VOCABULARY = 61
 EOS = 0
 FREE = SamplingParams(1.0, 1.0, 24)
@@ -56,6 +66,29 @@ def folder(model, tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize(
+    "kept", [{"repetition_penalty": 1.9}, {"no_repeat_ngram_size": 1}, {"suppress_tokens": list(range(2, 50))}]
+)
+def test_what_a_models_generation_config_says_changes_no_engines_samples(folder, tmp_path, kept) -> None:
+    copy = shutil.copytree(folder, tmp_path / "model")
+    said = json.loads((copy / "generation_config.json").read_text())
+    (copy / "generation_config.json").write_text(json.dumps(said | kept))
+    for engine in ("r1flow", "transformers"):
+        greedy = [
+            load(path, engine, 8).sample(texts(6), SamplingParams(0, 1.0, 24), [0] * 9) for path in (folder, copy)
+        ]
+        assert greedy[0] == greedy[1]
+
+
+def test_a_tokenizer_without_padding_samples_the_same(folder, tmp_path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "model")
+    tokenizer = words()
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(copy)
+    with_padding, without = (load(path, "transformers", 8).sample(texts(6), FREE, [7] * 9) for path in (folder, copy))
+    assert with_padding == without
+
+
 def texts(count: int, seed: int = 0) -> list[str]:
     """Prompts of 1 to 12 tokens, some of them twice."""
     rng = random.Random(seed)
@@ -80,6 +113,13 @@ def test_both_engines_say_the_same_token_for_token(folder, params) -> None:
     ours, theirs = (load(folder, name, batch_size=16) for name in ("r1flow", "transformers"))
     ours.engine.dtype = torch.float32
     assert ours.sample(prompts, params, seeds) == theirs.sample(prompts, params, seeds)
+
+
+@pytest.mark.parametrize(("options", "dtype"), [({}, torch.float32), ({"dtype": "bfloat16"}, torch.bfloat16)])
+def test_transformers_sample_in_the_dtype_that_is_said(folder, options, dtype) -> None:
+    sampler = load(folder, "transformers", 8, options)
+    assert sampler.model.dtype == dtype
+    assert len(sampler.sample(texts(2), FREE, [7] * 3)) == 3
 
 
 def test_greedy_continues_as_the_model_itself_would(model) -> None:
@@ -185,6 +225,7 @@ def test_a_longer_stream_of_numbers_begins_with_the_shorter() -> None:
 
 # -- vLLM: its wheel is installed apart (docs/scaling.md) ------------------------------------------------------------
 
+OPTIONS = {"vllm": {"gpu_memory_utilization": 0.2}}  # of the memory; vLLM's default takes nearly all
 VLLM_SIZE = SIZE | {"hidden_size": 64, "num_attention_heads": 2, "max_position_embeddings": 128}  # heads of 32
 
 
@@ -202,17 +243,22 @@ def served(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def in_process(served):
-    return load(served, "vllm", 16, {"gpu_memory_utilization": 0.2})  # of the memory; vLLM's default takes nearly all
+    return load(served, "vllm", 16, OPTIONS["vllm"])
 
 
 @pytest.fixture(scope="module")
 def url(served, tmp_path_factory):
+    with serving(served, tmp_path_factory.mktemp("log") / "server.log") as address:
+        yield address
+
+
+@contextmanager
+def serving(model_dir: Path, log: Path) -> Iterator[str]:
     """vLLM's own server with the model; stopped in the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("log") / "server.log"
-    module = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(served)]
+    module = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir)]
     options = ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--gpu-memory-utilization", "0.2"]
     with log.open("w") as file:
         process = subprocess.Popen([*module, *options], stdout=file, stderr=file)
@@ -232,6 +278,28 @@ def answers(address: str) -> bool:
             return response.status == 200
     except OSError:
         return False
+
+
+@pytest.mark.slow
+def test_all_engines_say_the_same_greedily_on_the_micro_model(tmp_path) -> None:
+    """The base model of r1_micro, as its stages make it, on its test problems."""
+    pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
+    run = Run.compose(ROOT, "r1_micro")
+    made, base = (make_stage(tmp_path, name, run.slice(name)) for name in ("data", "base"))
+    made.inputs, base.inputs = {}, {"data": made.work}
+    data.compute(made)
+    pretrain.compute(base)
+    model_dir, params = base.work / "model", SamplingParams(0, 1.0, 48)
+    ours, theirs, vllms = (load(model_dir, name, 16, OPTIONS.get(name)) for name in ("r1flow", "transformers", "vllm"))
+    ours.engine.dtype = torch.float32
+    prompts = [render(theirs.tokenizer, row["question"]) for row in read_jsonl(made.work / "test.jsonl")]
+    expected = theirs.sample(prompts, params, [0] * len(prompts))
+    assert len({row.text for row in expected}) > 1
+    assert ours.sample(prompts, params, [0] * len(prompts)) == expected
+    assert vllms.sample(prompts, params, [0] * len(prompts)) == expected
+    with serving(model_dir, tmp_path / "server.log") as address:
+        server = load(model_dir, "openai", 4, {"url": address})
+        assert server.sample(prompts, params, [0] * len(prompts)) == expected
 
 
 @pytest.mark.slow
@@ -260,6 +328,15 @@ def test_vllm_draws_by_seed_whatever_lies_beside_a_row(in_process, served, url) 
     assert in_process.sample(prompts[3:4], FREE, seeds[3:4]) == together[3:4]
     for at_once in (1, 32):
         assert load(served, "openai", at_once, {"url": url}).sample(prompts, FREE, seeds) == together
+
+
+@pytest.mark.slow
+def test_vllm_tells_of_every_row_and_shows_no_bar_of_its_own(in_process, capfd) -> None:
+    told: list[tuple[int, int]] = []
+    prompts = texts(20)
+    in_process.sample(prompts, FREE, list(range(len(prompts))), lambda *rows: told.append(rows))
+    assert told == [(number, len(prompts)) for number in range(1, len(prompts) + 1)]
+    assert "it/s" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.slow

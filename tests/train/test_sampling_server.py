@@ -182,6 +182,8 @@ PASSING = {
     "ids beyond the vocabulary": tells([10**9]),
     "ids that are none": tells(["5"]),
     "a number as ids": tells(5),
+    "text as ids": tells(""),
+    "more ids than were asked for": tells([5] * 7),
 }
 
 
@@ -190,6 +192,47 @@ def test_what_may_pass_is_tried_again(folder, fault) -> None:
     with speaking(folder, script=[fault, fault]) as fake:
         assert sampler(folder, fake).sample(PROMPTS, PARAMS, SEEDS) == expected(folder)
     assert set(Counter(body["seed"] for body in asked(fake)).values()) == {3}
+
+
+def test_nothing_is_kept_of_what_comes_after_the_end_of_text(folder) -> None:
+    with speaking(folder, lambda body: tells([5, 0, 5, 5, 0])) as fake:
+        assert sampler(folder, fake).sample(["x"], PARAMS, [1]) == [Completion([5, 0], "$", True)]
+
+
+NO_TEXT = {
+    "a list of texts": ["<think>a</think>", "<answer>7</answer>"],
+    "a list": [],
+    "an object": {},
+    "false": False,
+    "a number": 7,
+    "far more than was asked for": "word " * 200,
+}
+
+
+@pytest.mark.parametrize("value", NO_TEXT.values(), ids=NO_TEXT)
+def test_a_reply_without_text_of_the_length_asked_for_is_tried_again(folder, value) -> None:
+    def choice(**fields: Any) -> Reply:
+        return sends({"choices": [{"finish_reason": "stop", **fields}]})
+
+    with speaking(folder, lambda body: choice(text="7"), [choice(text=value)]) as fake:
+        assert sampler(folder, fake, plain=True, model="another").sample(["x"], PARAMS, [1])[0].text == "7"
+    assert len(asked(fake)) == 2
+    messages, good = json.dumps([{"role": "user", "content": "2 + 5"}]), choice(message={"content": "7"})
+    for fault in ({"content": value}, {"content": "7", "reasoning": value}):
+        with speaking(folder, lambda body: good, [choice(message=fault)]) as fake:
+            assert sampler(folder, fake, chat=True, model="another").sample([messages], PARAMS, [1])[0].text == "7"
+        assert len(asked(fake)) == 2
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("reasoning", ["2 + 5 = 7", "<think>\n2 + 5 = 7\n</think>", " 2 + 5 = 7</think>\n"])
+def test_reasoning_has_one_pair_of_tags_whether_the_server_left_its_own_or_not(field, reasoning) -> None:
+    message = {"content": "\n<answer>7</answer>", field: reasoning}
+    assert server.said(message) == "<think>2 + 5 = 7</think><answer>7</answer>"
+
+
+def test_a_message_without_content_is_an_empty_text() -> None:
+    assert server.said({"content": None}) == ""
 
 
 def test_a_server_that_never_answers_runs_into_the_time_limit(folder) -> None:
@@ -250,6 +293,12 @@ def test_another_models_server_is_refused(folder, tmp_path) -> None:
         assert sampler(folder, fake, model="another").model == "another"
 
 
+def test_a_servers_name_for_its_model_cant_write_over_the_terminal() -> None:
+    with pytest.raises(UserError) as refused:
+        server.served_model([("\x1b[2Jall is well", "")], Path("model"), None, "http://127.0.0.1")
+    assert str(refused.value).isprintable()
+
+
 def test_a_folder_is_the_same_by_another_name(folder, tmp_path) -> None:
     (tmp_path / "link").symlink_to(folder)
     with speaking(tmp_path / "link") as fake:
@@ -264,7 +313,7 @@ def test_a_server_without_token_ids_is_sent_to_plain(folder) -> None:
 
 def test_a_stage_whose_server_died_goes_on_after_its_last_whole_shard(folder, tmp_path) -> None:
     config = {"temperature": 0.8, "top_p": 0.95, "max_new_tokens": 6, "shard_size": 4}
-    stage = SimpleNamespace(config=config, snapshots=tmp_path, progress=lambda *rows: None)
+    stage = SimpleNamespace(config=config, snapshots=tmp_path, progress=lambda *rows, **fields: None)
     with (
         speaking(folder, lambda body: BROKEN if body["seed"] == SEEDS[6] else said(body)) as fake,
         pytest.raises(UserError, match="no answer"),

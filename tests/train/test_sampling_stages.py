@@ -10,6 +10,7 @@ import yaml
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl, write_jsonl
 from r1flow.stages import evaluate, rejection
+from r1flow.template import render
 
 pytest.importorskip("torch")
 
@@ -69,10 +70,10 @@ def test_killed_in_its_second_shard_a_stage_goes_on_there_to_the_same_bytes(
     with pytest.raises(KeyboardInterrupt):
         program.compute(killed)
     assert not list(killed.work.iterdir())
-    shown: list[tuple[int, int]] = []
-    resumed.progress = lambda *rows: shown.append(rows)
+    shown: list[tuple] = []
+    resumed.progress = lambda *rows, **fields: shown.append((*rows, *fields.values()))
     assert program.compute(resumed) == metrics
-    assert shown == [(10, 15), (12, 15), (15, 15)]
+    assert shown == [(6, 15, "read back"), (10, 15), (12, 15), (15, 15)]
     assert contents(resumed.work) == contents(whole.work)
 
 
@@ -142,5 +143,5 @@ def test_a_preamble_comes_before_the_question_as_the_models_template_has_it(base
     tokenizer = load(base / "base", "r1flow", 4).tokenizer
     tokenizer.chat_template = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}>"
     turns = [{"role": "user", "content": "1 + 1"}, {"role": "assistant", "content": GOOD}]
-    assert rejection.prompt(tokenizer, turns, "2 + 5") == f"[user] 1 + 1 [assistant] {GOOD} [user] 2 + 5 >"
-    assert rejection.prompt(tokenizer, [], "2 + 5") == "[user] 2 + 5 >"
+    assert render(tokenizer, "2 + 5", turns) == f"[user] 1 + 1 [assistant] {GOOD} [user] 2 + 5 >"
+    assert render(tokenizer, "2 + 5") == "[user] 2 + 5 >"

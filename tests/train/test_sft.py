@@ -61,6 +61,13 @@ def test_loss_falls_and_every_parameter_moves(base: Path) -> None:
     assert after.dtype == torch.float32
 
 
+def test_the_price_is_that_of_the_steps_made(base: Path) -> None:
+    lengths = {"epochs": {"max_steps": -1, "num_train_epochs": 2}, "steps": {"max_steps": 4}, "half": {"max_steps": 2}}
+    stages = {name: stage_of(base, name, **length) for name, length in lengths.items()}  # an epoch is two steps
+    flops = {name: sft.compute(stage)["flops"] for name, stage in stages.items()}
+    assert flops["epochs"] == flops["steps"] == 2 * flops["half"] > 0
+
+
 @pytest.mark.parametrize(
     ("at", "strategy", "snapshot"), [(5, "steps", 3), (END, "steps", 3), (4, "epoch", 2), (END, "epoch", 4)]
 )

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from r1flow import chat, clean, export, manifest, sampling
-from r1flow.cli import main
+from r1flow.cli import main, pairs_of
+from r1flow.errors import UserError
 from r1flow.run import hold
 
 
@@ -63,7 +64,8 @@ def left(project: Path) -> set[str]:
 def test_help_teaches_and_imports_nothing_heavy():
     code = """
 import sys
-from r1flow.cli import main
+from r1flow.cli import main, pairs_of
+from r1flow.errors import UserError
 try:
     main(["--help"])
 finally:
@@ -84,8 +86,31 @@ REFUSED = {
     "export over data": ["export", "results/old/align_rl/model", "data", "--force"],
     "clean an unknown run": ["clean", "--run", "odl", "--yes"],
     "clean outside": ["clean", "--run", "../data", "--yes"],
+    "clean to less than nothing": ["clean", "--store-gb", "-1", "--yes"],
     "clean with nobody to ask": ["clean"],
 }
+
+
+PLANNED = {
+    "": {},
+    "experiment=a overrides=seed=2": {"experiment": "a", "overrides": "seed=2"},
+    "--price --gpu H200 --gpus 8 experiment=a": {"experiment": "a"},
+    "--cores all -n --config experiment=a --set-scatter rejection=4 evaluate=2": {"experiment": "a"},
+    "experiment=a --profile profiles/slurm --forcerun zero_rl report run=b": {"experiment": "a", "run": "b"},
+}
+
+
+@pytest.mark.parametrize(("words", "pairs"), PLANNED.items(), ids=PLANNED)
+def test_a_plan_takes_the_words_of_a_run_and_passes_over_snakemakes_options(words, pairs):
+    assert dict(pairs_of(words.split())) == pairs
+
+
+@pytest.mark.parametrize(
+    "words", ["r1_x", "--price r1_x", "experiment=a r1_x", "--gpu H200 r1_x", "--cores all r1_x", "--config r1_x"]
+)
+def test_a_plan_refuses_a_word_that_it_would_have_to_pass_over(words):
+    with pytest.raises(UserError, match="'r1_x' belongs to no option; did you mean experiment=r1_x"):
+        dict(pairs_of(words.split()))
 
 
 @pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
@@ -103,6 +128,14 @@ def test_clean_works_from_a_folder_below_and_not_outside_a_project(project, monk
     assert main(["clean", "--dry-run"]) == 0 and "results/old" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert main(["clean", "--dry-run"]) == 2
+
+
+def test_pin_works_in_the_projects_folder(project, monkeypatch):
+    pinned = []
+    monkeypatch.setattr("r1flow.versions.pin", lambda source: pinned.append((Path.cwd(), source)))
+    monkeypatch.chdir(project / "results")
+    main(["pin", "results/old/data"])
+    assert pinned == [(project, Path("results/old/data"))]
 
 
 # -- clean -------------------------------------------------------------------------------------------------------
@@ -132,6 +165,13 @@ def test_clean_asks_and_takes_anything_but_yes_as_no(project, monkeypatch):
         assert main(["clean"]) == 1 and left(project) == before
     answer(monkeypatch, "y")
     assert main(["clean"]) == 0 and left(project) != before
+
+
+def test_clean_says_how_many_records_would_be_lost(project, capsys):
+    (project / "scratch/tracking/a").mkdir(parents=True)
+    for file in ("a/execution.jsonl", "a/zero_rl.jsonl", "b.refused.jsonl"):  # under way; set aside by a delivery
+        (project / "scratch/tracking" / file).touch()
+    assert main(["clean", "--dry-run"]) == 0 and "records of 2 execution(s)" in capsys.readouterr().out
 
 
 def test_a_dry_run_lists_sizes_and_removes_nothing(project, capsys):

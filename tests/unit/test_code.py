@@ -233,3 +233,14 @@ def test_humaneval_canonical_solutions_pass_and_broken_ones_fail(tier: sandbox.T
     assert len(rows) == 164
     assert [row["task_id"] for row in rows if not row["canonical_passes"]] == []
     assert [row["task_id"] for row in rows if row["broken_passes"]] == []
+
+
+@held
+def test_after_a_failed_test_no_other_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "workers", lambda: 1)
+    tests = [{"input": str(number), "output": str(number)} for number in range(50)]
+    run, runs = sandbox.run, []
+    monkeypatch.setattr(sandbox, "run", lambda *arguments: runs.append(1) or run(*arguments))
+    assert [verdict.passed for verdict in code.run("print(0)", tests, whole=False)] == [True, False]
+    assert len(runs) < 10  # the check of its syntax, two tests, and what was under way
+    assert code.passes("print(input())", tests[:3]).correct

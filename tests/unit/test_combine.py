@@ -137,6 +137,14 @@ def test_a_module_named_by_the_label_alone_counts_as_a_stage_s_code_too() -> Non
 
 
 BAD = [
+    ({}, "there are none"),
+    ({"acuracy": {}}, "did you mean 'accuracy'"),
+    ({"accuracy": {"wieght": 1.0}}, "keys are name, weight"),
+    ({"accuracy": {"weight": "1e-4"}}, "weight must be a number"),
+    ({"accuracy": {"args": {"tolerance": 1}}}, "unexpected keyword argument 'tolerance'"),
+    ({"language_consistency": {"args": {"language": "xx"}}}, "'xx' is not one of"),
+    ({"helpful": {"name": "reward_model"}}, "missing a required argument: 'model_dir'"),
+    ({"helpful": {"name": "reward_model", "args": {"model_dir": "/nowhere"}}}, "holds no model"),
     ({"a": given([1.0])}, "gave 1 scores for 2"),
     ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
     ({"a": given([float("-inf"), 1.0])}, "gave -inf for row 0"),

@@ -288,7 +288,8 @@ def test_a_tokenizer_without_an_end_or_padding_is_refused(model, token):
 
 def test_a_model_without_a_template_is_refused_unless_the_stage_sets_one(model):
     (model / "chat_template.jinja").unlink()
-    assert f"input model ({model}) has no chat template" in refusal("sft", SFT, model=model)
+    for program, config in (("sft", SFT), ("evaluate", EVALUATE)):
+        assert f"input model ({model}) has no chat template" in refusal(program, config, model=model)
     assert refusal("sft", SFT | {"template": TEMPLATE}, model=model) is None
 
 
@@ -355,6 +356,13 @@ def test_more_new_tokens_than_positions_are_refused(model, judge, length):
     assert refusal("grpo", config, model=model) is None  # positions without end
     said = refusal("grpo", config, model=model, reward_model=judge)
     assert f"max_completion_length is {length} and input reward_model ({judge}) has 128 positions" in said
+
+
+def test_the_positions_of_a_model_that_does_not_answer_limit_nothing(model):
+    config = {"max_new_tokens": 4000, "engine": "openai", "engine_options": {"url": "http://127.0.0.1/v1"}}
+    assert "max_new_tokens is 4000" in refusal("rejection", config, model=model)
+    other = config | {"engine_options": config["engine_options"] | {"model": "a stronger one"}}
+    assert refusal("rejection", other, model=model) is None
 
 
 def test_vllm_is_not_to_hold_longer_rows_than_the_model_has_positions(model, judge):

@@ -1,13 +1,19 @@
 """Evaluation with a sampler that answers from a script: grading, pairing, limits, and files."""
 
 import json
+import os
+from itertools import combinations
 from types import SimpleNamespace
 
 import pyarrow.parquet as parquet
 import pytest
 
+from r1flow import sandbox
 from r1flow.errors import UserError
+from r1flow.grading import code
 from r1flow.language import any_of
+from r1flow.metrics import cons_at_k
+from r1flow.processes import ordered_map
 from r1flow.sampling import Completion
 from r1flow.schema import write_jsonl
 from r1flow.stages import evaluate
@@ -34,10 +40,10 @@ RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think
 class Scripted:
     """A sampler that gives every prompt the same completion and remembers what it was asked."""
 
-    def __init__(self, text: str, finished: bool = True, template: str | None = "t") -> None:
+    def __init__(self, text: str, finished: bool = True) -> None:
         self.text, self.finished = text, finished
         self.tokenizer = SimpleNamespace(
-            chat_template=template, apply_chat_template=lambda messages, **options: f"User: {messages[0]['content']}"
+            apply_chat_template=lambda messages, **options: f"User: {messages[0]['content']}"
         )
 
     def sample(self, prompts, params, seeds, on_progress=None):
@@ -163,14 +169,33 @@ def test_equal_evaluations_have_equal_bytes(examine):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+def test_processes_grade_to_the_bytes_of_one(examine, monkeypatch):
+    problems = [problem("a"), problem("b", answer="6"), problem("c", task="math") | {"entry": None}]
+    alone, _, first = examine(Scripted(RIGHT), problems, [greeting("g")])
+    monkeypatch.setattr(evaluate, "worth", lambda samples: 2)
+    shared, rows, second = examine(Scripted(RIGHT), problems, [greeting("g")])
+    assert shared == alone and len(rows) == 8
+    files = [stage.work / "samples.parquet" for stage in (first, second)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_programs_are_graded_in_processes_too_one_at_a_time_in_each(examine, monkeypatch):
+    monkeypatch.setattr(evaluate, "worth", lambda samples: 2)
+    tests = json.dumps([{"input": "", "output": "5"}] * 3)
+    _, rows, _ = examine(Scripted("<answer>print(5)</answer>"), [problem("p", answer="") | {"entry": tests}])
+    assert [row["correct"] for row in rows] == [True, True]
+    with ordered_map(2) as each:
+        assert list(each(programs_at_once, range(4))) == [1] * 4
+    assert programs_at_once() == len(os.sched_getaffinity(0))
+
+
+def programs_at_once(_=None) -> int:
+    return sandbox.workers()
+
+
 def test_empty_set_is_refused_with_its_file(examine):
     with pytest.raises(UserError, match=r"test\.jsonl.*evaluate\.split"):
         examine(Scripted(RIGHT))
-
-
-def test_model_without_a_chat_template_is_refused(examine):
-    with pytest.raises(UserError, match="chat template"):
-        examine(Scripted(RIGHT, template=None), [problem("a")])
 
 
 @pytest.mark.parametrize(
@@ -180,3 +205,96 @@ def test_model_without_a_chat_template_is_refused(examine):
 def test_reflection_words_count_whole_whatever_their_case(text, count):
     assert len(any_of(CONFIG["reflection_words"]).findall(text)) == count
     assert any_of([]).findall(text) == []
+
+
+# -- programs ----------------------------------------------------------------------------------------------------
+
+held = pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
+DOUBLE = '[{"input": "5\\n", "output": "10\\n"}, {"input": "6\\n", "output": "12\\n"}]'
+FRAME = '[{"input": "[1, 2]", "output": "3", "fn_name": "total"}]'
+BLOCK = "<think>add</think>So:\n```python\nprint(int(input()) * 2)\n```"
+METHOD = "```python\nclass Solution:\n    def total(self, numbers: List[int]) -> int:\n        return sum(numbers)\n```"
+
+
+def coding(name: str, tests: str = DOUBLE) -> dict:
+    return {"id": name, "task": "codeforces", "question": "Print 2n.", "answer": "", "entry": tests}
+
+
+@held
+@pytest.mark.parametrize(
+    ("text", "tests", "correct", "lenient"),
+    [
+        (BLOCK, DOUBLE, True, True),
+        ("<think>x</think><answer>print(int(input()) * 2)</answer>", DOUBLE, True, True),
+        (METHOD, FRAME, True, True),  # in LeetCode's frame, which imports nothing
+        ("<think>so\n```\nprint(int(input()) * 2)\n```\nand on", DOUBLE, False, True),  # a base model's
+        ("<think>x</think>```python\nprint(10)\n```", DOUBLE, False, False),  # the first test alone
+        ("<think>x</think>it is twice the number", DOUBLE, False, False),
+        ("```python\nraise SystemExit(\x00\n```", DOUBLE, False, False),
+    ],
+)
+def test_a_program_is_right_when_it_passes_all_tests(examine, text, tests, correct, lenient):
+    metrics, rows, _ = examine(Scripted(text), [coding("a", tests)], k=1)
+    assert [(row["correct"], row["correct_lenient"]) for row in rows] == [(correct, lenient)]
+    assert (metrics["ungradable"], metrics["sandbox"], metrics["tasks"]["codeforces"]["pass_at_1"]) == (
+        0,
+        sandbox.tier(),
+        float(correct),
+    )
+
+
+@held
+def test_programs_are_asked_beside_other_problems_and_without_tests_left_out(examine):
+    metrics, rows, _ = examine(Scripted(RIGHT), [coding("a"), coding("b", "[]"), problem("c"), problem("d", answer="")])
+    assert [(row["problem_id"], row["correct"]) for row in rows] == [("a", False)] * 2 + [("c", True)] * 2
+    assert metrics["ungradable"] == 2
+
+
+@held
+def test_a_failed_sandbox_makes_no_sample_wrong(examine, monkeypatch):
+    run, runs = sandbox.run, []
+
+    def fails_at_first(*arguments):
+        runs.append(arguments)
+        if len(runs) == 1:
+            raise sandbox.SandboxError("gone")
+        return run(*arguments)
+
+    monkeypatch.setattr(code.sandbox, "run", fails_at_first)
+    metrics, rows, _ = examine(Scripted(BLOCK), [coding("a")], k=3)
+    assert [(row["correct"], row["correct_lenient"]) for row in rows] == [(None, None), (True, True), (True, True)]
+    task = metrics["tasks"]["codeforces"]
+    assert metrics["ungraded"] == {"infrastructure": 1}
+    assert (task["pass_at_1"], task["pass_at_k_lenient"], task["cons_at_k"], task["k"]) == (1.0, 1.0, 1.0, 2)
+
+
+def test_programs_are_refused_before_sampling_where_no_sandbox_holds(examine, monkeypatch):
+    def absent():
+        raise UserError("no sandbox for model-written programs")
+
+    monkeypatch.setattr(sandbox, "tier", absent)
+    sampler = Scripted(BLOCK)
+    with pytest.raises(UserError, match="no sandbox"):
+        examine(sampler, [coding("a")])
+    assert not hasattr(sampler, "prompts")
+    assert examine(sampler, [problem("a")])[0]["ungradable"] == 0  # nothing else needs one
+
+
+# -- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_held_of_a_sample_does_not_grow_with_its_answer(examine, monkeypatch):
+    held = []
+    monkeypatch.setattr(evaluate, "summarise_tasks", lambda rows: held.extend(rows) or {})
+    _, rows, _ = examine(Scripted(f"<think>x</think><answer>{'7' * 100_000}</answer>"), [problem("a")], k=1)
+    assert len(rows[0]["answer"]) == 100_000
+    assert max(len(value) for row in held for value in row.values() if isinstance(value, str)) < 64
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_ballots_vote_as_their_answers_do(order):
+    answers = ["5", "5.0", f"{'0' * 99}5", "5 .", "5..", ".", " ", "", None, "\ud800", "1,000", "1000.", "Ja", "ja"]
+    rights = [number % 3 == 0 for number in range(len(answers))]
+    for start, end in combinations(range(len(answers) + 1), 2):
+        some, right = answers[start:end][::order], rights[start:end]
+        assert cons_at_k([evaluate.ballot(answer) for answer in some], right) == cons_at_k(some, right)

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 from select import select
+from types import SimpleNamespace
 
 import pytest
 
-from r1flow import gpus
+from r1flow import driver, gpus, launch
 from r1flow.errors import UserError
 
 HOLDER = """
@@ -48,6 +49,12 @@ class Holder:
     def says(self) -> str:
         return self.process.stdout.readline().strip()
 
+    def gets(self) -> str:
+        """The devices, when it has them: of several that start at once each waits for the others' turns."""
+        while (said := self.says()).startswith("waits"):
+            pass
+        return said
+
     def end(self, number: int | None = None) -> None:
         if number:
             self.process.send_signal(number)
@@ -69,7 +76,7 @@ def holders(machine):
 
 
 def test_stages_at_once_never_share_a_device_and_the_last_one_waits(holders):
-    taken = [name for holder in (holders(2), holders(1), holders(1)) for name in holder.says().split(",")]
+    taken = [name for holder in (holders(2), holders(1), holders(1)) for name in holder.gets().split(",")]
     assert sorted(taken) == ["0", "1", "2", "3"]
     assert holders(1).says() == "waits for 1 of 4 GPUs: other stages hold them or came first"
 
@@ -119,6 +126,70 @@ def test_more_than_there_are_is_an_error_at_once(machine, monkeypatch):
         pass
 
 
+DEVICES = {"-1": [], "7": [], "NoDevFiles": [], "none": [], "all": [], "GPU-": [], "1,-1,2": ["1"]}
+DEVICES |= {"0,GPU-aa11": ["0"], "3,1,GPU-dd44,0": ["3", "1", "0"], "MIG-5c6d": ["MIG-5c6d"]}
+
+
+@pytest.mark.parametrize(("visible", "had"), DEVICES.items())
+def test_what_names_no_device_is_none_and_one_with_two_names_is_one(machine, monkeypatch, visible, had):
+    """CUDA, too, sees nothing from the first name on that is no device's."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert list(gpus.candidates()) == had
+    with pytest.raises(UserError, match=rf"{', '.join(had) or 'none'} \(CUDA_VISIBLE_DEVICES={visible}\)"):
+        gpus.held(len(had) + 1, print).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("visible", "had"), {"-1": [], "none": [], "NoDevFiles": [], "1,GPU-c": ["1", "GPU-c"]}.items()
+)
+def test_without_nvidias_driver_a_name_must_look_like_a_devices(machine, monkeypatch, visible, had):
+    (machine / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert list(gpus.candidates()) == had
+
+
+def test_fewer_than_none_is_refused(machine):
+    with pytest.raises(UserError, match="gpu=-1"), gpus.held(-1, print):
+        pass
+
+
+def test_a_line_of_nvidia_smi_that_is_no_device_is_passed_over(machine):
+    (machine / "nvidia-smi").write_text("#!/bin/sh\necho 'Unable to determine the device handle'; echo '1, GPU-bb22'\n")
+    assert gpus.candidates() == {"1": "GPU-bb22"}
+
+
+BY_TORCH = [
+    ("sft", {}),
+    ("grpo", {"engine": "r1flow"}),
+    ("pretrain", {"init_from": None}),
+    ("rejection", {"engine": "r1flow"}),
+    ("evaluate", {"engine": "transformers"}),
+]
+
+
+def torch_that_sees(gpu: bool) -> SimpleNamespace:
+    return SimpleNamespace(__version__="2", cuda=SimpleNamespace(is_available=lambda: gpu))
+
+
+@pytest.mark.parametrize(("program", "config"), BY_TORCH)
+def test_what_was_to_be_computed_on_a_gpu_is_never_computed_on_a_cpu(monkeypatch, program, config):
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "")
+    monkeypatch.setitem(sys.modules, "torch", torch_that_sees(False))
+    with pytest.raises(UserError, match=r"device: cuda, but torch 2 sees no GPU"):
+        launch.check_device(program, {"device": "cuda", **config})
+    launch.check_device(program, {"device": "cpu", **config})
+    monkeypatch.setitem(sys.modules, "torch", torch_that_sees(True))
+    launch.check_device(program, {"device": "cuda", **config})
+
+
+@pytest.mark.parametrize(
+    ("program", "config"), [("data", {}), ("evaluate", {"engine": "openai"}), ("pretrain", {"init_from": "m"})]
+)
+def test_what_needs_no_gpu_is_asked_for_none(monkeypatch, program, config):
+    monkeypatch.setitem(sys.modules, "torch", torch_that_sees(False))
+    launch.check_device(program, {"device": "cuda", **config})
+
+
 def test_without_nvidias_driver_the_visible_names_are_slots_all_the_same(machine, holders, monkeypatch):
     (machine / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
     assert holders(1, visible="0,1").says() == "0"
@@ -129,6 +200,25 @@ def test_asked_to_share_a_stage_holds_nothing_and_sees_everything(machine, holde
     holders(4).says()
     with gpus.held(0, print):
         assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+@pytest.mark.parametrize(("visible", "first"), [(None, "0"), ("3,1", "3"), ("", "")])
+def test_a_training_that_shares_sees_the_first_device_alone(machine, holders, monkeypatch, visible, first):
+    """Of several transformers takes all."""
+    holders(4).says()
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with gpus.held(0, print, trains=True):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == first
+
+
+@pytest.mark.parametrize(("config", "seen"), [({"trainer": {}}, "0"), ({}, None)])
+def test_only_stages_that_train_are_kept_to_one_device_when_they_share(machine, config, seen):
+    stage = SimpleNamespace(
+        config={"device": "cuda", **config}, inputs={}, ranks=1, terminal=SimpleNamespace(say=print)
+    )
+    with driver.working(stage, SimpleNamespace(gpus=0, program="", inputs={}), {"inputs": {}}):
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
 
 
 def test_numbers_mean_what_nvidia_smi_means_by_them(machine):

@@ -74,6 +74,7 @@ def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) 
         ({"min_p": 0.1}, "trainer.min_p: at 0.1"),
         ({"vllm_importance_sampling_correction": False}, "stop_above.mismatch: .*vllm_importance_sampling_correction"),
         ({"stop_above": {"mismatch": 3}}, "stop_above.mismatch: 3"),
+        ({"stop_above": {}}, "stop_above.mismatch: there is none, .* set 0.1"),
         ({"stop_above": {"mismach": 0.1}}, "stop_above: 'mismach' .*'mismatch'"),
     ],
 )
@@ -82,10 +83,22 @@ def test_rollouts_by_vllm_that_cannot_be_are_refused_by_key(changes: dict[str, A
         check_grpo(config(VLLM, **changes))
 
 
+@pytest.mark.parametrize("use_vllm", [True, False])
+@pytest.mark.parametrize(
+    "url", ["http://ann:secret@h:8000", "ann:secret@h:8000", "http://h:8000/?key=secret", "http://h#:secret"]
+)
+def test_a_server_s_address_with_a_secret_is_refused_without_repeating_it(url: str, use_vllm: bool) -> None:
+    with pytest.raises(UserError, match="vllm_server_base_url: use an address") as refusal:
+        check_grpo(config(VLLM, vllm_server_base_url=url, use_vllm=use_vllm))
+    assert "secret" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {},
+        {"vllm_server_base_url": "http://127.0.0.1:8000"},
+        {"vllm_server_base_url": "scratch/address"},
         {"vllm_mode": "server", "max_completion_length": 16384},
         {"vllm_max_model_length": None, "top_p": 1},
         {"use_vllm": False, "vllm_importance_sampling_correction": False},

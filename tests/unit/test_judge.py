@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gzip
 import json
 import logging
 import random
@@ -29,6 +30,7 @@ from fake_server import (
     says,
 )
 
+from r1flow import endpoint as endpoints
 from r1flow.endpoint import LONGEST_PAUSE_S, Endpoint, Unanswered, after_s
 from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
@@ -244,6 +246,16 @@ def test_a_server_that_wants_to_be_left_alone_for_long_is_given_up() -> None:
         assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
 
 
+def test_a_reply_of_no_bounds_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = gzip.compress(b" " * 10_000_000)
+    monkeypatch.setattr(endpoints, "LARGEST_REPLY", 1_000_000)
+    for body, headers in ((b" " * 10_000_000, {}), (bomb, {"Content-Encoding": "gzip"})):
+        with FakeServer(script=[Reply(body=body, headers=headers)]) as server:
+            assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
+    with FakeServer(script=[Reply(body=gzip.compress(says("Score: 7").body), headers=headers)]) as server:
+        assert ask(server, [REPLY]) == [0.7]
+
+
 def test_a_refused_text_is_no_score_and_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
     with FakeServer(answer=lambda body: Reply(400, b"content\nfilter")) as server:
         assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
@@ -372,6 +384,8 @@ ARGUMENTS = [
     ({"url": "127.0.0.1:8000"}, "is no address"),
     ({"url": "ftp://host/v1"}, "is no address"),
     ({"url": None}, "is no address"),
+    ({"url": "http://[::1/v1"}, "is no address"),
+    ({"url": "http://me:hunter2@host:abc/v1"}, "url is no address"),
     ({"url": "http://me:hunter2@host/v1"}, "has a password in it"),
     ({"model": " "}, "model ' ' must be"),
     ({"sees": "all"}, "neither 'summary' nor 'response'"),

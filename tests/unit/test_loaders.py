@@ -168,17 +168,18 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
                 "description": description,
                 "input_format": "One integer n.",
                 "output_format": "One integer.",
-                "interaction_format": None,
+                "interaction_format": interaction,
                 "examples": [{"input": "4", "output": "8"}],
                 "official_tests": [{"input": "5", "output": "10"}],
                 "official_tests_complete": True,
                 "input_mode": mode,
                 "generated_checker": checker,
             }
-            for description, mode, checker in (
-                ("2n.", "stdio", None),
-                ("f", "file", None),
-                ("c", "stdio", "import sys"),
+            for description, mode, checker, interaction in (
+                ("2n.", "stdio", None, None),
+                ("f", "file", None, None),
+                ("c", "stdio", "import sys", None),
+                ("i", "stdio", None, "Ask for a number."),
             )
         ],
         [
@@ -200,7 +201,7 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
                 "question_id": "1",
                 "contest_id": "1",
                 "contest_date": "2025-01-01T00:00:00",
-                "starter_code": "class Solution: …",
+                "starter_code": "class Solution:\n    def square(self, n: int) -> int:\n        ",
                 "difficulty": "easy",
                 "public_test_cases": json.dumps(TESTS),
                 "private_test_cases": PACKED,
@@ -209,7 +210,8 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
         ],
         [
             {
-                "question": "n * n",
+                "question": "n * n\n\nWrite it in Python, in this frame:\n"
+                "```python\nclass Solution:\n    def square(self, n: int) -> int:\n```",
                 "entry": '[{"input": "3", "output": "9", "fn_name": "square"}, '
                 '{"input": "3", "output": "9", "fn_name": "square"}]',
             }
@@ -366,6 +368,36 @@ def test_a_column_that_a_parquet_file_lacks_is_refused_with_those_it_has(tmp_pat
     write(tmp_path, "train.parquet", [{"problem": "2 + 3?", "answer": "#### 5"}])
     with pytest.raises(UserError, match=r"train.parquet: no column question; it has problem, answer"):
         loaded(tmp_path, "train.parquet", source_of("gsm8k"))
+
+
+def test_a_parquet_row_that_python_cannot_have_is_left_out_alone(tmp_path):
+    """A text that is no UTF-8, a date beyond Python's; a row beyond the limit isn't even unpacked."""
+    questions = pa.array([b"2 + 3?", b"a\xff", b"2" * 3000, b"3 + 2?"], pa.binary()).view(pa.string())
+    dates = pa.array([0, 0, 0, 2**62], pa.timestamp("us"))
+    table = pa.table({"question": questions, "answer": ["#### 5"] * 4, "date": dates})
+    parquet.write_table(table, tmp_path / "train.parquet")
+    source = source_of("gsm8k", max_row_bytes=2000)
+    found, count = loaded(tmp_path, "train.parquet", source)
+    assert [row["question"] for row in found] == ["2 + 3?", "3 + 2?"]
+    assert count.left_out == {"no text, number or date": 1, "row too large": 1} and count.damaged == 2
+    found, count = loaded(tmp_path, "train.parquet", source | {"columns": {"question": "question", "answer": "date"}})
+    assert count.left_out["no text, number or date"] == 2
+
+
+def test_a_small_parquet_file_of_enormous_rows_is_never_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(loaders, "BATCH_BYTES", 4_000_000)
+    questions = pa.DictionaryArray.from_arrays([0] * 64, ["2" * 1_000_000])
+    table = pa.table({"question": questions, "answer": ["#### 5"] * 64})
+    parquet.write_table(table, tmp_path / "train.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "train.parquet").stat().st_size < 5000
+    usual, watched = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(watched)
+    try:
+        found, count = loaded(tmp_path, "train.parquet", source_of("gsm8k"))
+    finally:
+        pa.set_memory_pool(usual)
+    assert not found and count.left_out == {"row too large": 64}
+    assert 1_000_000 < watched.max_memory() < 16_000_000  # at 64 rows at once: 99 MB
 
 
 @pytest.mark.parametrize("name", ["train.parquet", "train.jsonl.gz", "train.json"])

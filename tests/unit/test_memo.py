@@ -52,6 +52,30 @@ def test_another_identity_or_stage_is_not_there(computed):
     assert memo.manifest_of("base", "2b") is None
 
 
+def asked(engine: str, batch_size: int = 8, **options: object) -> str:
+    config = {"engine": engine, "engine_options": options, "batch_size": batch_size, "shard_size": 64}
+    return provenance.describe("evaluate/base", "evaluate", config, Code({}, {}), {})["identity"]
+
+
+def test_how_a_server_is_asked_is_no_part_of_the_identity_and_what_it_is_asked_is():
+    assert asked("openai") == asked("openai", 64, timeout_s=9.0, attempts=9, api_key_env="KEY")
+    assert len({asked("openai", **options) for options in ({}, {"url": "http://a/v1"}, {"plain": True})}) == 3
+    assert asked("openai", model="a") != asked("openai", model="b")
+    assert asked("vllm", 8) != asked("vllm", 64) != asked("openai", 64)
+
+
+def test_a_stage_that_was_asked_for_with_less_patience_is_taken_from_the_store(computed):
+    config = {"engine": "openai", "engine_options": {"attempts": 2}, "batch_size": 8}
+    (computed / "config.yaml").write_text(frozen.dump(config))
+    made = provenance.describe("base", "pretrain", config, Code({}, {}), {})
+    outputs = manifest.sha256(computed / "manifest.json")
+    manifest.write_json(computed / "provenance.json", {**made, "outputs": outputs})
+    assert provenance.recorded(computed) == ({**made, "outputs": outputs}, None)
+    more = provenance.describe("base", "pretrain", config | {"batch_size": 64}, Code({}, {}), {})
+    memo.keep("base", made["identity"], computed)
+    assert memo.take("base", more["identity"], empty("back"))
+
+
 def test_an_edit_of_the_outputs_does_not_reach_the_store(computed):
     (computed / "model/weights").write_bytes(b"5678")
     back = empty("back")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from r1flow import checks, driver, pricing
+from r1flow import driver, pricing
 from r1flow.errors import UserError
 from r1flow.run import Run
 
@@ -87,6 +87,18 @@ def test_zero_rl_by_hand():
     assert cost.weights == 4 * n and cost.snapshot == 12 * n
 
 
+def test_trl_holds_a_tile_of_the_logits_and_transformers_all():
+    """Sixteen rows of 200 + 1,024 tokens through 24 layers with checkpoints; r1_tiny's blocks, without."""
+    tokens, hidden, vocabulary = 16 * (200 + 1024), 896, 151936
+    layers = tokens * hidden * (2 * 24 + 34)
+    gradients = 4 * hidden * (tokens + vocabulary)  # of the head and of its inputs
+    assert costs(ZERO)["zero_rl"].activations == layers + 2 * 4096 * 32768 + gradients
+    config = Run.compose(ROOT, "r1_tiny").slice("base")
+    tokens, shape = config["trainer"]["per_device_train_batch_size"] * config["block"], config["model"]
+    layers = tokens * shape["hidden_size"] * 34 * shape["num_hidden_layers"]
+    assert costs("r1_tiny")["base"].activations == layers + 2 * 4 * tokens * 512
+
+
 def test_supervised_training_by_hand():
     cost, n = costs("distill_qwen2.5_1.5b")["cold_start"], COUNTED["Qwen/Qwen2.5-1.5B"]
     assert cost.trained == 2 * 93733 * (200 + 5000)
@@ -96,6 +108,17 @@ def test_supervised_training_by_hand():
 def test_evaluation_by_hand():
     cost = costs(ZERO)["evaluate/base"]
     assert cost.sampled == (1319 + 500) * 4 * (200 + 1024) and cost.states == 2 * COUNTED["Qwen/Qwen2.5-0.5B"]
+
+
+@pytest.mark.parametrize(("words", "each"), [
+    ("engine=transformers", 4),
+    ("engine=transformers +evaluate.engine_options.dtype=bfloat16", 2),
+    ("engine=vllm +evaluate.engine_options.dtype=float32", 4),
+    ("engine=openai", 0),
+])  # fmt: skip
+def test_a_sampled_model_takes_the_bytes_of_its_dtype(words, each):
+    cost = costs(ZERO, f"evaluate.{words}")["evaluate/base"]
+    assert cost.states == each * COUNTED["Qwen/Qwen2.5-0.5B"]
 
 
 @pytest.mark.parametrize(("overrides", "factor"), [
@@ -159,7 +182,8 @@ def test_an_unknown_gpu_is_refused_with_the_closest():
 
 
 def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
-    program = "import sys; from r1flow.cli import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
+    program = "import sys; from r1flow.cli import main; main(sys.argv[1:])"
+    program += "; assert not {'torch', 'transformers', 'trl', 'polars'} & set(sys.modules)"
 
     def plan(*options: str) -> str:
         command = [sys.executable, "-c", program, "plan", *options, f"experiment={ZERO}"]
@@ -175,6 +199,7 @@ def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
 def test_a_disk_too_small_is_refused_with_the_numbers_when_the_run_begins(monkeypatch):
     usage = type("Usage", (), {"free": 5e9})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr("r1flow.extras.find_spec", lambda name: name)  # vLLM
     with pytest.raises(UserError, match=r"take 8\.89 GB and 5\.00 GB are free"):
         Run.compose(ROOT, ZERO).begin()  # 2 bytes for base, 4 + 12 for zero_rl: 18 × 494M
     Run.compose(ROOT, "r1_tiny").check_disk()
@@ -220,7 +245,8 @@ def test_what_is_not_certain_is_not_refused(tmp_path, monkeypatch, unsure):
     pricing.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
 
 
-def test_gpus_that_nobody_can_ask_about_refuse_nothing(monkeypatch):
+def test_gpus_that_nobody_can_ask_about_refuse_nothing(tmp_path, monkeypatch):
+    config = Run.compose(ROOT, ZERO).slice("zero_rl")
     monkeypatch.setenv("PATH", "/nowhere")
     assert math.isnan(pricing.memory_of_gpus())
-    checks.check_memory(1e15, math.nan, "its GPUs have")
+    pricing.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**7, 10**8])})

@@ -5,9 +5,9 @@ import pytest
 from r1flow import sandbox
 from r1flow.errors import UserError
 from r1flow.grading import code
+from r1flow.grading.code import program_of
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import code_tests
-from r1flow.rewards.programs import program_of
 from r1flow.sandbox import Limits
 
 held = pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")

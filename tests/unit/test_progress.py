@@ -62,6 +62,16 @@ def test_a_new_phase_shows_at_once_and_has_a_pace_of_its_own(terminal, clock):
     assert lines(terminal)[-1].endswith("0:10 left")
 
 
+def test_what_was_kept_is_read_back_at_another_pace_than_the_rest_is_made(terminal, clock):
+    terminal.update(10, 100, step="read back")
+    clock.now += 1
+    terminal.update(80, 100, step="read back")
+    terminal.update(81, 100)
+    clock.now += 10
+    terminal.update(82, 100)
+    assert lines(terminal)[-2].endswith("] 81/100") and lines(terminal)[-1].endswith("3:00 left")
+
+
 def test_time_left_counts_only_steps_done_here_when_a_training_resumed(terminal, clock):
     terminal.update(30, 40)
     clock.now += 50
@@ -104,6 +114,14 @@ def test_a_failure_shows_the_error_the_end_of_the_log_and_its_path(clock, tmp_pa
     assert shown[0] == "[rl] failed after 0:00: ValueError: no rows"
     assert shown[-1].endswith(str(log)) and shown[-2].endswith("| Traceback") and shown[-3].endswith("| 100%")
     assert len(shown) == 2 + progress.LOG_LINES
+
+
+def test_no_error_and_no_log_can_write_over_the_terminal(clock, tmp_path):
+    log = tmp_path / "rl.log"
+    log.write_text("line\x1b[2Jone\n")
+    terminal = Progress("rl", io.StringIO(), log=log, clock=clock)
+    terminal.failed("UserError: a\x1b]0;title\x07b")
+    assert all(line.isprintable() for line in lines(terminal)) and len(lines(terminal)) == 3
 
 
 def test_a_log_that_is_missing_enormous_or_not_text_is_no_second_failure(clock, tmp_path):

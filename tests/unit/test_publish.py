@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow import manifest, versions
+from r1flow import frozen, manifest, versions
 from r1flow.errors import UserError
 from r1flow.publish import drop_pointers_without_a_stage, keep_contract, publish
 from r1flow.restore import find_pointers, restore, verify
@@ -38,7 +38,9 @@ def seal(folder: Path, stage: str, parents: list[str]) -> None:
     manifest.write_json(folder / "manifest.json", manifest.describe(stage, folder))
     edges = {name: ("data" if name == "data" else RUN / name) for name in parents}
     inputs = {name: {"stage": name, "sha256": edge(Path(path))} for name, path in edges.items()}
-    made = {"stage": stage, "inputs": inputs, "outputs": edge(folder)}
+    config = {"stage": stage}
+    (folder / "config.yaml").write_text(frozen.dump(config))
+    made = {"stage": stage, "inputs": inputs, "outputs": edge(folder), "config": frozen.digest(config)}
     manifest.write_json(folder / "provenance.json", made)
 
 
@@ -60,14 +62,10 @@ def make_project(root: Path) -> None:
     git("config", "user.name", "Ann")
     git("config", "user.email", "ann@example.org")
     make_stage(Path("data"), "data", [])
-    assert versions.dvc("add", "data") is None
-    contract = yaml.safe_load(Path("data.dvc").read_text())
-    contract["meta"] = {"config": "0123", "files": versions.contents(Path("data"))}
-    Path("data.dvc").write_text(yaml.safe_dump(contract))
+    versions.pin(Path("data"))
     for stage, parents in PARENTS.items():
         make_stage(RUN / stage, stage, parents)
     (RUN / "base/.snakemake_timestamp").touch()
-    (RUN / "base/model/optimizer.pt").write_text("a trainer's state")
     git("add", ".")
     git("commit", "--quiet", "-m", "Begin")
 
@@ -115,7 +113,7 @@ def is_of(listing: Path, path: Path) -> bool:
 def contents(root: Path) -> dict[str, bytes]:
     """Every file of the run and of its data."""
     paths = [path for top in ("results", "data") for path in (root / top).rglob("*") if path.is_file()]
-    skipped = ("optimizer.pt", ".snakemake_timestamp", ".gitignore")
+    skipped = (".snakemake_timestamp", ".gitignore")
     return {str(path.relative_to(root)): path.read_bytes() for path in paths if path.name not in skipped}
 
 
@@ -128,9 +126,9 @@ def test_a_published_run_comes_back_whole_and_proved(published, clone, capsys):
     assert verify(None) == 0
 
 
-def test_a_trainers_state_and_snakemakes_marks_are_not_published(published):
+def test_snakemakes_marks_are_not_published(published):
     listings = [path.read_text() for path in (published / ".dvc-remote").rglob("*.dir")]
-    assert len(listings) == 4 and not any("optimizer" in text or "snakemake" in text for text in listings)
+    assert len(listings) == 4 and not any("snakemake" in text for text in listings)
 
 
 def test_publishing_leaves_outputs_as_they_were_whatever_the_users_cache_type_is(published):
@@ -259,6 +257,8 @@ def retrain() -> None:
 BREAKAGES = {
     "model/model.safetensors is not what its manifest says": lambda: WEIGHTS.write_text("edited"),
     "model/model.safetensors is missing": WEIGHTS.unlink,
+    "model/adapter_config.json is not in its manifest": WEIGHTS.with_name("adapter_config.json").touch,
+    "base/config.yaml is not what this was made with": lambda: (RUN / "base/config.yaml").write_text("seed: 2"),
     "manifest.json is missing": (RUN / "base/manifest.json").unlink,
     "base/manifest.json can't be read": lambda: (RUN / "base/manifest.json").write_text("{"),
     "base/provenance.json is missing": (RUN / "base/provenance.json").unlink,

@@ -1,6 +1,7 @@
 """Rejection keeps what is right and readable, says why it dropped the rest, and mixes in a declared share."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import SimpleNamespace
@@ -8,10 +9,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from r1flow import sandbox
 from r1flow.errors import UserError
-from r1flow.schema import Problem
+from r1flow.grading import code
+from r1flow.processes import ordered_map
+from r1flow.schema import Problem, write_jsonl
 from r1flow.stages import rejection
-from r1flow.stages.rejection import Kept, Sample, build_filters, judge, mixed
+from r1flow.stages.rejection import Filter, Kept, Sample, build_filters, judged, mixed
 
 CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
 GOOD = "<think>we start with 8 + 16 = 24. then 24 - 19 = 5.</think>the result is <answer>5</answer>"
@@ -24,6 +28,10 @@ def problem(identity: str = "p1") -> Problem:
 
 def sample(text: str, index: int = 0, finished: bool = True, identity: str = "p1") -> Sample:
     return Sample(problem(identity), index, text, len(text), finished)
+
+
+def judge(samples: list[Sample], chain: list[tuple[str, Filter | None]], keep_per_prompt: int) -> list[str | None]:
+    return [reason for _, reason in judged(samples, chain, keep_per_prompt)]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +61,22 @@ def test_the_first_filter_that_fails_is_the_reason() -> None:
     ]
 
 
+HOSTILE = ("\ud800", "<think>a</think>b <answer>\ud800</answer>", "\x00" * 1000, f"{'<think>' * 500}", "$" * 5000)
+
+
+def test_processes_judge_as_one_does() -> None:
+    """Of each problem the same text twice, more that are right than are kept, and what models write to break things."""
+    texts = [GOOD, GOOD, GOOD.replace("we", "they"), GOOD.replace("then", "and then"), *HOSTILE]
+    maths = Problem("q1", "math", "1 + 1 = ?", "2", None)
+    answers = ("2", r"\frac{4}{2}", "9" * 3000)
+    samples = [sample(text, n, identity=f"p{p}") for p in range(7) for n, text in enumerate(texts)]
+    samples += [Sample(maths, n, GOOD.replace(">5<", f">{text}<"), 30, True) for n, text in enumerate(answers)]
+    alone = list(judged(samples, CHAIN, 1))
+    with ordered_map(2) as each:
+        assert list(judged(samples, CHAIN, 1, each)) == alone
+    assert {"duplicate", "surplus", "wrong", "malformed", None} <= {reason for _, reason in alone}
+
+
 def test_duplicates_are_seen_within_a_prompt_only() -> None:
     samples = [sample(GOOD), sample(GOOD.upper().replace("THINK", "think").replace("ANSWER", "answer"), 1)]
     assert judge(samples, build_filters([{"name": "wrong"}, {"name": "duplicate"}]), 2) == [None, "duplicate"]
@@ -63,13 +87,6 @@ def test_no_more_than_keep_per_prompt() -> None:
     texts = [GOOD.replace("then", word) for word in ("then", "next", "after that")]
     samples = [sample(text, index) for index, text in enumerate(texts)]
     assert judge(samples, CHAIN, 2) == [None, None, "surplus"]
-
-
-def test_an_unknown_filter_or_argument_is_named() -> None:
-    with pytest.raises(UserError, match="no filter 'wrongs'"):
-        build_filters([{"name": "wrongs"}])
-    with pytest.raises(UserError, match="max_words"):
-        build_filters([{"name": "long_paragraph", "args": {"max_word": 3}}])
 
 
 def kept(count: int) -> list[Kept]:
@@ -109,3 +126,44 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rejection.jsonl").write_text("")
     with pytest.raises(UserError, match="no prompts to sample from"):
         rejection.load_problems(tmp_path / "rejection.jsonl", None)
+
+
+CODING = Problem("c", "codeforces", "Print 2n.", "", '[{"input": "5", "output": "10"}, {"input": "6", "output": "12"}]')
+PROGRAM = "<think>{thought}</think>It doubles: <answer>\n```python\n{program}\n```\n</answer>"
+
+
+def written(thought: str = "twice", program: str = "print(int(input()) * 2)", tests: str = CODING.entry) -> Sample:
+    text = PROGRAM.format(thought=thought, program=program)
+    return Sample(replace(CODING, entry=tests), 0, text, 9, True)
+
+
+@pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
+@pytest.mark.parametrize(
+    ("sample", "reason"),
+    [
+        (written(), None),
+        (written(program="print(10)"), "wrong"),
+        (written(thought="so\n```python\nprint(1)\n```\n"), "code_block"),
+        (written(tests="[]"), "ungradable"),
+    ],
+)
+def test_a_program_is_kept_when_it_passes_all_tests(sample: Sample, reason: str | None) -> None:
+    assert judge([sample], CHAIN, 1) == [reason]
+    assert f"```python\n{rejection.record(sample, reason)['answer']}\n```\n</answer>" in sample.text
+
+
+def test_a_program_that_no_sandbox_ran_is_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*arguments: object) -> None:
+        raise sandbox.SandboxError("gone")
+
+    monkeypatch.setattr(code.sandbox, "run", gone)
+    assert judge([written()], CHAIN, 1) == ["infrastructure"]
+
+    def absent() -> None:
+        raise UserError("no sandbox for model-written programs")
+
+    monkeypatch.setattr(code.sandbox, "tier", absent)
+    write_jsonl(tmp_path / "rejection.jsonl", [problem(), CODING])
+    with pytest.raises(UserError, match="no sandbox"):
+        rejection.load_problems(tmp_path / "rejection.jsonl", None)
+    assert len(rejection.load_problems(tmp_path / "rejection.jsonl", 1)) == 1

@@ -153,6 +153,19 @@ def test_rejection_counts_are_all_there(whole):
         assert text in page
 
 
+def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", problems=4)
+    inputs["cold_start_data"] = tmp_path / "run" / "cold_start_data"
+    inputs["cold_start_data"].mkdir()
+    counts = {"kept": 77, "dropped": {"code_block": 4321}}
+    (inputs["cold_start_data"] / "metrics.json").write_text(json.dumps(counts))
+    page, _ = make(tmp_path / "report", inputs)
+    _, first, second = re.split(r'<section id="(?:cold_start_data|rejection)">', page)
+    assert "code_block" in first and "4,321" in first and "1,511" not in first
+    assert "1,511" in second and "4,321" not in second
+    assert page.count('href="#cold_start_data"') == page.count('href="#rejection"') == 1
+
+
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):
     with pytest.raises(UserError, match="no evaluated model"):
         compute(SimpleNamespace(config={"run": "tiny"}, inputs={}, work=tmp_path))

@@ -112,25 +112,6 @@ def test_ablation_of_language_is_zero_rl_s_rewards() -> None:
     assert without == config("zero")
 
 
-@pytest.mark.parametrize(
-    ("specs", "message"),
-    [
-        ({}, "there are none"),
-        ({"acuracy": {}}, "did you mean accuracy"),
-        ({"accuracy": {"wieght": 1.0}}, "keys are name, weight"),
-        ({"accuracy": {"weight": "1e-4"}}, "weight must be a number"),
-        ({"accuracy": {"args": {"tolerance": 1}}}, "unexpected keyword argument 'tolerance'"),
-        ({"language_consistency": {"args": {"language": "xx"}}}, "'xx' is not one of"),
-        ({"helpful": {"name": "reward_model"}}, "missing a required argument: 'model_dir'"),
-        ({"helpful": {"name": "reward_model", "args": {"model_dir": "/nowhere"}}}, "holds no model"),
-    ],
-)
-def test_a_bad_spec_is_one_clear_line(specs: dict, message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        combine(specs)
-    assert "\n" not in str(caught.value)
-
-
 def test_reward_model_must_see_something(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="neither 'summary' nor 'response'"):
         reward_model(tmp_path, sees="all")

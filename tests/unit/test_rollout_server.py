@@ -30,6 +30,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 def model(folder: Path, **changes: Any) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(SHAPE | changes))
+    (folder / "model.safetensors").touch()
     return folder
 
 
@@ -82,6 +83,9 @@ def test_the_configs_address_wins(tmp_path, monkeypatch) -> None:
     [
         ("", f"no server is named; set {ADDRESS}"),
         ("127.0.0.1:8000", "is no address"),
+        ("http://[::1", "is no address"),
+        ("http://127.0.0.1:abc", "is no address"),
+        ("http://127.0.0.1:99999", "is no address"),
         ("http://127.0.0.1:8000/v1", r"is no address .*without /v1"),
         ("http://127.0.0.1:1", r"no vLLM server answers at http://127.0.0.1:1 after 0 s; start it with"),
         ("nowhere.url", "no vLLM server answers at nowhere.url"),
@@ -157,10 +161,25 @@ def test_the_command_binds_to_this_machine_unless_told_and_passes_vllms_options_
     assert executed[1][1][5:9] == ["--host", "10.0.0.3", "--port", "9000"]
 
 
-@pytest.mark.parametrize("word", ["--trust-remote-code", "--trust_remote_code=true"])
+@pytest.mark.parametrize("word", ["--trust-remote-code", "--trust_remote_code=true", "--trust-remote"])
 def test_remote_code_cannot_be_trusted(tmp_path, executed, capsys, word) -> None:
     assert cli.main(["serve-rollouts", str(model(tmp_path / "model")), word]) == 2
     assert not executed and "can't be set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--config", "x.yaml"], ["--config=x.yaml"]])
+def test_a_file_of_options_is_refused_and_another_option_is_not(tmp_path, executed, capsys, words) -> None:
+    folder = str(model(tmp_path / "model"))
+    assert cli.main(["serve-rollouts", folder, *words]) == 2
+    assert not executed and "--config" in capsys.readouterr().err
+    cli.main(["serve-rollouts", folder, "--config-format", "hf"])
+    assert executed
+
+
+def test_a_server_of_pickled_weights_is_not_started(tmp_path, executed, capsys) -> None:
+    (model(tmp_path / "model") / "model.safetensors").unlink()
+    assert cli.main(["serve-rollouts", str(tmp_path / "model")]) == 2
+    assert not executed and "save_pretrained" in capsys.readouterr().err
 
 
 def test_a_server_of_slurms_writes_the_address_it_binds_to_while_it_runs(tmp_path) -> None:

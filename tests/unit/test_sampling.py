@@ -1,6 +1,7 @@
 """Seeds, shards, and what is refused before anything is sampled; nothing here imports torch."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,11 +11,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from r1flow.checks import check_parts, check_sampling
+from r1flow.checks import check_parts, check_rules, check_sampling
 from r1flow.errors import UserError
+from r1flow.recipe import RULES
 from r1flow.sampling import Completion, load, seed_of, shards
 from r1flow.sampling.shards import WHOLE, Part
 
+ROOT = Path(__file__).parents[2]
 SHARD = 4
 PROMPTS = [f"prompt {row}" for row in range(10)]  # two shards of four rows and one of two
 
@@ -77,6 +80,7 @@ def test_what_cannot_be_sampled_is_refused_by_key(stage, key, value) -> None:
         ("vllm", {"tensor_parallel_size": "2"}, "tensor_parallel_size: '2'"),
         ("vllm", {"gpu_memory_utilization": 90}, "gpu_memory_utilization: 90"),
         ("vllm", {"dtype": "float8"}, "dtype: float8"),
+        ("transformers", {"dtype": "half"}, "dtype: half"),
         ("vllm", {"trust_remote_code": True}, "trust_remote_code: engine vllm has no such option"),
         ("openai", {"api_key": "sk-1"}, "api_key: .*'api_key_env'"),
         ("openai", {"url": "ftp://host"}, "url"),
@@ -101,6 +105,7 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(options) -> None:
     ("engine", "options"),
     [
         ("vllm", {"tensor_parallel_size": 2, "gpu_memory_utilization": 1, "dtype": "auto", "enforce_eager": True}),
+        ("transformers", {"dtype": "bfloat16"}),
         ("openai", {"url": "http://127.0.0.1:8000/v1", "timeout_s": 60, "api_key_env": "KEY", "model": "m"}),
     ],
 )
@@ -119,6 +124,16 @@ def test_parts_are_of_stages_that_sample_and_at_least_one(parts) -> None:
     refusals = "zero_rl=2: .*known: .*rejection, evaluate", "evaluate=0: use 1", "evalute=2: .*'evaluate'"
     with pytest.raises(UserError, match=f"^--set-scatter ({'|'.join(refusals)})"):
         check_parts(parts)
+
+
+def test_resources_are_of_rules_that_there_are() -> None:
+    """Snakemake passes over others, and a run would go on with one GPU."""
+    files = [ROOT / "Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
+    rules = {name for file in files for name in re.findall(r"^(?:use rule \w+ as|rule) (\w+)", file.read_text(), re.M)}
+    check_rules(rules)
+    assert len(rules) == len(RULES)
+    with pytest.raises(UserError, match=r"^--set-resources zer_rl: there is no such rule; did you mean 'zero_rl'"):
+        check_rules(["evaluate", "zer_rl"])
 
 
 def default(stage: str) -> dict:
@@ -148,7 +163,7 @@ def stage(tmp_path) -> SimpleNamespace:
     """A stage that remembers in `shown` what progress it was told of."""
     shown: list[tuple[int, int]] = []
     config = default("evaluate") | {"shard_size": SHARD}
-    progress = lambda *rows: shown.append(rows)  # noqa: E731
+    progress = lambda *rows, **fields: shown.append((*rows, *fields.values()))  # noqa: E731
     return SimpleNamespace(config=config, snapshots=tmp_path / "snapshots", progress=progress, shown=shown)
 
 
@@ -199,7 +214,7 @@ def test_memory_holds_one_shard_at_a_time(stage) -> None:
 def test_progress_goes_on_from_the_rows_that_were_kept(stage) -> None:
     killed(stage, until=4)
     draw(stage, Murmurs())
-    assert stage.shown == [(8, 10), (10, 10)]
+    assert stage.shown == [(4, 10, "read back"), (8, 10), (10, 10)]
 
 
 DAMAGE = {

@@ -16,6 +16,7 @@ from r1flow.data.decontaminate import SLOTS
 from r1flow.data.loaders import Damaged
 from r1flow.data.sift import FILTERS, lines_of, rows_of, shards_of, sketches
 from r1flow.errors import UserError
+from r1flow.schema import Problem
 from r1flow.stages.rejection import Sample, code_block, long_paragraph, malformed, mixed_language, no_summary
 from r1flow.template import TAGS
 
@@ -43,7 +44,8 @@ def judged(name: str, texts: list[str], **args: object) -> list[bool]:
 
 
 def sample(text: str) -> Sample:
-    return Sample(problem=None, index=0, text=text, length=0, finished=True)
+    problem = Problem(id="0" * 12, task="sums", question="1 + 1?", answer="2", entry=None)
+    return Sample(problem, index=0, text=text, length=0, finished=True)
 
 
 TEXTS = [soup(random.Random(number)) for number in range(4000)]
@@ -100,14 +102,58 @@ def test_every_line_is_in_one_shard_wherever_they_end(tmp_path: Path, end: bytes
         assert [str(row) for shard in shards for row in lines_of(shard, 60)] == whole
 
 
-def test_every_row_group_is_in_one_shard(tmp_path: Path):
+def rows_file(path: Path, rows: int, group: int) -> list[str]:
+    """A Parquet file of rows of 1 kB; returns its questions."""
+    rng = random.Random(0)
+    questions = [f"q{number}" for number in range(rows)]
+    responses = ["".join(rng.choices("abcdefghij", k=1000)) for _ in range(rows)]
+    pq.write_table(pa.table({"question": questions, "response": responses}), path, row_group_size=group)
+    return questions
+
+
+@pytest.mark.parametrize("group", [4, 50, 1000])
+def test_every_row_of_a_parquet_file_is_in_one_shard(tmp_path: Path, group: int):
     path = tmp_path / "rows.parquet"
-    table = pa.table({"question": [f"q{n}" for n in range(50)], "response": ["r"] * 50, "other": [1] * 50})
-    pq.write_table(table, path, row_group_size=4)
-    for size in (1, 200, 10**6):
+    questions = rows_file(path, 300, group)
+    for size in (1, 3_000, 90_000, 10**6):
         shards = shards_of("s", "rows.parquet", path, size, 0)
-        assert [row["question"] for shard in shards for row in rows_of(shard, 1)] == table["question"].to_pylist()
+        assert [row["question"] for shard in shards for row in rows_of(shard, 1)] == questions
     assert len(shards) == 1
+
+
+def test_shards_of_a_parquet_file_are_bounded_within_large_row_groups_too(tmp_path: Path):
+    path, size = tmp_path / "rows.parquet", 20_000
+    rows_file(path, 300, 1000)
+    held = [shard.stop - shard.start for shard in shards_of("s", "rows.parquet", path, size, 0)]
+    assert len(held) > 10 and max(held) * 1000 < 2 * size
+
+
+def test_row_groups_below_twice_the_size_stay_whole(tmp_path: Path):
+    path = tmp_path / "rows.parquet"
+    rows_file(path, 100, 15)  # 15 kB each, the last 10
+    ends = {size: [shard.stop for shard in shards_of("s", "rows.parquet", path, size, 0)] for size in (9_000, 20_000)}
+    assert ends == {9_000: [15, 30, 45, 60, 75, 90, 100], 20_000: [30, 60, 90, 100]}
+
+
+@pytest.mark.parametrize("groups", [0, 1])
+def test_a_parquet_file_without_rows_is_an_empty_shard(tmp_path: Path, groups: int):
+    path = tmp_path / "rows.parquet"
+    schema = pa.schema({"question": pa.string(), "response": pa.string()})
+    with pq.ParquetWriter(path, schema) as writer:
+        for _ in range(groups):
+            writer.write_table(schema.empty_table())
+    [shard] = shards_of("s", "rows.parquet", path, 10, 0)
+    assert list(rows_of(shard, 1)) == []
+
+
+def test_a_value_that_is_not_utf_8_costs_its_row_alone(tmp_path: Path):
+    path = tmp_path / "rows.parquet"
+    values = pa.array([b"a", b"b \xff\xfe", b"c"])
+    bad = pa.Array.from_buffers(pa.string(), 3, values.buffers())
+    pq.write_table(pa.table({"question": bad, "response": ["r"] * 3}), path)
+    [shard] = shards_of("s", "rows.parquet", path, 10**6, 0)
+    found = [str(row) if isinstance(row, Damaged) else row["question"] for row in rows_of(shard, 1)]
+    assert found == ["a", "not UTF-8", "c"]
 
 
 @pytest.mark.parametrize(

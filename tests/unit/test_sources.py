@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -72,6 +74,66 @@ def test_a_broken_transfer_goes_on_where_it_stopped(hub, monkeypatch):
     assert told[-1] == (size, size)
 
 
+KILLED = """
+import os, signal, sys
+from huggingface_hub import constants
+from r1flow.data.sources import fetch
+
+constants.DOWNLOAD_CHUNK_SIZE = 100_000
+stop = lambda done, total: done >= 300_000 and os.kill(os.getpid(), signal.SIGKILL)
+fetch("dataset", "openai/gsm8k", sys.argv[1], ["*.jsonl"], progress=stop)
+"""
+
+
+def test_a_killed_run_is_gone_on_with_by_the_next_one(hub, tmp_path):
+    content = os.urandom(500_000)
+    hub.add("datasets/openai/gsm8k", {"train.jsonl": content})
+    environment = os.environ | {"HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "cache")}
+    assert subprocess.run([sys.executable, "-c", KILLED, COMMIT], env=environment).returncode == -signal.SIGKILL
+    (part,) = (tmp_path / "cache").rglob("*.incomplete")
+    have = part.stat().st_size
+    assert 200_000 <= have < 300_000  # the last piece was told of and not yet written
+    hub.requests.clear()
+    told = []
+    found = fetched(progress=lambda done, total: told.append((done, total)))
+    assert (found.folder / "train.jsonl").read_bytes() == content
+    assert [one for one in hub.requests if "GET /cdn" in one] == [
+        f"GET /cdn/datasets/openai/gsm8k/train.jsonl bytes={have}-"
+    ]
+    assert told[0] == (have, 500_000) and told[-1] == (500_000, 500_000)
+    assert not list((tmp_path / "cache").rglob("*.incomplete"))
+
+
+@pytest.mark.parametrize("part", [LARGE[:3000].replace(b"5", b"6"), LARGE.replace(b"5", b"6"), LARGE + b"more"])
+def test_a_part_that_isnt_of_the_file_is_fetched_anew(hub, tmp_path, part):
+    dataset(hub)
+    blobs = tmp_path / "cache/datasets--openai--gsm8k/blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{hashlib.sha256(LARGE).hexdigest()}.part.incomplete").write_bytes(part)
+    assert (fetched().folder / "train.jsonl").read_bytes() == LARGE
+    assert not list(blobs.glob("*.incomplete"))
+
+
+def test_room_is_needed_only_for_what_is_not_here_yet(hub, tmp_path, monkeypatch):
+    dataset(hub)
+    blobs = tmp_path / "cache/datasets--openai--gsm8k/blobs"
+    blobs.mkdir(parents=True)
+    free = len(LARGE) - 3000 + len(ROWS)
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(UserError, match="GB to fetch"):
+        fetched()
+    (blobs / f"{hashlib.sha256(LARGE).hexdigest()}.part.incomplete").write_bytes(LARGE[:3000])
+    assert fetched().files
+
+
+def test_a_listing_whose_hash_is_a_path_writes_nowhere_else():
+    from huggingface_hub import RepoFile
+
+    escaping = {"oid": "../../../../evil", "size": len(LARGE), "pointerSize": 100}
+    entry = RepoFile(path="train.jsonl", size=len(LARGE), oid="0" * 40, lfs=escaping)
+    assert sources.part_of("dataset", "openai/gsm8k", entry) is None
+
+
 def test_offline_what_was_fetched_is_enough_and_the_hub_isnt_asked(hub, monkeypatch):
     dataset(hub)
     first = fetched()
@@ -120,6 +182,25 @@ def test_a_hash_in_the_configuration_is_held_against_the_file(hub):
     dataset(hub)
     with pytest.raises(UserError, match="by its pin it should be 000000000000"):
         fetched(hashes={"train.jsonl": "0" * 64})
+
+
+def test_a_hash_of_a_file_that_isnt_there_is_refused_before_the_transfer(hub):
+    """A misspelt name would be held against nothing."""
+    dataset(hub)
+    with pytest.raises(UserError, match=r"sha256 names tarin.jsonl, which isn't there; it has README.md, test"):
+        fetched(hashes={"tarin.jsonl": "0" * 64})
+    assert not any("resolve" in request for request in hub.requests)
+
+
+@pytest.mark.parametrize("content", ['{"train.jsonl": "ee', "[]", "\0"])
+def test_a_damaged_memory_of_the_first_fetch_is_named_with_the_remedy(hub, content):
+    dataset(hub)
+    memory = fetched().folder.parents[1] / f"r1flow/{COMMIT}.json"
+    memory.write_text(content)
+    with pytest.raises(UserError, match=f"{memory}: damaged; remove it"):
+        fetched()
+    memory.unlink()
+    assert fetched().files
 
 
 def test_a_full_disk_is_noticed_before_the_first_byte_with_the_numbers(hub):
@@ -183,6 +264,9 @@ def test_a_hub_that_cannot_be_reached_is_said_with_the_remedy(hub, tmp_path, mon
     with pytest.raises(UserError, match=r"the transfer failed .* run again.* HF_HUB_OFFLINE=1") as refusal:
         fetched()
     assert "\n" not in str(refusal.value)
+    with pytest.raises(UserError, match=r"the transfer failed .* run again") as refusal:
+        lock("dataset", "openai/gsm8k", "main", tmp_path / "sources.lock")
+    assert "HF_HUB_OFFLINE" not in str(refusal.value), "what a branch is now, no cache knows"
 
 
 def test_no_file_that_matches_is_said_with_those_there_are(hub):
@@ -250,6 +334,29 @@ class TestLock:
         with pytest.raises(UserError, match=r"train.jsonl .* by its pin"):
             fetched(hashes=entry["sha256"])
 
+    def test_a_models_altered_weights_are_found_by_the_locks_hashes(self, hub, tmp_path):
+        hub.add("models/Qwen/small", MODEL)
+        lock("model", "Qwen/small", "main", tmp_path / "sources.lock")
+        run = {"data": {}, "base": {"init_from": "Qwen/small", "revision": "main"}}
+        locked(run, tmp_path / "sources.lock")
+        hub.add("models/Qwen/small", MODEL | {"model.safetensors": b"y" * 5000})
+        with pytest.raises(UserError, match=r"model.safetensors .* by its pin"):
+            fetch("model", "Qwen/small", run["base"]["revision"], hashes=run["base"]["sha256"])
+
+    def test_a_configurations_own_hash_wins_over_the_locks(self, hub, tmp_path):
+        hub.add("models/Qwen/small", MODEL)
+        lock("model", "Qwen/small", COMMIT, tmp_path / "sources.lock")
+        run = {"data": {}, "base": {"init_from": "Qwen/small", "revision": COMMIT, "sha256": {"config.json": "0" * 64}}}
+        locked(run, tmp_path / "sources.lock")
+        assert run["base"]["sha256"]["config.json"] == "0" * 64 and len(run["base"]["sha256"]) == 4
+
+    @pytest.mark.parametrize("name", ["../../evil.jsonl", "/etc/evil.jsonl"])
+    def test_names_that_lead_out_are_not_locked(self, hub, tmp_path, name):
+        hub.add("datasets/openai/gsm8k", {name: ROWS, "train.jsonl": ROWS})
+        with pytest.raises(UserError, match="leads out of its folder"):
+            lock("dataset", "openai/gsm8k", "main", tmp_path / "sources.lock")
+        assert not (tmp_path / "sources.lock").exists()
+
     def test_the_command_asks_the_endpoint_of_the_environment(self, hub, tmp_path):
         dataset(hub)
         (tmp_path / "Snakefile").touch()
@@ -262,10 +369,27 @@ class TestLock:
             yaml.safe_load((tmp_path / "sources.lock").read_text())["dataset openai/gsm8k@main"]["revision"] == COMMIT
         )
 
-    def test_a_damaged_lock_is_named(self, tmp_path):
-        (tmp_path / "sources.lock").write_text("a: [")
-        with pytest.raises(UserError, match=r"sources.lock: .* lock again"):
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"a: [",
+            b"\xff",
+            b"- a",
+            b"hello",
+            b"dataset a/b@main: null",
+            b"dataset a/b@main: c0ffee",
+            b"dataset a/b@main: {sha256: {}}",
+            b"dataset a/b@main: {revision: main, sha256: {}}",
+            b"dataset a/b@main: {revision: %s}" % COMMIT.encode(),
+            b"dataset a/b@main: {revision: %s, sha256: [a]}" % COMMIT.encode(),
+            b"dataset a/b@main: {revision: %s, sha256: {train.jsonl: 5}}" % COMMIT.encode(),
+        ],
+    )
+    def test_a_damaged_lock_is_named(self, tmp_path, content):
+        (tmp_path / "sources.lock").write_bytes(content)
+        with pytest.raises(UserError, match=r"sources.lock: .* lock .*again") as refusal:
             sources.read_lock(tmp_path / "sources.lock")
+        assert "\n" not in str(refusal.value)
 
 
 def test_the_ready_sources_are_pinned_to_commits():

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from r1flow import system_metrics, tracking
+from r1flow.errors import UserError
 from r1flow.manifest import sha256
 from r1flow.tracking import StageRun
 
@@ -309,12 +310,143 @@ def test_half_a_line_waits_for_its_other_half(project, store):
     assert folder.exists()
 
 
-def test_what_mlflow_refuses_is_dropped_and_the_rest_arrives(project, store):
-    begin(project)
+def damage(folder: Path, how: str) -> None:
+    """What a full disk or a lost power supply leaves."""
+    file = folder / "zero_rl.jsonl"
+    records = file.read_bytes().splitlines(keepends=True)
+    if how == "ledger":
+        (folder / "delivered.json").write_text("")
+    elif how == "parent":
+        (folder / "execution.jsonl").write_text("")
+    else:
+        bad = {"torn": records[1][:20] + records[0], "zeros": b"\0" * 64 + b"\n", "no record": b"7\n"}[how]
+        file.write_bytes(b"".join([*records[:2], bad, *records[2:]]))
+
+
+@pytest.mark.parametrize("how", ["torn", "zeros", "no record", "ledger", "parent"])
+def test_a_damaged_file_costs_no_more_than_its_damage(project, store, how, capsys):
+    folder = begin(project)
     with stage("zero_rl") as run:
-        run.append("tag", key="", value="x" * 100_000)
+        for step in range(3):
+            run.log_metrics(step, {"reward": step / 10})
+        run.log_table("samples", [{"question": "8 + 16?"}])
+    tracking.end_execution("tiny", project, "FINISHED")
+    damage(folder, how)
+    runs = store()
+    assert not folder.exists() and set(runs) == {"tiny", "zero_rl"} and runs["zero_rl"].info.status == "FINISHED"
+    history = store.client.get_metric_history(runs["zero_rl"].info.run_id, "curve/reward")
+    assert [point.step for point in history] == [0, 1, 2]
+    assert [item.path for item in store.client.list_artifacts(runs["zero_rl"].info.run_id)] == ["samples.json"]
+    said = capsys.readouterr().err
+    assert said.count("zero_rl: a line that can't be read was passed over") == (how not in ("ledger", "parent"))
+
+
+def test_a_ledger_that_is_lost_after_a_delivery_brings_nothing_twice(project, store):
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        run.log_metrics(0, {"reward": 0.5})
+        store()
+        damage(folder, "ledger")
+        run.log_metrics(1, {"reward": 0.6})
+    runs = store()
+    assert len(store.client.search_runs([runs["tiny"].info.experiment_id])) == 2
+    assert len(store.client.get_metric_history(runs["zero_rl"].info.run_id, "curve/reward")) == 2
+
+
+def test_an_attempt_after_one_that_died_within_a_line_begins_a_new_one(project):
+    folder = begin(project)
+    first = stage("zero_rl").__enter__()
+    first.spool.file.write('{"kind": "metr')
+    first.spool.close()
+    with stage("zero_rl"):
+        pass
+    written = (folder / "zero_rl.jsonl").read_text().splitlines()
+    assert written[1] == '{"kind": "metr' and json.loads(written[2])["kind"] == "start"
+
+
+def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, store, monkeypatch):
+    from r1flow import delivery
+
+    folders = []
+    for number in range(2):
+        monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
+        folders.append(begin(project))
+        tracking.end_execution("tiny", project, "FINISHED")
+    (folders[0] / "delivered.json").write_text("[]")  # not ours: none of our writers leaves that
+    assert not delivery.deliver_all(tracking.TRACKING)
+    assert [folder.exists() for folder in folders] == [True, False]
+
+
+def set_aside(folder: Path) -> list[dict]:
+    file = tracking.refused(folder)
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.fixture
+def particular(store, monkeypatch):
+    """Names that the server refuses with BAD_REQUEST whenever they are logged; "tag": any tag."""
+    from mlflow.exceptions import BAD_REQUEST, MlflowException
+
+    unwanted: set[str] = set()
+    log_batch, set_tag = type(store.client).log_batch, type(store.client).set_tag
+
+    def refuse(names):
+        if unwanted & set(names):
+            raise MlflowException("value too long", error_code=BAD_REQUEST)
+
+    def batch(self, run_id, metrics=(), params=(), tags=()):
+        refuse(metric.key for metric in metrics)
+        log_batch(self, run_id, metrics=metrics, params=params, tags=tags)
+
+    def tag(self, run_id, key, value):
+        refuse(["tag"])
+        set_tag(self, run_id, key, value)
+
+    monkeypatch.setattr(type(store.client), "log_batch", batch)
+    monkeypatch.setattr(type(store.client), "set_tag", tag)
+    return unwanted
+
+
+def test_what_mlflow_refuses_is_set_aside_and_the_rest_arrives(project, store, particular, capsys):
+    folder = begin(project)
+    particular.add("curve/odd")
+    with stage("zero_rl") as run:
+        for step in range(5):
+            run.log_metrics(step, {"reward": step, **({"odd": 1.0} if step == 2 else {})})
+        run.finish({"rows": 9}, publish("zero_rl"))
+    found = store()["zero_rl"]
+    assert found.info.status == "FINISHED" and found.data.metrics["stage/rows"] == 9
+    history = store.client.get_metric_history(found.info.run_id, "curve/reward")
+    assert [point.step for point in history] == [0, 1, 3, 4]
+    [kept] = set_aside(folder)
+    assert kept["record"]["values"] == {"reward": 2, "odd": 1} and kept["run_id"] == found.info.run_id
+    where = f"{tracking.TRACKING}/{folder.name}.refused.jsonl"
+    assert f"zero_rl: metrics refused, now in {where}: value too long" in capsys.readouterr().err
+    tracking.end_execution("tiny", project, "FINISHED")
+    assert f"what MLflow refused of it is in {where}" in capsys.readouterr().err
+    assert store()["tiny"].info.status == "FINISHED" and not folder.exists() and len(set_aside(folder)) == 1
+
+
+def test_a_value_that_mlflow_never_takes_is_set_aside(project, store):
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        run.append("metrics", step="first", values={"reward": 0.5})
         run.log_metrics(1, {"reward": 0.5})
         assert store()["zero_rl"].data.metrics == {"curve/reward": 0.5}
+    assert [kept["record"]["step"] for kept in set_aside(folder)] == ["first"]
+
+
+def test_what_a_server_without_its_database_refuses_is_kept_for_later(project, store, particular):
+    from r1flow.delivery import deliver_all
+
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        store()
+        particular |= {"curve/reward", "tag"}
+        run.log_metrics(1, {"reward": 0.5})
+        assert not deliver_all(tracking.TRACKING) and not set_aside(folder)
+        particular.clear()
+        assert store()["zero_rl"].data.metrics == {"curve/reward": 0.5} and not set_aside(folder)
 
 
 def test_records_outlive_an_unreachable_store_and_arrive_later(project, store, monkeypatch):
@@ -344,6 +476,11 @@ def test_records_outlive_an_unreachable_store_and_arrive_later(project, store, m
         ("postgresql://ann:secret@db/mlflow?sslmode=require", "postgresql://db/mlflow"),
         ("postgresql://db/mlflow?user=ann&password=secret", "postgresql://db/mlflow"),
         ("sqlite:////lab/mlflow.db", "sqlite:////lab/mlflow.db"),
+        ("sqlite:////lab/a@b#1.db", "sqlite:////lab/a@b#1.db"),
+        ("/lab/a@b#1", "/lab/a@b#1"),
+        ("ann:secret@mlflow.lab:5000", "mlflow.lab:5000"),
+        ("https://mlflow.lab/#token=secret", "https://mlflow.lab/"),
+        ("https://ann:#secret@mlflow.lab", "https://mlflow.lab"),
     ],
 )
 def test_an_address_is_stored_without_its_secrets(project, monkeypatch, uri, stored):
@@ -391,6 +528,18 @@ def test_what_goes_wrong_is_said_without_secrets_and_once(project, monkeypatch, 
     assert said == f"{project}/tiny-1: postgresql://…@db/x: … refused\n"
 
 
+@pytest.mark.parametrize("uri", ["ann:secret@mlflow.lab:5000", "https://mlflow.lab/#token=secret", "db?key=secret"])
+def test_an_address_that_mlflow_repeats_is_said_without_its_secrets(project, monkeypatch, capsys, uri):
+    from mlflow.exceptions import MlflowException
+
+    from r1flow.delivery import complain
+
+    monkeypatch.setenv(tracking.URI, uri)
+    complain(project / "tiny-1", MlflowException(f"{uri!r} has no store"))
+    said = capsys.readouterr().err
+    assert "has no store" in said and "secret" not in said
+
+
 def test_credentials_go_to_no_server_but_the_one_that_the_environment_names(project, monkeypatch):
     from r1flow import delivery
 
@@ -402,6 +551,49 @@ def test_credentials_go_to_no_server_but_the_one_that_the_environment_names(proj
     assert delivery.deliver_all(tracking.TRACKING) and folder.exists() and not asked
     monkeypatch.setenv(tracking.URI, "http://ann:secret@mlflow.lab")
     assert not delivery.deliver_all(tracking.TRACKING) and asked
+
+
+def test_records_for_a_mistyped_address_go_where_they_are_sent_then(project, store, monkeypatch, capsys):
+    from r1flow import delivery
+
+    right = f"sqlite:///{project}/mlflow.db"
+    for number, wrong in enumerate(["https://mlfow.lab", f"sqlite:///{project}/nowhere/mlflow.db"]):
+        monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
+        monkeypatch.setenv(tracking.URI, wrong)
+        (project / "nowhere").touch()
+        folder = begin(project)
+        with stage("zero_rl") as run:
+            run.log_metrics(1, {"reward": 0.5})
+        tracking.end_execution("tiny", project, "FINISHED")
+        (folder / "delivered.json").write_text(
+            json.dumps({"offsets": {"zero_rl": 9}, "runs": {"zero_rl": {"id": "x"}}})
+        )
+    monkeypatch.setenv(tracking.URI, right)
+    assert delivery.sweep(tracking.TRACKING) == 1 and "with --to" in capsys.readouterr().err
+    assert delivery.sweep(tracking.TRACKING, redirected=True) == 0
+    experiment = store.client.get_experiment_by_name("r1flow").experiment_id
+    runs = store.client.search_runs([experiment])
+    assert sorted((run.info.run_name, run.info.status) for run in runs) == 2 * [("tiny", "FINISHED")] + 2 * [
+        ("zero_rl", "FINISHED")
+    ]
+
+
+def test_where_records_are_sent_is_kept_for_the_next_delivery(project, store, monkeypatch):
+    from r1flow import delivery
+
+    monkeypatch.setenv(tracking.URI, "https://mlfow.lab")
+    folder = begin(project)
+    tracking.end_execution("tiny", project, "FINISHED")
+    monkeypatch.setenv(tracking.URI, f"sqlite:///{project}/nowhere/mlflow.db")
+    (project / "nowhere").touch()
+    assert delivery.sweep(tracking.TRACKING, redirected=True) == 1
+    monkeypatch.delenv(tracking.URI)
+    assert delivery.Delivery(folder).store["uri"].endswith("/nowhere/mlflow.db")
+
+
+def test_what_is_no_address_is_refused(project):
+    with pytest.raises(UserError, match=r"^--to: mlflow\.lab:5000 is no address"):
+        tracking.deliver(project, "ann:secret@mlflow.lab:5000")
 
 
 def test_a_dead_server_is_asked_once_in_a_pass_and_the_own_run_comes_first(project, store, monkeypatch):
@@ -544,6 +736,31 @@ def test_a_stage_samples_its_machine_until_its_end(project, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
     with stage("base") as run:
         assert run.sampling is None
+
+
+CHILD = """
+import sys, time
+ballast = b"x" * (64 * 2**20)
+while time.process_time() < 0.3:
+    pass
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_stages_processes_use_counts_as_its_own():
+    import psutil
+
+    before = system_metrics.Used.now(psutil)
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"done\n"
+        during = system_metrics.Used.now(psutil)
+        child.communicate()
+    after = system_metrics.Used.now(psutil)
+    assert during.memory - before.memory > 60e6 and during.memory - after.memory > 60e6
+    assert during.cpu_s - before.cpu_s > 0.25 and after.cpu_s - before.cpu_s > 0.25  # ended, it has used them still
+    values = system_metrics.Used(12.0, 5.0, 3_000_000).since(system_metrics.Used(10.0, 2.0, 0))
+    assert values == {"process_cpu_percentage": 150.0, "process_memory_megabytes": 3.0}
 
 
 def test_short_stages_do_not_pay_for_system_metrics():

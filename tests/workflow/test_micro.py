@@ -95,6 +95,7 @@ def test_an_experiment_with_fewer_stages_plans_only_those(empty_checkout):
     assert planned == {"data", "base", "zero_rl", "evaluate/base", "evaluate/zero_rl", "report"}
 
 
+@pytest.mark.slow
 def test_the_arm_without_the_language_reward_tests_claim_c5(copy):
     stages = "data,base,zero_rl,cold_start,reasoning_rl,reasoning_rl_no_language,evaluate,report"
     done = copy.snakemake(overrides=f"stages=[{stages}]")
@@ -104,6 +105,7 @@ def test_the_arm_without_the_language_reward_tests_claim_c5(copy):
     assert claim["verdict"] != "not tested here"
 
 
+@pytest.mark.slow
 def test_a_student_can_be_distilled_from_a_model_directory(copy):
     teacher = shutil.copytree(results(copy) / "reasoning_rl/model", copy.folder / "teacher")
     stages = "stages=[data,student_base,rejection,distill,evaluate,report]"

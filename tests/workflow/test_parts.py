@@ -30,9 +30,14 @@ class Scattered(Checkout):
 
     def planned_parts(self, **words) -> list[str]:
         """The parts that a dry-run would start: `rejection 1-of-2`."""
-        done = self.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", **words)
+        found = re.findall(r"r1flow-stage \S+ (\S+) .*--part (\S+)", self.commands(**words))
+        return sorted(map(" ".join, found))
+
+    def commands(self, *arguments: str, **words) -> str:
+        """What a dry-run prints of the commands that it would start."""
+        done = self.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", *arguments, **words)
         assert done.returncode == 0, done.stdout + done.stderr
-        return sorted(" ".join(found) for found in re.findall(r"r1flow-stage \S+ (\S+) .*--part (\S+)", done.stdout))
+        return done.stdout
 
 
 def test_only_what_is_computed_has_parts(copy):
@@ -44,6 +49,13 @@ def test_only_what_is_computed_has_parts(copy):
     jobs = ["evaluate/align_rl", "evaluate/distill", "evaluate/sft_mix", "rejection"]
     assert two.planned_parts() == [f"{job} {part}" for job in jobs for part in ("1-of-2", "2-of-2")]
     assert one.planned_parts() == []
+
+
+def test_a_part_holds_as_many_gpus_as_its_stage_also_by_an_expression(copy):
+    shutil.rmtree(copy.folder / "results/r1_micro/rejection")
+    shutil.rmtree(copy.folder / ".memo/rejection")
+    said = Scattered(copy.folder, parts=2).commands("--set-resources", "rejection:gpu=3*attempt")
+    assert re.findall(r"r1flow-stage \S+ rejection .*--gpus (\S+) --(part|out)", said).count(("3", "part")) == 2
 
 
 @pytest.mark.slow
@@ -76,6 +88,8 @@ def test_a_part_killed_in_its_second_shard_goes_on_there_to_the_bytes_of_one_job
     assert done.returncode != 0 and (tmp_path / "killed").exists() and "rejection] started" not in done.stderr
     done = three.snakemake(overrides=FEW)
     assert done.returncode == 0, done.stderr
-    assert re.findall(r"rejection(.*)\] (\d+/\d+)", done.stderr) == [(" 3-of-3", "32/32")]
+    told = re.findall(r"rejection (\S+)\] (\d+/\d+.*)", done.stderr)
+    assert ("3-of-3", "16/32  step read back") in told
+    assert [line for line in told if "read back" not in line[1]] == [("3-of-3", "32/32")]
     assert edges(copy.folder) == edges(whole.folder)
     assert three.planned(overrides=FEW) == set()

@@ -61,3 +61,11 @@ def test_a_results_folder_that_cannot_be_made_is_a_line_and_nothing_is_lost(copy
     assert (
         edges(copy.folder)["results/r1_micro/report/manifest.json"] == (copy.folder / "kept/manifest.json").read_bytes()
     )
+
+
+def test_a_number_of_gpus_that_a_step_cant_be_shared_out_to_is_refused_when_planned(empty_checkout):
+    """An expression isn't known before the job is."""
+    gpus = ("--dry-run", "--set-resources", "sft_mix:gpu=2*attempt", "zero_rl:gpu=3")
+    done = empty_checkout.snakemake(*gpus, experiment="r1_qwen2.5_1.5b")
+    assert done.returncode != 0 and "\nr1flow: --set-resources zero_rl:gpu=3: trainer.gradient_acc" in done.stderr
+    assert "Traceback" not in done.stderr

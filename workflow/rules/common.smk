@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from r1flow.checks import check_parts
+from r1flow.checks import check_parts, check_rules
 from r1flow.errors import UserError
 from r1flow.recipe import program_of, stage_of
 from r1flow.run import Run
@@ -27,13 +27,25 @@ scattergather:
     evaluate=1,
 
 
+def gpus_given():
+    """What --set-resources, or a profile, gives to rules; an expression (2*attempt) isn't worked out before the job is."""
+    given = workflow.resource_settings.overwrite_resources.items()
+    counts = {rule: resources["gpu"] for rule, resources in given if "gpu" in resources}
+    return {rule: gpu.value for rule, gpu in counts.items() if not gpu.is_evaluable()}
+
+
 try:
     if workflow.is_main_process:
         check_parts(workflow.resource_settings.overwrite_scatter)
+        check_rules(workflow.resource_settings.overwrite_resources)
         RUN = Run.compose(Path(workflow.basedir), **config)
+        RUN.check_gpus(gpus_given())
         RUN.check_libraries()
         if not workflow.output_settings.dryrun:
             RUN.accept()
+        else:
+            for line in RUN.missing:
+                logger.warning(f"r1flow: a run would be refused here: {line}")
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
         REASONS = {job: RUN.reason(job) for job in RUN.jobs}
     else:  # a job on another machine must see what was planned, not compose and plan again
@@ -46,10 +58,10 @@ except (UserError, OSError) as error:
 
 # Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe.py) and in the stage's configuration.
 STAGE = (
-    "r1flow-stage {params.program} {params.stage} --run {params.run} --config {input.config} "
-    "{params.inputs} --log {log} --gpus {resources.gpu}"
+    "r1flow-stage {params.program:q} {params.stage:q} --run {params.run:q} --config {input.config:q} "
+    "{params.inputs} --log {log:q} --gpus {resources.gpu}"
 )
-COMMAND = f"{STAGE} --out {{output.manifest}}"
+COMMAND = f"{STAGE} --out {{output.manifest:q}}"
 STAMPS = f"scratch/{RUN.name}/parts"
 
 
@@ -104,9 +116,13 @@ def gpus(stage):
     return 1 if RUN.slice(stage)["device"] == "cuda" else 0
 
 
-def gpus_of_rule(stage):
-    """How many devices a part of the stage holds: as many as the stage's own job, whatever that was set to."""
-    return workflow.get_rule(stage).resources["gpu"].value
+def gpus_of_rule(stage, wildcards, **given):
+    """How many devices a part of the stage holds: as many as the stage's own job, whatever that was set to.
+
+    An expression (2*attempt) is worked out for the part, from what Snakemake gives to a resource's function.
+    """
+    gpu = workflow.get_rule(stage).resources["gpu"]
+    return gpu.evaluate(wildcards, **given).value
 
 
 def outputs(stage, *names):

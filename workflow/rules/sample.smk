@@ -16,7 +16,9 @@ rule sample:
         "../../environment.yml"
     threads: lambda wildcards: RUN.slice(stage_of(wildcards.job))["threads"]
     resources:
-        gpu=lambda wildcards: gpus_of_rule(stage_of(wildcards.job)),
+        gpu=lambda wildcards, **given: gpus_of_rule(
+            stage_of(wildcards.job), wildcards, **given
+        ),
     params:
         run=RUN.name,
         stage="{job}",
@@ -25,4 +27,4 @@ rule sample:
         ),
         inputs=lambda wildcards: RUN.arguments(wildcards.job),
     shell:
-        f"{STAGE} --part {{wildcards.scatteritem}}"
+        f"{STAGE} --part {{wildcards.scatteritem:q}}"

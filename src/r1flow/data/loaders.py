@@ -11,8 +11,9 @@
 Rows come from strangers. A row with a value of the wrong type, nothing in it, a control character (LaTeX that lost its
 backslash: "\\frac" read as form feed and "rac"), half a surrogate pair, not-a-number, or a size beyond the limits is
 left out and counted; the first of each reason is named with file, row and column. A Parquet file without a column is
-refused. A function that finds no usable value (no trace that is right) leaves the row out too, but that is the data
-set's nature and no damage. Nothing here runs, imports or unpickles what a row says.
+refused. Of its values few are in memory at once, but a page of it is unpacked whole, however large it says it is. A
+function that finds no usable value (no trace that is right) leaves the row out too, but that is the data set's nature
+and no damage. Nothing here runs, imports or unpickles what a row says.
 """
 
 import base64
@@ -33,7 +34,8 @@ from r1flow.errors import UserError, listed
 from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 
 Row = dict[str, Any]
-BATCH = 64  # rows of a Parquet file in memory at once; those of code sets have megabytes of tests
+BATCH = 64  # rows of a Parquet file in memory at once, at most
+BATCH_BYTES = 100_000_000  # and of these together
 LIST_BYTES = 500_000_000
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -89,7 +91,8 @@ def load(folder: Path, names: list[str], source: dict[str, Any], count: Count) -
 def rows(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
     """The rows of a file as they are; raises UserError for a file that is none or has not the columns."""
     if path.name.endswith(".parquet"):
-        return parquet_rows(path, sorted({column.partition(".")[0] for column in theirs(source)}))
+        columns = sorted({column.partition(".")[0] for column in theirs(source)})
+        return parquet_rows(path, columns, source["max_row_bytes"])
     opened = gzip.open if path.name.endswith(".gz") else open
     if path.name.endswith(".json"):
         return json_rows(path)
@@ -103,7 +106,11 @@ def theirs(source: dict[str, Any]) -> Iterator[str]:
     yield from source["where"]
 
 
-def parquet_rows(path: Path, columns: list[str]) -> Iterator[Row]:
+def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damaged]:
+    """The rows of a Parquet file, as Python's values one at a time; the limit is on these columns' bytes in memory.
+
+    A dictionary lets a small file have many large rows: 64 of 4 MB in 4.5 kB. But no row is larger than its row group.
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -112,10 +119,22 @@ def parquet_rows(path: Path, columns: list[str]) -> Iterator[Row]:
             missing = sorted(set(columns) - set(file.schema_arrow.names))
             if missing:
                 raise UserError(f"{path}: no column {missing[0]}; it has {listed(file.schema_arrow.names, 20)}")
-            for batch in file.iter_batches(BATCH, columns=columns):
-                yield from batch.to_pylist()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
+            at_once = min(BATCH, max(1, BATCH_BYTES // max([1, *groups])))
+            for batch in file.iter_batches(at_once, columns=columns):
+                yield from (unpacked(batch.slice(number, 1), limit) for number in range(batch.num_rows))
+    except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: no Parquet that can be read ({str(error).splitlines()[0]})") from None
+
+
+def unpacked(batch: Any, limit: int) -> Row | Damaged:
+    """The row of a batch of one; text that is no UTF-8 and dates that Python hasn't are damage of that row."""
+    if batch.nbytes > limit:
+        return Damaged("row too large")
+    try:
+        return batch.to_pylist()[0]
+    except (ValueError, OverflowError):
+        return Damaged("no text, number or date")
 
 
 def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damaged]:
@@ -338,6 +357,14 @@ def io_tests(tests: Any) -> str:
     return listed_tests(tests or [])
 
 
+def contest_question(content: Any, starter: Any) -> str:
+    """LiveCodeBench: a problem with the form of its tests: the frame with the function to call, or standard input."""
+    form = "Write a Python program that reads standard input and prints the output."
+    if frame := text(starter or "").rstrip():
+        form = f"Write it in Python, in this frame:\n```python\n{frame}\n```"
+    return f"{text(content)}\n\n{form}"
+
+
 def contest_tests(public: Any, private: Any, metadata: Any) -> str:
     """LiveCodeBench: public and private tests, by standard input or by a function (one JSON value a line)."""
     tests = json.loads(text(public)) + private_tests(text(private))
@@ -405,6 +432,7 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
         dialogue_reply,
         statement,
         io_tests,
+        contest_question,
         contest_tests,
     )
 }

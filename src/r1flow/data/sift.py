@@ -1,6 +1,6 @@
 """One shard of rows to curate: read, filtered, compared with the benchmarks, tokenised, and sketched.
 
-A shard is a stretch of a JSONL file or some row groups of a Parquet file, with `question` and `response` in each row.
+A shard is a stretch of a JSONL file or of a Parquet file's rows, with `question` and `response` in each row.
 What becomes of a row is a row of rows.parquet; the token ids of those that are left are in tokens.parquet:
 
     {"row": 17, "id": "5f0c1d9a03be", "dropped": "code_block", "of": None, "key": …, "draw": 9071…, "tokens": None, …}
@@ -31,13 +31,14 @@ from tokenizers import Tokenizer
 from r1flow.data.decontaminate import SEED, SLOTS, Index, Kind
 from r1flow.data.loaders import BATCH, Damaged, mapped, parsed
 from r1flow.data.pieces import Encoder
-from r1flow.errors import UserError, did_you_mean
+from r1flow.errors import UserError
 from r1flow.language import consistency
 from r1flow.template import ANSWER_CLOSE, TAGS, THINK_OPEN
 
 SHINGLE = 5  # words; 3, as for benchmarks' short questions, makes strangers among long texts alike
 SAMPLE = 150  # characters of the start, the middle and the end whose language is looked at first
 FOREIGN_SHARE = 0.01  # of characters in other scripts, above which the whole text is looked at
+STREAM = 1 << 16  # bytes of each Parquet column read at a time
 ROWS, TOKENS = "rows.parquet", "tokens.parquet"
 SCHEMA = {
     "row": pl.UInt32,
@@ -53,7 +54,7 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Shard:
-    """Lines that begin in a stretch of bytes, or the row groups from `start` to before `stop`."""
+    """Lines that begin in a stretch of bytes, or a Parquet file's rows from `start` to before `stop`."""
 
     number: int
     source: str
@@ -87,32 +88,35 @@ def shards_of(source: str, file: str, path: Path, size: int, first: int) -> list
     if path.name.endswith(".jsonl"):
         ends = [*range(size, path.stat().st_size, size), path.stat().st_size]
     elif path.name.endswith(".parquet"):
-        ends = group_ends(path, size)
+        ends = row_ends(path, size)
     else:
         raise UserError(f"{path}: rows are read from .jsonl and .parquet; unpack or convert it")
     starts = [0, *ends[:-1]]
     return [Shard(first + n, source, file, path, *ends) for n, ends in enumerate(zip(starts, ends, strict=True))]
 
 
-def group_ends(path: Path, size: int) -> list[int]:
-    """Where shards of a Parquet file end, in row groups."""
+def row_ends(path: Path, size: int) -> list[int]:
+    """Where shards of a Parquet file end, in rows: between row groups, and within those of twice the size and more."""
     try:
         meta = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: no Parquet that can be read ({str(error).splitlines()[0]})") from None
     if missing := {"question", "response"} - set(meta.schema.to_arrow_schema().names):
         raise UserError(f"{path}: no column {min(missing)}; rows to curate have a question and a response")
-    ends, held = [], 0
-    for group in range(meta.num_row_groups):
-        held += meta.row_group(group).total_byte_size
-        if held >= size or group == meta.num_row_groups - 1:
-            ends.append(group + 1)
-            held = 0
-    return ends
+    ends, held, row = [], 0, 0
+    for group in map(meta.row_group, range(meta.num_row_groups)):
+        pieces = min(max(group.total_byte_size // size, 1), max(group.num_rows, 1))
+        for piece in range(1, pieces + 1):
+            held += group.total_byte_size / pieces
+            if held >= size:
+                ends.append(row + group.num_rows * piece // pieces)
+                held = 0
+        row += group.num_rows
+    return ends if ends and ends[-1] == row else [*ends, row]
 
 
 def rows_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
-    return lines_of(shard, longest) if shard.path.name.endswith(".jsonl") else groups_of(shard)
+    return lines_of(shard, longest) if shard.path.name.endswith(".jsonl") else cells_of(shard)
 
 
 def lines_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
@@ -136,14 +140,35 @@ def pass_over(file: Any, line: bytes, size: int) -> None:
         pass
 
 
-def groups_of(shard: Shard) -> Iterator[dict[str, Any]]:
-    with pq.ParquetFile(shard.path) as file:
-        columns = [name for name in ("id", "question", "response") if name in file.schema_arrow.names]
-        try:
-            for batch in file.iter_batches(BATCH, row_groups=range(shard.start, shard.stop), columns=columns):
-                yield from batch.to_pylist()
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{shard.path}: can't be read to its end ({str(error).splitlines()[0]})") from None
+def cells_of(shard: Shard) -> Iterator[dict[str, Any] | Damaged]:
+    """The rows of a stretch of a Parquet file; what its row group has before them is read and passed over."""
+    try:
+        with pq.ParquetFile(shard.path, pre_buffer=False, buffer_size=STREAM) as file:  # else a whole row group is held
+            columns = [name for name in ("id", "question", "response") if name in file.schema_arrow.names]
+            groups, row = groups_of(file.metadata, shard)
+            for batch in file.iter_batches(BATCH, row_groups=groups, columns=columns):
+                yield from decoded(batch[max(shard.start - row, 0) : shard.stop - row])
+                row += len(batch)
+                if row >= shard.stop:
+                    return
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{shard.path}: can't be read to its end ({str(error).splitlines()[0]})") from None
+
+
+def groups_of(meta: pq.FileMetaData, shard: Shard) -> tuple[list[int], int]:
+    """The row groups with rows of the shard, and how many rows are before them."""
+    stops = np.cumsum([meta.row_group(group).num_rows for group in range(meta.num_row_groups)], dtype=np.int64)
+    first, last = np.searchsorted(stops, [shard.start, shard.stop - 1], side="right")
+    return list(range(first, min(last + 1, len(stops)))), int(stops[first - 1]) if first else 0
+
+
+def decoded(batch: pa.RecordBatch) -> list[dict[str, Any] | Damaged]:
+    try:
+        return batch.to_pylist()
+    except UnicodeDecodeError:  # in one row, which is found by looking at each alone
+        if len(batch) == 1:
+            return [Damaged("not UTF-8")]
+        return [row for number in range(len(batch)) for row in decoded(batch.slice(number, 1))]
 
 
 def read(shard: Shard, rules: Rules) -> pl.DataFrame:
@@ -236,17 +261,8 @@ FILTERS = {f.__name__: f for f in (malformed, no_summary, short, long_paragraph,
 
 
 def expressions(specs: list[dict[str, Any]]) -> dict[str, pl.Expr]:
-    """The filters of a config, in order; raises UserError for one that there isn't, or of other arguments."""
-    found = {}
-    for spec in specs:
-        name = spec["name"]
-        if name not in FILTERS:
-            raise UserError(f"filters: there is no {name!r}{did_you_mean(name, list(FILTERS))}")
-        try:
-            found[name] = FILTERS[name](**spec.get("args") or {})
-        except TypeError as error:
-            raise UserError(f"filters: args: {error}") from None
-    return found
+    """The filters of a config (filters.py checks it), in order."""
+    return {spec["name"]: FILTERS[spec["name"]](**spec.get("args") or {}) for spec in specs}
 
 
 def drop(rows: pl.DataFrame, reason: str, expression: pl.Expr) -> pl.DataFrame:

@@ -4,10 +4,11 @@
     Fetched(folder=Path("…/snapshots/740312…"), files={"main/test-00000-of-00001.parquet": "ee7b8da9e381df27…"})
 
 huggingface_hub does the transfer: HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 forbids the network, HF_HUB_CACHE is
-where files are kept, HF_TOKEN opens gated ones, and a broken transfer goes on where it stopped. Added here: what may be
-fetched at all, room on the disk before the first byte, and hashes. huggingface_hub compares sizes only, so each file is
-held against the hash in the hub's listing of the commit, against the one in the configuration or the lock file, and
-against the one that was found when it was first fetched, which is kept in huggingface_hub's cache.
+where files are kept, HF_TOKEN opens gated ones. Added here: what may be fetched at all, room on the disk before the
+first byte, hashes, and going on where an earlier run stopped (`go_on`): huggingface_hub keeps whole files only.
+huggingface_hub compares sizes only, so each file is held against the hash in the hub's listing of the commit, against
+the one in the configuration or the lock file, and against the one that was found when it was first fetched, which is
+kept in huggingface_hub's cache.
 
 A branch or tag is no revision here: `r1flow lock` finds its commit and writes that, with hashes, into `sources.lock`,
 which configurations are read with (`locked`). Left out: archives (unpack one and name the folder) and uploads.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 LOCK = Path("sources.lock")
 COMMIT = re.compile(r"[0-9a-f]{40}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 ENDINGS = {
     "dataset": (".parquet", ".jsonl", ".jsonl.gz", ".json"),
     "model": (".safetensors", ".json", ".jinja", ".txt", ".model"),  # .model: sentencepiece's own format
@@ -82,12 +84,16 @@ def fetch(
         entries, online = listing(kind, repo, revision)
         names = model_files(where, entries) if kind == "model" else matching(where, entries, patterns)
         check_names(where, kind, names)
-        if online:
-            check_space(where, kind, repo, revision, [entries[name] for name in names])
-        folder = download(kind, repo, revision, names, progress)
-    files = {name: sha256(folder / name) for name in names}
+        check_pins(where, hashes or {}, entries)
+        missing = [entries[name] for name in names if online and not is_here(kind, repo, revision, entries[name])]
+        check_space(where, kind, repo, missing)
+        told = bar(progress, sum(entry.size for entry in missing))
+        for entry in missing:
+            go_on(kind, repo, revision, entry, told)
+        folder = download(kind, repo, revision, names, told)
+        files = {name: sha256(folder / name) for name in names}
     memory = folder.parents[1] / "r1flow" / f"{revision}.json"
-    first = read_json(memory) if memory.exists() else {}
+    first = remembered(memory)
     listed_as = {name: hash_in(entries[name], folder / name, files[name]) for name in names if online}
     for said, by in ((hashes or {}, "its pin"), (listed_as, "the hub's listing"), (first, "its first fetch")):
         check_hashes(where, folder, files, said, by)
@@ -136,16 +142,40 @@ def check_names(where: str, kind: str, names: Iterable[str]) -> None:
             raise UserError(f"{where}: {name} is {what}")
 
 
-def check_space(where: str, kind: str, repo: str, revision: str, entries: list["RepoFile"]) -> None:
-    """Refuse what the disk has no room for, before anything is transferred."""
-    from huggingface_hub import constants, try_to_load_from_cache
+def check_pins(where: str, hashes: Mapping[str, str], entries: Iterable[str]) -> None:
+    """Refuse a hash of a file that the commit hasn't: it would be held against nothing."""
+    for name in sorted(set(hashes) - set(entries)):
+        raise UserError(f"{where}: sha256 names {name}, which isn't there; it has {listed(sorted(entries))}")
 
-    def cached(name: str) -> bool:
-        return isinstance(try_to_load_from_cache(repo, name, revision=revision, repo_type=kind), str)
+
+def remembered(memory: Path) -> dict[str, str]:
+    """What the files of a commit were when they were first fetched; empty before that."""
+    try:
+        first = read_json(memory) if memory.exists() else {}
+    except ValueError:
+        first = None
+    if not isinstance(first, dict):
+        raise UserError(f"{memory}: damaged; remove it, and the files are held against the hub's listing alone")
+    return first
+
+
+def is_here(kind: str, repo: str, revision: str, entry: "RepoFile") -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    part = part_of(kind, repo, entry)
+    found = try_to_load_from_cache(repo, entry.path, revision=revision, repo_type=kind)
+    return isinstance(found, str) or (part is not None and blob_of(part).exists())
+
+
+def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> None:
+    """Refuse what the disk has no room for, before anything is transferred."""
+    from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
     disk = next(path for path in (cache, *cache.parents) if path.exists())
-    need, free = sum(entry.size for entry in entries if not cached(entry.path)), shutil.disk_usage(disk).free
+    parts = [part_of(kind, repo, entry) for entry in missing]
+    here_already = sum(part.stat().st_size for part in parts if part and part.exists())
+    need, free = sum(entry.size for entry in missing) - here_already, shutil.disk_usage(disk).free
     if need > free:
         raise UserError(
             f"{where}: {need / GB:.2f} GB to fetch and {free / GB:.2f} GB free in {cache}; "
@@ -172,7 +202,58 @@ def hash_in(entry: "RepoFile", path: Path, found: str) -> str:
     return found if blob == entry.blob_id else f"(git) {entry.blob_id}"
 
 
-def download(kind: str, repo: str, revision: str, names: list[str], progress: Progress) -> Path:
+def part_of(kind: str, repo: str, entry: "RepoFile") -> Path | None:
+    """Where a large file is written as it comes, beside its place in the cache; None for one that comes at once.
+
+    The hub gives what is larger than 50 GB in another way, which can't go on.
+    """
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    if not entry.lfs or not SHA256.fullmatch(entry.lfs.sha256) or entry.size > constants.MAX_HTTP_DOWNLOAD_SIZE:
+        return None
+    blobs = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repo, repo_type=kind) / "blobs"
+    return blobs / f"{entry.lfs.sha256}.part.incomplete"
+
+
+def blob_of(part: Path) -> Path:
+    return part.with_name(part.name.partition(".")[0])
+
+
+def go_on(kind: str, repo: str, revision: str, entry: "RepoFile", told: type) -> None:
+    """Bring a large file to where huggingface_hub looks for it, from where its last transfer stopped.
+
+    huggingface_hub itself removes what a broken transfer brought, since locks fail on some shared disks and two might
+    write one file. Here the hash decides: such a part is removed, and `download` fetches the whole file. By plain HTTP
+    with ranges: the hub's faster protocol (xet) begins every file anew.
+    """
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import WeakFileLock, build_hf_headers
+
+    part = part_of(kind, repo, entry)
+    if not part:
+        return
+    lock = part.parents[2] / ".locks" / part.parents[1].name / f"{entry.lfs.sha256}.lock"
+    for folder in (part.parent, lock.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    url = hf_hub_url(repo, entry.path, repo_type=kind, revision=revision)
+    with WeakFileLock(lock):
+        if blob_of(part).exists():  # another process brought it while we waited
+            return
+        if part.exists() and part.stat().st_size > entry.size:  # there is no rest of it to ask for
+            part.unlink()
+        with part.open("ab") as file:
+            headers = build_hf_headers() | {"Accept-Encoding": "identity"}  # packed, it would be sent from the start
+            have = file.tell()
+            http_get(url, file, resume_size=have, headers=headers, expected_size=entry.size, tqdm_class=told)
+        if sha256(part) == entry.lfs.sha256:
+            part.replace(blob_of(part))
+        else:
+            part.unlink()
+
+
+def download(kind: str, repo: str, revision: str, names: list[str], told: type) -> Path:
     """The cache's folder of the commit with these files in it."""
     from huggingface_hub import is_offline_mode, snapshot_download
 
@@ -183,25 +264,29 @@ def download(kind: str, repo: str, revision: str, names: list[str], progress: Pr
         revision=revision,
         allow_patterns=exact,
         local_files_only=is_offline_mode(),
-        tqdm_class=bar(progress),
+        tqdm_class=told,
     )
     return Path(folder)
 
 
-def bar(progress: Progress) -> type:
-    """A bar for huggingface_hub that shows nothing and tells how many bytes are here."""
+def bar(progress: Progress, total: int) -> type:
+    """Bars for huggingface_hub that show nothing and together tell how many bytes are here."""
     from huggingface_hub.utils import tqdm
+
+    told = [0]
 
     class Told(tqdm):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **{**options, "disable": True})
-            self.told, self.total = options.get("initial", 0), options.get("total")
-            self.counts = options.get("unit") == "B" and str(options.get("desc", "")).startswith("Reconstructing")
+            self.total = options.get("total")
+            # huggingface_hub shows bytes twice: as they come, and as they are written
+            self.counts = options.get("unit") == "B" and not str(options.get("desc", "")).startswith("Downloading")
+            self.update(options.get("initial", 0))
 
         def update(self, n: float | None = 1) -> None:
-            self.told += n or 0
-            if self.counts and self.total:
-                progress(int(self.told), int(self.total))
+            if self.counts and n:
+                told[0] += int(n)
+                progress(min(told[0], total), total)
 
     return Told
 
@@ -216,8 +301,8 @@ def check_hashes(where: str, folder: Path, files: Mapping[str, str], said: Mappi
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
-    """What huggingface_hub raises, as one line with the remedy."""
+def explained(where: str, from_cache: bool = True) -> Iterator[None]:
+    """What huggingface_hub raises, as one line with the remedy; `from_cache`: what was fetched before would do."""
     import httpx
     from huggingface_hub import errors, is_offline_mode
 
@@ -234,12 +319,11 @@ def explained(where: str) -> Iterator[None]:
         raise line("the repository has no such revision; look at its history on the hub") from None
     except (errors.HfHubHTTPError, errors.CachedRepoTreeNotFoundError, httpx.HTTPError, OSError) as error:
         if is_offline_mode():
-            raise line("not all of it is in the cache, and HF_HUB_OFFLINE forbids asking the hub; unset that") from None
+            why = "not all of it is in the cache, and " if from_cache else ""
+            raise line(f"{why}HF_HUB_OFFLINE forbids asking the hub; unset that") from None
         reason = str(error.__cause__ or error).partition("\n")[0] or type(error).__name__
-        raise line(
-            f"the transfer failed ({reason}); run again, it goes on where it stopped; if all of it was fetched before, "
-            "HF_HUB_OFFLINE=1 does without the hub"
-        ) from None
+        otherwise = "; if all of it was fetched before, HF_HUB_OFFLINE=1 does without the hub" if from_cache else ""
+        raise line(f"the transfer failed ({reason}); run again, it goes on where it stopped{otherwise}") from None
 
 
 # Locks: what a branch or tag is.
@@ -257,10 +341,11 @@ def lock(kind: str, repo: str, revision: str, path: Path = LOCK) -> dict[str, An
     from huggingface_hub import HfApi, hf_hub_download
 
     where = f"{repo}@{revision}"
-    with explained(where):
+    with explained(where, from_cache=False):
         commit = HfApi().repo_info(repo, repo_type=kind, revision=revision).sha
         entries, _ = listing(kind, repo, commit)
         names = model_files(where, entries) if kind == "model" else [n for n in entries if n.endswith(ENDINGS[kind])]
+        check_names(where, kind, names)
         hashes = {}
         for name in sorted(names):
             large = entries[name].lfs
@@ -280,14 +365,29 @@ def lock_key(kind: str, repo: str, revision: str) -> str:
 
 
 def read_lock(path: Path = LOCK) -> dict[str, Any]:
+    """The entries of the lock file; raises UserError for one that `lock` doesn't write."""
     try:
-        return (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
-    except yaml.YAMLError as error:
+        known = (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}; mend it, or remove it and lock again") from None
+    if not isinstance(known, dict):
+        raise UserError(f"{path}: no map of entries; mend it, or remove it and lock again")
+    for key, entry in known.items():
+        if not is_entry(entry):
+            wanted = "a revision of 40 hex digits and a sha256 of each file"
+            raise UserError(f"{path}: {key} needs {wanted}; take it out and lock again")
+    return known
+
+
+def is_entry(entry: Any) -> bool:
+    match entry:
+        case {"revision": str(revision), "sha256": dict(hashes)} if COMMIT.fullmatch(revision):
+            return all(SHA256.fullmatch(str(hashed)) for hashed in hashes.values())
+    return False
 
 
 def locked(run: dict[str, Any], path: Path = LOCK) -> None:
-    """Put the commits of the lock file in the place of the branches and tags that a configuration names."""
+    """Put commits and hashes of the lock file in the place of the branches and tags that a configuration names."""
     known = read_lock(path)
     for source in (run["data"].get("sources") or {}).values():
         entry = known.get(lock_key("dataset", source.get("repo"), source.get("revision")))
@@ -296,4 +396,5 @@ def locked(run: dict[str, Any], path: Path = LOCK) -> None:
     for stage in run.values():
         if isinstance(stage, dict) and stage.get("revision"):
             entry = known.get(lock_key("model", stage.get("init_from"), stage["revision"]))
-            stage["revision"] = entry["revision"] if entry else stage["revision"]
+            if entry:
+                stage["revision"], stage["sha256"] = entry["revision"], entry["sha256"] | (stage.get("sha256") or {})

@@ -12,7 +12,7 @@ Python is the one language here, with its standard library; another is one entry
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,7 +20,12 @@ from typing import Any
 
 from r1flow import sandbox
 from r1flow.errors import UserError, did_you_mean
+from r1flow.grading import verdict
+from r1flow.grading.verdict import Cause
 from r1flow.sandbox import Limits, Result, SandboxError, Stop, Tier
+from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
+
+FENCE = "```"
 
 TOLERANCE = 1e-6  # absolute or relative, as contest judges have it
 MOST_DIGITS = 400  # of a number in an output; a longer one isn't compared as a number
@@ -86,8 +91,11 @@ sys.argv = sys.argv[1:]
 del builtins, sys
 exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
 """
+# LeetCode's frames say List[int] and import nothing: as there, typing's names are known. Not in the program's scope,
+# where one of them could pass for its function.
 PYTHON_CALL = """
-import builtins, json, sys
+import builtins, json, sys, typing
+vars(builtins).update((name, getattr(typing, name)) for name in typing.__all__)
 builtins.exit = builtins.quit = sys.exit
 name, args = eval(sys.stdin.read())
 scope = {"__name__": "program"}
@@ -124,8 +132,11 @@ def run(
     language: str = "python",
     limits: Limits | None = None,
     tier: Tier | None = None,
+    whole: bool = True,
 ) -> list[Verdict]:
     """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a program's text.
+
+    Unless `whole`, none after the first test that fails: of a program that hangs, not every test is waited for.
 
     Raises ValueError for tests that can't be read, UserError for an unknown language and where there is no sandbox.
     """
@@ -143,7 +154,79 @@ def run(
             return [Verdict(status, compiled.seconds)] * len(cases)
         source = compiled.stdout
     with ThreadPoolExecutor(max(1, min(sandbox.workers(), len(cases)))) as pool:
-        return list(pool.map(lambda case: judged(source, case, how, limits, tier), cases))
+        verdicts = []
+        for found in pool.map(lambda case: judged(source, case, how, limits, tier), cases):
+            verdicts.append(found)
+            if not whole and found.passed is False:
+                break  # which ends `map`, and that cancels what hasn't begun
+        return verdicts
+
+
+def passes(program: str | None, tests: Any) -> verdict.Verdict:
+    """Whether a Python program passes all of its tests; no program is wrong.
+
+    None: the tests can't be read, or the sandbox failed in one and no other was failed.
+    """
+    try:
+        tests_of(tests)
+    except ValueError:
+        return verdict.Verdict(None, Cause.UNGRADABLE)
+    if program is None:
+        return verdict.Verdict(False)
+    found = {one.passed for one in run(program, tests, whole=False)}
+    if None in found and False not in found:
+        return verdict.Verdict(None, Cause.INFRASTRUCTURE)
+    return verdict.Verdict(False not in found)
+
+
+def is_program(answer: str | None, entry: str | None) -> bool:
+    """Whether a row asks for a program: it has no answer, and an entry, which holds the tests."""
+    return answer == "" and entry is not None
+
+
+def gradable(tests: Any) -> bool:
+    """Whether tests can be read; raises UserError where there is no sandbox to run them in."""
+    try:
+        tests_of(tests)
+    except ValueError:
+        return False
+    return bool(sandbox.tier())
+
+
+def program_of(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> str | None:
+    """The program that a completion offers, if any: a block in its answer, all of its answer, or its last block."""
+    reasoning, closed, rest = text.partition(THINK_CLOSE)
+    if not closed:
+        rest = "" if reasoning.lstrip().startswith(THINK_OPEN) else text
+    _, opened, answer = rest.rpartition(ANSWER_OPEN)
+    if opened and ANSWER_CLOSE in answer:
+        rest = answer.partition(ANSWER_CLOSE)[0]
+        if FENCE not in rest:
+            return rest.strip("\r\n")
+    found = [body for name, body in blocks(rest) if name in fences]
+    return found[-1] if found else None
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The closed code blocks of a text, with their names; in one pass, where a pattern could take hours."""
+    name, body = None, []
+    for line in text.split("\n"):
+        mark = line.strip()
+        if name is None and mark.startswith(FENCE):
+            name, body = mark.lstrip("`").strip().lower(), []
+        elif name is not None and mark == FENCE:
+            yield name, "\n".join(body)
+            name = None
+        elif name is not None:
+            body.append(line)
+
+
+def lenient_program(text: str) -> str | None:
+    """The program that a completion offers, else the last code block anywhere in it that may be Python."""
+    fences = LANGUAGES["python"].fences
+    program = program_of(text, fences)
+    found = [body for name, body in blocks(text) if name in (*fences, "")] if program is None else [program]
+    return found[-1] if found else None
 
 
 def language_of(name: str) -> Language:

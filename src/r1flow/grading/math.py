@@ -23,7 +23,7 @@ from r1flow.grading.worker import WORKERS, worker
 
 CHUNK = 64  # pairs a worker is given at once
 BAD_GOLD = Verdict(None, Cause.UNGRADABLE)
-RIGHT, WRONG = Verdict(True), Verdict(False)
+WRONG = Verdict(False)
 Pair = tuple[str, str]
 
 

@@ -7,7 +7,7 @@ it come out as "not tested here".
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,8 +73,8 @@ class Results:
         return judge(self.evidence)
 
 
-def in_order(names: Sequence[str], known: Sequence[str] = MODELS) -> list[str]:
-    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+def in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (MODELS.index(name) if name in MODELS else len(MODELS), name))
 
 
 def scores_of(rows: Sequence[Row]) -> dict[str, dict[str, PerProblem]]:
@@ -90,7 +90,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     evaluated = {name.removeprefix("evaluate/"): path for name, path in inputs.items() if name.startswith("evaluate/")}
     if not evaluated:
         raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
-    models = in_order(list(evaluated))
+    models = in_order(evaluated)
     metrics = {name: path / "metrics.json" for name, path in inputs.items()}
     found = {name: json.loads(path.read_text()) for name, path in metrics.items() if path.is_file()}
     return Results(

@@ -40,6 +40,8 @@ PAPER_TABLE_6 = (
     ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
 )
 
+REJECTIONS = {"cold_start_data": "Cold start data", "rejection": "Rejection sampling"}  # stages of one program
+
 
 def render(results: Results) -> str:
     """report.html: what came out, and nothing that another run of the same recipe wouldn't say."""
@@ -59,7 +61,7 @@ def render(results: Results) -> str:
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
-        rejection=rejection(results),
+        rejections=[(stage, title, rows) for stage, title in REJECTIONS.items() if (rows := fates(results, stage))],
         examples=examples(results),
     )
 
@@ -224,14 +226,14 @@ def kind_rows(results: Results) -> dict[str, Any]:
     return {"kinds": [(kind, len(counts[kind])) for kind in kinds], "rows": rows}
 
 
-def rejection(results: Results) -> list[dict[str, Any]]:
-    """Why samples were dropped, most frequent reason first; empty when the run had no rejection sampling."""
-    metrics = results.metrics.get("rejection", {})
-    fates = {"kept": metrics.get("kept", 0), **metrics.get("dropped", {})}
-    total = sum(fates.values())
+def fates(results: Results, stage: str) -> list[dict[str, Any]]:
+    """Why a stage's samples were dropped, most frequent reason first; empty when the run had no such stage."""
+    metrics = results.metrics.get(stage, {})
+    counts = {"kept": metrics.get("kept", 0), **metrics.get("dropped", {})}
+    total = sum(counts.values())
     if not metrics.get("dropped") or not total:
         return []
-    ordered = sorted(fates.items(), key=lambda fate: (fate[0] != "kept", -fate[1], fate[0]))
+    ordered = sorted(counts.items(), key=lambda fate: (fate[0] != "kept", -fate[1], fate[0]))
     return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
 
 
@@ -240,7 +242,7 @@ def examples(results: Results) -> list[dict[str, Any]]:
     reasoning = {model: [row for row in rows if row["task"] != "general"] for model, rows in results.samples.items()}
     general = {model: [row for row in rows if row["task"] == "general"] for model, rows in results.samples.items()}
     right = pick(reasoning, lambda row: row["correct"])
-    wrong = pick(reasoning, lambda row: not row["correct"])
+    wrong = pick(reasoning, lambda row: row["correct"] is False)
     chat = pick(general, lambda row: True)
     return [
         {"model": model, "rows": [present(rows[model]) for rows in (right, wrong, chat) if model in rows]}

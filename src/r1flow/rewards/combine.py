@@ -9,7 +9,6 @@ TRL leaves out of the group's mean, with advantage 0) where none applies or one 
 is logged and watched, and has no say in either.
 """
 
-import difflib
 import importlib
 import inspect
 import math
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.endpoint import is_number
-from r1flow.errors import UserError
+from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Completion, LogMetric, Reward, Scores, log_scores
 
@@ -138,11 +137,17 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
         if unknown := sorted(set(args) - set(parameters)):  # they would vanish among the columns
             raise UserError(f"rewards: {name}: args: there is no {unknown[0]!r} (its args: {', '.join(parameters)})")
         return Part(name, label, float(weight), partial(factory, **args))
-    try:
-        inspect.signature(factory).bind(**args)
-    except TypeError as error:
-        raise UserError(f"rewards: {name}: args: {error} (its args: {', '.join(parameters) or 'none'})") from error
+    check_args(f"rewards: {name}: args", factory, args)
     return Part(name, label, float(weight), factory(**args))
+
+
+def check_args(place: str, factory: Callable[..., Reward], args: dict[str, Any]) -> None:
+    """Raise UserError, which begins with `place`, for arguments that a factory doesn't take or lacks."""
+    signature = inspect.signature(factory)
+    try:
+        signature.bind(**args)
+    except TypeError as error:
+        raise UserError(f"{place}: {error} (its args: {', '.join(signature.parameters) or 'none'})") from error
 
 
 def factories() -> dict[str, Callable[..., Reward]]:
@@ -158,8 +163,7 @@ def factory_of(name: str) -> Callable[..., Reward]:
         return factories()[name]
     module, _, attribute = name.rpartition(".")
     if not module:
-        close = difflib.get_close_matches(name, factories(), n=1) or sorted(factories())
-        raise UserError(f"rewards: there is no reward {name!r}; did you mean {' or '.join(close)}?")
+        raise UserError(f"rewards: there is no reward {name!r}{did_you_mean(name, sorted(factories()))}")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

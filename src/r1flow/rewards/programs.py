@@ -5,7 +5,7 @@ tests         '[{"input": "4\\\\n", "output": "16\\\\n"}, {"input": "x", "output
 reward        0.5 with mode "share", 0.0 with mode "all"
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,9 +15,7 @@ from r1flow.grading import code
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Reward, Scores, column, needed, reward
 from r1flow.sandbox import Limits, Tier
-from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, GENERAL, THINK_CLOSE, THINK_OPEN
-
-FENCE = "```"
+from r1flow.template import GENERAL
 
 
 def code_tests(
@@ -49,7 +47,7 @@ def code_tests(
                 code.tests_of(tests)
             except ValueError:
                 return Cause.UNGRADABLE
-            program = program_of(text, fences)
+            program = code.program_of(text, fences)
             return 0.0 if program is None else paid(code.run(program, tests, language, within, where), mode)
 
         with ThreadPoolExecutor(sandbox.workers()) as pool:
@@ -64,34 +62,6 @@ def limits_of(limits: Limits | dict[str, Any] | None) -> Limits:
     except TypeError as error:
         known = ", ".join(Limits.__dataclass_fields__)
         raise UserError(f"reward code_tests: limits: {error} (known: {known})") from error
-
-
-def program_of(text: str, fences: Sequence[str]) -> str | None:
-    """The program that a completion offers, if any: a block in its answer, all of its answer, or its last block."""
-    reasoning, closed, rest = text.partition(THINK_CLOSE)
-    if not closed:
-        rest = "" if reasoning.lstrip().startswith(THINK_OPEN) else text
-    _, opened, answer = rest.rpartition(ANSWER_OPEN)
-    if opened and ANSWER_CLOSE in answer:
-        rest = answer.partition(ANSWER_CLOSE)[0]
-        if FENCE not in rest:
-            return rest.strip("\r\n")
-    found = [body for name, body in blocks(rest) if name in fences]
-    return found[-1] if found else None
-
-
-def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The closed code blocks of a text, with their names; in one pass, where a pattern could take hours."""
-    name, body = None, []
-    for line in text.split("\n"):
-        mark = line.strip()
-        if name is None and mark.startswith(FENCE):
-            name, body = mark.lstrip("`").strip().lower(), []
-        elif name is not None and mark == FENCE:
-            yield name, "\n".join(body)
-            name = None
-        elif name is not None:
-            body.append(line)
 
 
 def paid(verdicts: list[code.Verdict], mode: str) -> float | Cause | tuple[float, Cause]:

@@ -23,7 +23,7 @@ from r1flow.errors import UserError, did_you_mean
 # What each engine can be told beside a batch size, with types; vllm's are vLLM's own names.
 ENGINES: dict[str, dict[str, type]] = {
     "r1flow": {},
-    "transformers": {},
+    "transformers": {"dtype": str},  # float32 unless it is said
     "vllm": {
         "dtype": str,  # float32, bfloat16 or auto
         "tensor_parallel_size": int,  # GPUs that hold one copy of the model
@@ -41,6 +41,7 @@ ENGINES: dict[str, dict[str, type]] = {
         "chat": bool,
     },
 }
+ADDRESS = "R1FLOW_SAMPLING_URL"  # where the server is, if the config doesn't say: a server that moves reruns nothing
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 
 
@@ -82,7 +83,7 @@ def load(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, An
     if engine == "transformers":
         from r1flow.sampling.hf import TransformersSampler
 
-        return TransformersSampler(model_dir, batch_size)
+        return TransformersSampler(model_dir, batch_size, **(options or {}))
     if engine == "vllm":
         from r1flow.sampling.vllm import VllmSampler
 

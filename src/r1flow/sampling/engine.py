@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from r1flow.errors import UserError
+from r1flow.pretrained import read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.draw import choose, uniforms
 
@@ -76,7 +77,7 @@ class EngineSampler:
     def __init__(self, model_dir: Path, batch_size: int) -> None:
         from transformers import AutoTokenizer
 
-        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        self.tokenizer = read_pretrained(AutoTokenizer, model_dir)
         model = load_model(model_dir)
         self.engine = Engine(model, eos_ids_of(model, self.tokenizer))
         self.batch_size = batch_size
@@ -89,12 +90,12 @@ class EngineSampler:
         return completions(new, self.tokenizer, self.engine.eos_ids)
 
 
-def load_model(model_dir: Path) -> Any:
-    """The model in float32, on the GPU where there is a visible one (CUDA_VISIBLE_DEVICES= hides it)."""
+def load_model(model_dir: Path, dtype: str = "float32") -> Any:
+    """The model, on the GPU where there is a visible one (CUDA_VISIBLE_DEVICES= hides it)."""
     from transformers import AutoModelForCausalLM
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32).to(device).eval()
+    return read_model(AutoModelForCausalLM, model_dir, dtype=dtype).to(device).eval()
 
 
 def completions(new_ids: list[list[int]], tokenizer: Any, eos_ids: list[int]) -> list[Completion]:
@@ -113,8 +114,8 @@ def ends_of(model_dir: Path, tokenizer: Any) -> list[int]:
     from transformers import AutoConfig, GenerationConfig
 
     if (Path(model_dir) / "generation_config.json").is_file():
-        return end_ids(GenerationConfig.from_pretrained(model_dir), tokenizer)
-    return end_ids(GenerationConfig.from_model_config(AutoConfig.from_pretrained(model_dir)), tokenizer)
+        return end_ids(read_pretrained(GenerationConfig, model_dir), tokenizer)
+    return end_ids(GenerationConfig.from_model_config(read_pretrained(AutoConfig, model_dir)), tokenizer)
 
 
 def end_ids(generation_config: Any, tokenizer: Any) -> list[int]:

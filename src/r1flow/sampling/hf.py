@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from r1flow.pretrained import read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import completions, eos_ids_of, load_model
@@ -18,12 +19,14 @@ from r1flow.sampling.engine import completions, eos_ids_of, load_model
 class TransformersSampler:
     """`generate` behind the Sampler call, for a model directory."""
 
-    def __init__(self, model_dir: Path, batch_size: int) -> None:
-        from transformers import AutoTokenizer
+    def __init__(self, model_dir: Path, batch_size: int, dtype: str = "float32") -> None:
+        from transformers import AutoTokenizer, GenerationConfig
 
-        self.tokenizer = AutoTokenizer.from_pretrained(model_dir, padding_side="left")
-        self.model = load_model(model_dir)
+        self.tokenizer = read_pretrained(AutoTokenizer, model_dir, padding_side="left")
+        self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
+        self.model = load_model(model_dir, dtype)
         self.eos_ids = eos_ids_of(self.model, self.tokenizer)
+        self.model.generation_config = GenerationConfig()  # else penalties of the model's own count
         self.batch_size = batch_size
 
     def sample(

@@ -18,22 +18,25 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from r1flow.endpoint import Endpoint, Unanswered, complete
 from r1flow.errors import UserError, listed
-from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.pretrained import read_pretrained
+from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams
 from r1flow.sampling.engine import completions, ends_of
+from r1flow.sampling.hf import until
 from r1flow.template import THINK_CLOSE, THINK_OPEN
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
 
-ADDRESS = "R1FLOW_SAMPLING_URL"  # where the server is, if the config doesn't say: a server that moves reruns nothing
 BACKOFF_S = 1.0  # the first pause; they double
 # A server fills in what isn't said from the model's generation_config.json; the other engines don't read that.
 NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+LONGEST_TOKEN = 128  # characters: a run of spaces in the large vocabularies
 Request = tuple[str, str, dict[str, Any] | None]  # method, path after /v1, JSON
 Made = TypeVar("Made")
 
@@ -65,7 +68,7 @@ class ServerSampler:
         if not self.url:
             raise UserError(f"engine_options.url: there is none; name the server, or set {ADDRESS}")
         self.endpoint = Endpoint(self.url, api_key_env, timeout_s, batch_size, attempts, BACKOFF_S)
-        self.words = AutoTokenizer.from_pretrained(model_dir)
+        self.words = read_pretrained(AutoTokenizer, model_dir)
         self.tokenizer = Conversation() if chat else self.words
         self.eos_ids = ends_of(model_dir, self.words)
         self.plain, self.chat = plain or chat, chat
@@ -76,7 +79,8 @@ class ServerSampler:
     ) -> list[Completion]:
         bodies = [self.body(prompt, params, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
         path = "/chat/completions" if self.chat else "/completions"
-        return self.ask([("POST", path, body) for body in bodies], self.completion, on_progress)
+        read = partial(self.completion, params.max_new_tokens)
+        return self.ask([("POST", path, body) for body in bodies], read, on_progress)
 
     def body(self, prompt: str, params: SamplingParams, seed: int) -> dict[str, Any]:
         common = {
@@ -93,23 +97,27 @@ class ServerSampler:
             common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
         )
 
-    def completion(self, reply: dict[str, Any]) -> Completion:
-        """The completion in a reply; raises whatever Python does where there is none."""
+    def completion(self, most: int, reply: dict[str, Any]) -> Completion:
+        """The completion of up to `most` tokens in a reply; raises whatever Python does where there is none."""
         choice = reply["choices"][0]
         refused = self.chat and choice["finish_reason"] == "content_filter"  # an answer too, and always the same
         if choice["finish_reason"] not in ("stop", "length") and not refused:
             raise ValueError(f"finish_reason {choice['finish_reason']!r}")
         if self.plain:
             finished = choice["finish_reason"] == "stop"
-            text = said(choice["message"]) if self.chat else choice["text"]
+            text = said(choice["message"]) if self.chat else string(choice["text"])
+            if len(text) > LONGEST_TOKEN * most:
+                raise ValueError(f"{len(text)} characters for max_tokens {most}")
             ids = self.words(text, add_special_tokens=False)["input_ids"]
             return Completion([*ids, *[self.words.eos_token_id] * finished], text, finished)
         ids = choice.get("token_ids")
         if ids is None:
             raise UserError(f"engine: openai: {self.url} returns no token ids; set engine_options.plain: true")
-        if not all(type(i) is int and 0 <= i < len(self.words) for i in ids):
+        if not (isinstance(ids, list) and all(type(i) is int and 0 <= i < len(self.words) for i in ids)):
             raise ValueError("token_ids that the model's tokenizer doesn't have")
-        return completions([ids], self.words, self.eos_ids)[0]
+        if len(ids) > most:
+            raise ValueError(f"{len(ids)} token_ids for max_tokens {most}")
+        return completions([until(ids, self.eos_ids)], self.words, self.eos_ids)[0]
 
     def ask(
         self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None = None
@@ -121,9 +129,8 @@ class ServerSampler:
             first = failures.exceptions[0]
             if not isinstance(first, Unanswered):
                 raise first from None
-            words = "".join(char if char.isprintable() else "?" for char in str(first))
             raise UserError(
-                f"engine: openai: {self.url} gave no answer ({words}); whole shards are kept: mend it and run again"
+                f"engine: openai: {self.url} gave no answer ({first}); whole shards are kept: mend it and run again"
             ) from first
 
     async def ask_all(
@@ -161,8 +168,17 @@ class Conversation:
 
 def said(message: dict[str, Any]) -> str:
     """The text of a message; servers that part the reasoning from it (DeepSeek's, vLLM's) get the tags back."""
-    reasoning, text = message.get("reasoning_content") or message.get("reasoning"), message["content"] or ""
-    return f"{THINK_OPEN}{reasoning.strip()}{THINK_CLOSE}{text.lstrip()}" if reasoning else text
+    parts = message.get("reasoning_content"), message.get("reasoning"), message["content"]
+    first, second, text = ("" if part is None else string(part) for part in parts)
+    reasoning = (first or second).strip().removeprefix(THINK_OPEN).removesuffix(THINK_CLOSE).strip()
+    return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{text.lstrip()}" if reasoning else text
+
+
+def string(value: Any) -> str:
+    """`value`, which is text: a list of texts would be tokenised as well, and stored."""
+    if not isinstance(value, str):
+        raise TypeError(f"text that is {type(value).__name__}")
+    return value
 
 
 def entries_of(reply: dict[str, Any]) -> list[tuple[str, str]]:

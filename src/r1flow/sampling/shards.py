@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -60,6 +59,8 @@ def sample(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator
             span, report = slice(rows.start, rows.stop), partial(report_rows, stage, done, total)
             shard = sampler.sample(prompts[span], params, seeds[span], report)
             write(path, shard)
+        else:
+            stage.progress(done + len(rows), total, step="read back")
         done += len(rows)
         yield from shard
 
@@ -86,7 +87,7 @@ def read(path: Path) -> list[Completion] | None:
 
 def write(path: Path, shard: list[Completion]) -> None:
     """Whole or not at all, whoever else writes the same one: parts of a killed run, cut otherwise, may live on."""
-    text = json.dumps([asdict(row) for row in shard])
+    text = json.dumps([vars(row) for row in shard])  # asdict copies every id: 7 ms for 8,000
     unfinished = path.with_suffix(f".{os.uname().nodename}-{os.getpid()}.partial")
     unfinished.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
     unfinished.replace(path)

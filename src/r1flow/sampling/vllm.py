@@ -12,12 +12,14 @@ decoding.
 """
 
 import os
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from r1flow.errors import UserError
+from r1flow.pretrained import check_weights, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.engine import completions, ends_of
 
@@ -28,7 +30,7 @@ class VllmSampler:
     def __init__(self, model_dir: Path, batch_size: int, **options: Any) -> None:
         from transformers import AutoTokenizer
 
-        self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
+        self.tokenizer = read_pretrained(AutoTokenizer, model_dir)
         self.eos_ids = ends_of(model_dir, self.tokenizer)
         self.llm = start(model_dir, batch_size, options)
         self.positions = self.llm.llm_engine.model_config.max_model_len
@@ -44,10 +46,8 @@ class VllmSampler:
         outputs = self.llm.generate(
             [{"prompt_token_ids": row} for row in ids],
             [self.request(params, seed) for seed in seeds],
-            use_tqdm=False,
+            use_tqdm=bar(on_progress) if on_progress else False,
         )
-        if on_progress:
-            on_progress(len(prompts), len(prompts))
         return completions([list(output.outputs[0].token_ids) for output in outputs], self.tokenizer, self.eos_ids)
 
     def request(self, params: SamplingParams, seed: int) -> Any:
@@ -72,8 +72,29 @@ class VllmSampler:
             )
 
 
+def bar(on_progress: OnProgress) -> type:
+    """A bar for vLLM that shows nothing and tells of every row that is done."""
+    from tqdm import tqdm
+
+    class Told(tqdm):
+        def __init__(self, *arguments: Any, **options: Any) -> None:  # disabled, it wouldn't count, nor keep time
+            super().__init__(*arguments, **options, file=StringIO())
+
+        def update(self, n: float | None = 1) -> bool | None:
+            shown = super().update(n)
+            if self.iterable is None:  # else it is about the prompts, which vLLM takes in first
+                on_progress(int(self.n), int(self.total))
+            return shown
+
+        def display(self, *arguments: Any, **options: Any) -> None:
+            pass
+
+    return Told
+
+
 def start(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
-    """vLLM with the model in it; raises UserError when it isn't installed."""
+    """vLLM with the model in it; raises UserError when it isn't installed, or the weights are pickled."""
+    check_weights(model_dir)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a scheduler of its own process batches by the clock
     try:
         from vllm import LLM

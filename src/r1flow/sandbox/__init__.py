@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import cache
 from types import ModuleType
 
+from r1flow import processes
 from r1flow.errors import UserError
 from r1flow.sandbox import bubblewrap, cgroup, filters, landlock
 from r1flow.sandbox.process import (
@@ -49,8 +50,8 @@ MODULES: dict[Tier, ModuleType] = {Tier.BUBBLEWRAP: bubblewrap, Tier.LANDLOCK: l
 
 
 def workers() -> int:
-    """How many programs run at a time."""
-    return len(os.sched_getaffinity(0))
+    """How many programs run at a time: one on each core, and one in a process that shares the cores with its like."""
+    return 1 if processes.one_of_many else len(os.sched_getaffinity(0))
 
 
 SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()

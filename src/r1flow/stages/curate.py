@@ -16,15 +16,11 @@ DeepSeek-R1, section 2.3.3: 600k reasoning and 200k general samples. Left out: w
 and mixing rows of several shards in one pack: training draws packs at random.
 """
 
-import multiprocessing
 import os
 import shutil
-import signal
-import threading
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from functools import partial
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +33,10 @@ from r1flow import manifest
 from r1flow.data import packed
 from r1flow.data.choose import choose
 from r1flow.data.decontaminate import RULE, SLOTS
-from r1flow.data.sift import ROWS, TOKENS, Rules, Shard, expressions, shards_of, sift
+from r1flow.data.sift import ROWS, TOKENS, Rules, Shard, shards_of, sift
 from r1flow.errors import UserError
+from r1flow.pretrained import read_pretrained
+from r1flow.processes import pool
 from r1flow.recipe import input_of
 from r1flow.schema import read_jsonl
 from r1flow.template import render
@@ -93,15 +91,13 @@ def rules_of(stage: "Stage") -> Rules:
     from transformers import AutoTokenizer
 
     config = stage.config
-    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     tokenizer.save_pretrained(stage.work / "tokenizer")
     before, after = around(tokenizer)
     filters = {
         name: config["filters"] if source["filters"] is None else source["filters"]
         for name, source in config["sources"].items()
     }
-    for specs in filters.values():
-        expressions(specs)
     return Rules(
         filters=filters,
         max_row_bytes=config["max_row_bytes"],
@@ -180,23 +176,11 @@ def run(stage: "Stage", step: str, work: Callable[..., None], tasks: list[Task])
             stage.progress(number, len(tasks), step=step)
         return
     os.environ.update(SINGLE)
-    spawn = multiprocessing.get_context("spawn")  # polars' threads don't survive a fork
-    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=follow_parent) as pool:
-        waiting = [pool.submit(work, *task) for task in tasks]
-        try:
-            for number, done in enumerate(as_completed(waiting), 1):
-                done.result()
-                stage.progress(number, len(tasks), step=step)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # but for the shards that are being computed, which are kept
-            raise
-
-
-def follow_parent() -> None:
-    """End this process when the stage's ends, however it ends; Ctrl-C is for the stage alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+    with pool(workers) as processes:  # of which an error leaves the shards that are being computed to be kept
+        waiting = [processes.submit(work, *task) for task in tasks]
+        for number, done in enumerate(as_completed(waiting), 1):
+            done.result()
+            stage.progress(number, len(tasks), step=step)
 
 
 # All rows.

@@ -4,7 +4,8 @@ Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (p
 general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
 metrics.json. A sample's random numbers are decided by the seed, its problem and its index alone: models that are
 evaluated with one seed answer the same problems with the same luck. A problem whose own gold answer its scorer refuses
-is left out before sampling, and counted.
+is left out before sampling, and counted. Programs are graded by their tests in the sandbox; a sample on which that
+failed is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
 
 Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
 
@@ -12,19 +13,24 @@ Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
      "answer": "5", "answer_lenient": "5", "completion": "<think>…</think><answer>5</answer>", "length": 41, …}
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from r1flow import sandbox
 from r1flow.errors import UserError
-from r1flow.grading import general, tasks
+from r1flow.grading import code, general, tasks
+from r1flow.grading.verdict import Cause
 from r1flow.language import any_of, consistency
-from r1flow.metrics import summarise_tasks
+from r1flow.metrics import normalise_answer, summarise_tasks
 from r1flow.parquet import Table
+from r1flow.processes import ordered_map, worth
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import read_jsonl
 from r1flow.template import GENERAL, TAGS, reasoning_of, render, split
@@ -42,9 +48,9 @@ SCHEMA = pa.schema(
         "question": pa.string(),
         "gold": pa.string(),
         "completion": pa.string(),
-        "answer": pa.string(),  # between the tags
+        "answer": pa.string(),  # between the tags; of a problem that asks for one, the program
         "answer_lenient": pa.string(),  # else in a box, else the last number
-        "correct": pa.bool_(),
+        "correct": pa.bool_(),  # null: not graded
         "correct_lenient": pa.bool_(),
         "well_formed": pa.bool_(),
         "language": pa.float64(),  # share of the target language, null without words
@@ -53,19 +59,28 @@ SCHEMA = pa.schema(
         "reflections": pa.int32(),
     }
 )
+Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
 TABLE_ROWS = 40  # sample completions shown in tracking: the first of every so many problems
 TEXTS = ("question", "gold", "completion")  # what metrics don't need
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
-    """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}."""
+    """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
+
+    With problems that ask for programs also `sandbox`, its tier, and of samples that it failed on `ungraded`, by cause.
+    """
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
     verdicts, shown = examine(stage, problems)
     summaries = summarise_tasks(verdicts)
     track(stage, summaries, shown)
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
-    return {"tasks": summaries, **overall, "ungradable": ungradable}
+    found = {"tasks": summaries, **overall, "ungradable": ungradable}
+    if any(is_program(problem) for problem in problems):
+        found["sandbox"] = sandbox.tier()
+    if unknown := sum(row["correct"] is None for row in verdicts):
+        found["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
+    return found
 
 
 def sample(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
@@ -75,21 +90,42 @@ def sample(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
 
 
 def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Write samples.parquet; returns every row without its texts, and the whole rows for tracking's table."""
+    """Write samples.parquet; returns of every row what metrics need, and the whole rows for tracking's table."""
     config = stage.config
     asked = questions(stage, problems)
     grade = grader(config["language"], config["languages"], config["reflection_words"])
     model = stage.name.removeprefix("evaluate/")
     apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
     verdicts, shown = [], []
-    with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
-        for number, ((problem, index), completion) in enumerate(zip(asked, answer(stage, problems), strict=True)):
-            row = {"model": model, "sample_index": index, **grade(problem, completion)}
+    samples = Table(stage.work / "samples.parquet", SCHEMA, compression="zstd")
+    with samples as table, ordered_map(worth(len(asked))) as each:
+        pairs = zip(asked, answer(stage, problems), strict=True)
+        for number, row in enumerate(each(partial(row_of, model, grade), pairs)):
             table.write(row)
-            verdicts.append({key: value for key, value in row.items() if key not in TEXTS})
+            verdicts.append(brief(row))
             if number % apart == 0:
                 shown.append(row)
     return verdicts, shown
+
+
+def row_of(
+    model: str, grade: Grade, question_and_answer: tuple[tuple[dict[str, Any], int], Completion]
+) -> dict[str, Any]:
+    (problem, index), completion = question_and_answer
+    return {"model": model, "sample_index": index, **grade(problem, completion)}
+
+
+def brief(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without texts and with ballots for answers: rows are held, and answers are as long as a model likes."""
+    short = {key: value for key, value in row.items() if key not in TEXTS}
+    return short | {key: ballot(row[key]) for key in ("answer", "answer_lenient")}
+
+
+def ballot(answer: str | None) -> str | None:
+    """Equal for answers that vote alike, itself in the spelling of the vote; None for none."""
+    if answer is None or not answer.strip():
+        return None
+    return "x" + blake2b(normalise_answer(answer).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
@@ -107,8 +143,14 @@ def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[s
 
 
 def is_gradable(problem: dict[str, Any]) -> bool:
-    """Whether the scorer accepts the problem's own gold answer."""
+    """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
+    if is_program(problem):
+        return code.gradable(problem["entry"])
     return tasks.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
+
+
+def is_program(problem: dict[str, Any]) -> bool:
+    return problem["task"] != GENERAL and code.is_program(problem["answer"], problem["entry"])
 
 
 def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:
@@ -135,36 +177,39 @@ def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[s
     """The model, and prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    if not sampler.tokenizer.chat_template:
-        raise UserError("evaluate: the model's tokenizer has no chat template; start from one that has")
     prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem in problems}
     asked = questions(stage, problems)
     seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]
     return sampler, [prompts[problem["id"]] for problem, _ in asked], seeds
 
 
-def grader(
-    language: str, languages: Sequence[str], reflection_words: Sequence[str]
-) -> Callable[[dict[str, Any], Completion], dict[str, Any]]:
+def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> Grade:
     """A function from (problem, completion) to the sample's row, without model and index."""
-    reflects = any_of(reflection_words)
+    return partial(grade_sample, language, languages, any_of(reflection_words))
 
-    def grade(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-        verdict = grade_general if problem["task"] == GENERAL else grade_reasoning
-        return {
-            "task": problem["task"],
-            "kind": problem.get("kind"),
-            "problem_id": problem["id"],
-            "question": problem["question"],
-            "completion": completion.text,
-            "language": consistency(reasoning_of(completion.text, problem["task"]), language, languages),
-            "length": len(completion.ids),
-            "finished": completion.finished,
-            "reflections": len(reflects.findall(completion.text)),
-            **verdict(problem, completion),
-        }
 
-    return grade
+def grade_sample(
+    language: str,
+    languages: Sequence[str],
+    reflects: re.Pattern[str],
+    problem: dict[str, Any],
+    completion: Completion,
+) -> dict[str, Any]:
+    """What samples.parquet has of a sample, beside its model and index."""
+    programs = grade_program if is_program(problem) else grade_reasoning
+    verdict = grade_general if problem["task"] == GENERAL else programs
+    return {
+        "task": problem["task"],
+        "kind": problem.get("kind"),
+        "problem_id": problem["id"],
+        "question": problem["question"],
+        "completion": completion.text,
+        "language": consistency(reasoning_of(completion.text, problem["task"]), language, languages),
+        "length": len(completion.ids),
+        "finished": completion.finished,
+        "reflections": len(reflects.findall(completion.text)),
+        **verdict(problem, completion),
+    }
 
 
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
@@ -183,6 +228,22 @@ def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str
         "correct": strict,
         "correct_lenient": strict if lenient == parts.answer else correct(lenient),
         "well_formed": parts.well_formed,
+    }
+
+
+def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    """Strictly (the program that the reward code_tests takes) and leniently (else the last code block of all)."""
+    strict, lenient = code.program_of(completion.text), code.lenient_program(completion.text)
+    correct = code.passes(strict, problem["entry"]).correct
+    correct_lenient = correct if lenient == strict else code.passes(lenient, problem["entry"]).correct
+    graded = None not in (correct, correct_lenient)
+    return {
+        "gold": problem["answer"],
+        "answer": strict,
+        "answer_lenient": lenient,
+        "correct": correct if graded else None,
+        "correct_lenient": correct_lenient if graded else None,
+        "well_formed": split(completion.text).well_formed,
     }
 
 

@@ -38,6 +38,7 @@ from r1flow import rollout_server
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
 from r1flow.mismatch import METRIC, MismatchWatch
+from r1flow.pretrained import read_model, read_pretrained
 from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.rewards.combine import combine
 from r1flow.rewards.contract import Reward
@@ -78,10 +79,10 @@ def compute(stage: Stage) -> dict[str, Any]:
     options = GRPOConfig(**trainer_options(stage))  # before the model: with zero3 it says how that is loaded
     if options.use_vllm and options.vllm_mode == "server":
         options.vllm_server_base_url = server_of(options, stage)
-    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"], padding_side="left")
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"], padding_side="left")
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
-    model = AutoModelForCausalLM.from_pretrained(
-        stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
+    model = read_model(
+        AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))

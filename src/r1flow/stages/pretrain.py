@@ -32,6 +32,7 @@ from transformers import (
 from r1flow.callbacks import History, last_snapshot
 from r1flow.data.sources import fetch
 from r1flow.errors import UserError
+from r1flow.pretrained import read_model, read_pretrained
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
 from r1flow.template import TAGS
@@ -46,7 +47,7 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 
 def train(stage: Stage) -> dict[str, Any]:
-    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["data"] / "tokenizer")
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["data"] / "tokenizer")
     tokenizer.chat_template = stage.config["template"]
     documents = load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer)
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
@@ -81,13 +82,14 @@ def train(stage: Stage) -> dict[str, Any]:
 def adopt(stage: Stage) -> dict[str, Any]:
     """An existing model as the base: a directory, or a hub id with a pinned revision; given the stage's template."""
     source, revision = stage.config["init_from"], stage.config["revision"]
-    fetched = fetch("model", source, revision, progress=stage.progress) if revision else None
+    hashes = stage.config.get("sha256")
+    fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
     folder = fetched.folder if fetched else source
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    tokenizer = read_pretrained(AutoTokenizer, folder)
     check_tags(tokenizer)
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    model = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True, trust_remote_code=False)
+    model = read_model(AutoModelForCausalLM, folder)
     save(model, tokenizer, stage.work / "model")
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}

@@ -15,7 +15,6 @@ who write the missing summary). Left out: the judge model for answers that rules
 generated for general prompts.
 """
 
-import inspect
 import random
 import re
 from collections import Counter
@@ -30,13 +29,15 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from r1flow.errors import UserError
-from r1flow.grading import tasks
+from r1flow.grading import code, tasks
+from r1flow.grading.verdict import Cause
 from r1flow.language import consistency
 from r1flow.parquet import Table
+from r1flow.processes import ordered_map, worth
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stage import Stage
-from r1flow.template import ANSWER_OPEN, Parts, split
+from r1flow.template import ANSWER_OPEN, Parts, render, split
 
 TABLE_ROWS = 100  # samples shown in tracking
 DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two look at a prompt's other samples
@@ -81,7 +82,7 @@ class Kept:
     size: int
 
 
-Filter = Callable[[Sample], bool]  # True: drop
+Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop for that
 
 
 def compute(stage: Stage) -> dict[str, Any]:
@@ -89,8 +90,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     config = stage.config
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
     chain = build_filters(config["filters"])
-    with TemporaryFile(dir=stage.work) as texts:
-        samples = judged(draw(stage, problems), chain, config["keep_per_prompt"])
+    count = len(questions(stage, problems))
+    with TemporaryFile(dir=stage.work) as texts, ordered_map(worth(count)) as each:
+        samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
         reasons, kept, shown = sift(stage, samples, texts, config["closing"])
         if not kept:
             raise UserError(f"{stage.name}.filters: none of the {reasons.total()} samples was kept ({dict(reasons)})")
@@ -109,10 +111,14 @@ def sample(stage: Stage, part: shards.Part) -> Iterator[Completion]:
 
 
 def load_problems(path: Path, limit: int | None) -> list[Problem]:
-    """The prompts to sample from, the first `limit` of the file; raises UserError when it has none."""
+    """The prompts to sample from, the first `limit` of the file.
+
+    Raises UserError when it has none, and when they ask for programs and no sandbox holds.
+    """
     problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
+    any(is_program(problem) and code.gradable(problem.entry) for problem in problems)  # raises without a sandbox
     return problems
 
 
@@ -137,16 +143,10 @@ def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list
     """The model, and prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    prompts = {problem.id: prompt(sampler.tokenizer, config["preamble"], problem.question) for problem in problems}
+    prompts = {problem.id: render(sampler.tokenizer, problem.question, config["preamble"]) for problem in problems}
     asked = questions(stage, problems)
     seeds = [seed_of(stage.seed, problem.id, index) for problem, index in asked]
     return sampler, [prompts[problem.id] for problem, _ in asked], seeds
-
-
-def prompt(tokenizer: Any, preamble: list[dict[str, str]], question: str) -> str:
-    """The question after the preamble's turns, as the model's chat template has it."""
-    messages = [*preamble, {"role": "user", "content": question}]
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
 def sift(
@@ -200,9 +200,12 @@ def no_summary(sample: Sample) -> bool:
     return sample.parts.summary == (sample.parts.answer or "")
 
 
-def wrong(sample: Sample) -> bool:
-    """Not the right answer, or not gradable."""
+def wrong(sample: Sample) -> bool | Cause:
+    """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that."""
     problem = sample.problem
+    if is_program(problem):
+        correct, cause = code.passes(code.program_of(sample.text), problem.entry)
+        return cause or not correct
     return tasks.correct(problem.task, sample.parts.answer, problem.answer, problem.entry) is not True
 
 
@@ -218,7 +221,9 @@ def long_paragraph(sample: Sample, max_words: int) -> bool:
 
 
 def code_block(sample: Sample) -> bool:
-    return bool(re.search(r"```|~~~|<code>", sample.text))
+    """Code, outside the reply to a problem that asks for a program."""
+    text = sample.parts.reasoning or "" if is_program(sample.problem) else sample.text
+    return bool(re.search(r"```|~~~|<code>", text))
 
 
 FILTERS = {
@@ -227,55 +232,57 @@ FILTERS = {
 
 
 def build_filters(specs: list[dict[str, Any]]) -> list[tuple[str, Filter | None]]:
-    """The filters of a config, in order; `duplicate` has no function of one sample. Raises UserError for a bad spec."""
-    return [(spec.get("name"), build_filter(spec.get("name"), spec.get("args") or {})) for spec in specs]
+    """The filters of a config (filters.py checks it), in order; `duplicate` has no function of one sample."""
+    return [(spec["name"], build_filter(spec["name"], spec.get("args") or {})) for spec in specs]
 
 
 def build_filter(name: str, args: dict[str, Any]) -> Filter | None:
-    if name == DUPLICATE:
-        return None
-    if name not in FILTERS:
-        raise UserError(f"rejection.filters: there is no filter {name!r}; known: {', '.join([*FILTERS, DUPLICATE])}")
-    try:
-        inspect.signature(FILTERS[name]).bind(None, **args)
-    except TypeError as error:
-        raise UserError(f"rejection.filters: {name}: args: {error}") from error
-    return partial(FILTERS[name], **args)
+    return None if name == DUPLICATE else partial(FILTERS[name], **args)
 
 
 def judged(
-    samples: Iterable[Sample], chain: list[tuple[str, Filter | None]], keep_per_prompt: int
+    samples: Iterable[Sample],
+    chain: list[tuple[str, Filter | None]],
+    keep_per_prompt: int,
+    each: Callable[..., Iterator[Any]] = map,
 ) -> Iterator[tuple[Sample, str | None]]:
-    """Every sample with its reason; a problem's samples at a time."""
-    for _, group in groupby(samples, key=lambda sample: sample.problem.id):
-        together = list(group)
-        yield from zip(together, judge(together, chain, keep_per_prompt), strict=True)
+    """Every sample with the name of the first filter that drops it, `surplus` for what is too much, or None: kept.
 
-
-def judge(samples: list[Sample], chain: list[tuple[str, Filter | None]], keep_per_prompt: int) -> list[str | None]:
-    """For each sample the name of the first filter that drops it, `surplus` for what is too much, or None: kept.
-
-    The samples of a problem stand side by side, and the earlier ones win.
+    The samples of a problem stand side by side; `each` judges one problem's after the other's.
     """
-    reasons: list[str | None] = []
-    for _, group in groupby(samples, key=lambda sample: sample.problem.id):
-        seen: set[str] = set()
-        kept = 0
-        for sample in group:
-            reason = first_reason(sample, chain, seen)
-            if reason is None and kept == keep_per_prompt:
-                reason = SURPLUS
-            kept += reason is None
-            seen.add(canonical(sample.text))
-            reasons.append(reason)
-    return reasons
+    groups = (list(group) for _, group in groupby(samples, key=lambda sample: sample.problem.id))
+    judge = partial(judge_group, chain, keep_per_prompt)
+    for group in each(judge, groups):
+        yield from group
+
+
+def judge_group(
+    chain: list[tuple[str, Filter | None]], keep_per_prompt: int, group: list[Sample]
+) -> list[tuple[Sample, str | None]]:
+    """`judged` for the samples of one problem, of which the earlier ones win."""
+    found: list[tuple[Sample, str | None]] = []
+    seen: set[str] = set()
+    kept = 0
+    for sample in group:
+        reason = first_reason(sample, chain, seen)
+        if reason is None and kept == keep_per_prompt:
+            reason = SURPLUS
+        kept += reason is None
+        seen.add(canonical(sample.text))
+        found.append((sample, reason))
+    return found
 
 
 def first_reason(sample: Sample, chain: list[tuple[str, Filter | None]], seen: set[str]) -> str | None:
     for name, drops in chain:
-        if drops(sample) if drops else canonical(sample.text) in seen:
-            return name
+        found = drops(sample) if drops else canonical(sample.text) in seen
+        if found:
+            return found.value if isinstance(found, Cause) else name
     return None
+
+
+def is_program(problem: Problem) -> bool:
+    return code.is_program(problem.answer, problem.entry)
 
 
 def canonical(text: str) -> str:
@@ -316,7 +323,7 @@ def record(sample: Sample, reason: str | None) -> dict[str, Any]:
         "question": sample.problem.question,
         "gold": sample.problem.answer,
         "completion": sample.text,
-        "answer": sample.parts.answer,
+        "answer": code.program_of(sample.text) if is_program(sample.problem) else sample.parts.answer,
         "length": sample.length,
         "finished": sample.finished,
         "dropped": reason,

@@ -14,6 +14,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from datasets import Dataset
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerBase, set_seed
 from trl import RewardConfig, RewardTrainer
@@ -21,6 +23,7 @@ from trl import RewardConfig, RewardTrainer
 from r1flow.callbacks import History, last_snapshot
 from r1flow.classifier import classify, judged_ids
 from r1flow.errors import UserError
+from r1flow.pretrained import read_model, read_pretrained
 from r1flow.ranks import adapters, save, trainer_options
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
@@ -36,7 +39,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     train = [row for row in rows if not held_out(row["question"])]
     test = [row for row in rows if held_out(row["question"])]
     history = fit(stage, train)
-    wins = {kind: chosen_wins(stage.work / "model", test, kind) for kind in SEES}
+    wins = {kind: chosen_wins(stage, test, kind) for kind in SEES}
     return {
         "pairs": len(train),
         "held_out_pairs": len(test),
@@ -48,11 +51,15 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
     """Train on the pairs, save to work/model, and return the curve."""
-    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
     set_seed(stage.seed)  # the head starts at random
-    model = AutoModelForSequenceClassification.from_pretrained(
-        stage.inputs["model"], num_labels=1, dtype="float32", attn_implementation=stage.config["attention"]
+    model = read_model(
+        AutoModelForSequenceClassification,
+        stage.inputs["model"],
+        num_labels=1,
+        dtype="float32",
+        attn_implementation=stage.config["attention"],
     )
     model.config.pad_token_id = tokenizer.pad_token_id
     history = History(stage, FIELDS)
@@ -94,14 +101,19 @@ def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, l
     }
 
 
-def chosen_wins(model_dir: Path, rows: list[dict[str, Any]], kind: str) -> list[bool]:
-    """For each pair of a kind, whether its chosen side scores higher, by the scores that RL will see."""
-    rows = [row for row in rows if row["kind"] == kind]
-    chosen, rejected = (
-        classify(model_dir, [(row["question"], row[side]) for row in rows], SEES[kind])
-        for side in ("chosen", "rejected")
-    )
-    return [better > worse for better, worse in zip(chosen, rejected, strict=True)]
+def chosen_wins(stage: Stage, rows: list[dict[str, Any]], kind: str) -> list[bool]:
+    """For each pair of a kind, whether its chosen side scores higher, by the scores that RL will see.
+
+    Ranks score a share each and all get the whole.
+    """
+    wins = []
+    with PartialState().split_between_processes([row for row in rows if row["kind"] == kind]) as mine:
+        for number, row in enumerate(mine, 1):
+            sides = [(row["question"], row[side]) for side in ("chosen", "rejected")]
+            better, worse = classify(stage.work / "model", sides, SEES[kind])
+            wins.append(better > worse)
+            stage.progress(number, len(mine), step=f"{kind} pairs held out")
+    return gather_object(wins)
 
 
 def mean(values: list[bool]) -> float | None:

@@ -22,6 +22,7 @@ from trl import SFTConfig, SFTTrainer
 from r1flow.callbacks import History, last_snapshot
 from r1flow.data import packed
 from r1flow.errors import UserError
+from r1flow.pretrained import read_model, read_pretrained
 from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.schema import read_jsonl
 from r1flow.stage import Stage
@@ -32,12 +33,12 @@ FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: rows, tokens of the responses, steps, and the loss curve."""
-    tokenizer = AutoTokenizer.from_pretrained(stage.inputs["model"])
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     # Before the model: with zero3 the options say how that is loaded.
     options = SFTConfig(**trainer_options(stage), dataset_kwargs={"skip_prepare_dataset": is_packed(stage)})
-    model = AutoModelForCausalLM.from_pretrained(
-        stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
+    model = read_model(
+        AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
     dataset, count = training_data(stage, tokenizer)
     history = History(stage, FIELDS)
@@ -56,7 +57,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         "response_tokens": count["response_tokens"],
         "steps": trainer.state.global_step,
         # 6N a token, as in grpo.py
-        "flops": 6.0 * parameters_of(model) * count["tokens"] * trainer.args.num_train_epochs,
+        "flops": 6.0 * parameters_of(model) * count["tokens"] * trainer.state.epoch,
         "history": history.rows,
     }
 

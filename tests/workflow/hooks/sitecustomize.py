@@ -1,7 +1,8 @@
 """What the tests put into a stage's process, by being first on its PYTHONPATH: the program itself knows nothing of it.
 
 HOOK_READS=<folder>: notes which leaves of its configuration each stage reads while it runs, one JSON file a process.
-HOOK_KILL=<JSON>: kills when something happens the n-th time in a stage, each entry of the list once:
+HOOK_KILL=<JSON>: kills when something happens the n-th time in a stage, each entry of the list once; counted over all
+of the stage's processes, as another stage's kill may have ended the first of them:
 
     [{"stage": "zero_rl", "event": "save", "n": 2, "victim": "tree", "flag": "<file that says it was done>"}, …]
 
@@ -18,7 +19,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 
@@ -73,12 +73,11 @@ def kill_when(kills):
     from r1flow import driver
 
     armed = [kill for kill in kills if kill["stage"] in sys.orig_argv and not Path(kill["flag"]).exists()]
-    counts = Counter()
 
     def happened(event):
-        counts[event] += 1
-        for kill in armed:
-            if (kill["event"], kill["n"]) == (event, counts[event]):
+        for kill in [kill for kill in armed if kill["event"] == event]:
+            if times(kill["flag"]) >= kill["n"]:
+                armed.remove(kill)
                 strike(**kill)
 
     def heard(name, arguments):
@@ -101,6 +100,13 @@ def kill_when(kills):
 
 def is_output(path):
     return path.startswith(("results", "data"))
+
+
+def times(flag):
+    """How often this was called for the flag, by whichever process."""
+    with open(f"{flag}.times", "a") as times:
+        times.write(".")
+        return times.tell()
 
 
 BY_SLURM = {

@@ -1,0 +1,77 @@
+"""Processes that work side by side and end with the one that started them, however it ends.
+
+    with ordered_map(worth(len(samples))) as each:
+        for row in each(grade, samples): ...    # as map(grade, samples): in order, and samples may come one by one
+
+What they compute must not depend on how many there are. Work and items are pickled.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.connection import wait
+from typing import TypeVar
+
+A_PROCESS = 3000  # samples that pay for another process: seconds of grading, or minutes where reasoning is long
+MOST = 16  # the first process reads and writes what they grade
+AHEAD = 256  # items in hand: the model samples its next shard while these are graded
+
+one_of_many = False  # whether this process is one of a pool
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def worth(samples: int) -> int:
+    """How many processes to grade so many samples in; below 2 it is done here."""
+    return min(len(os.sched_getaffinity(0)), MOST, samples // A_PROCESS)
+
+
+@contextmanager
+def ordered_map(workers: int) -> Iterator[Callable[[Callable[[Item], Found], Iterable[Item]], Iterator[Found]]]:
+    """`map` itself below two workers, else one whose work so many processes do."""
+    if workers < 2:
+        yield map
+        return
+    with pool(workers) as processes:
+        yield partial(in_order, processes)
+
+
+@contextmanager
+def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """So many processes, started when first needed; an error out here lets them finish what they have begun."""
+    spawn = multiprocessing.get_context("spawn")  # threads, Polars' and torch's, don't survive a fork
+    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=begin) as processes:
+        try:
+            yield processes
+        except BaseException:
+            processes.shutdown(cancel_futures=True)
+            raise
+
+
+def begin() -> None:
+    """In each of them: end when the stage's process ends, however it ends; Ctrl-C is for the stage alone."""
+    global one_of_many
+    one_of_many = True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+
+
+def in_order(
+    processes: ProcessPoolExecutor, work: Callable[[Item], Found], items: Iterable[Item], ahead: int = AHEAD
+) -> Iterator[Found]:
+    """`work` of every item, in the items' order; no more than `ahead` of them are under way or waited for."""
+    waiting: deque[Future[Found]] = deque()
+    for item in items:
+        waiting.append(processes.submit(work, item))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    for task in waiting:
+        yield task.result()

@@ -1,0 +1,142 @@
+"""What a run needs and isn't installed or named: a plan says it, a run is refused before its first job."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import cli, extras, fingerprint
+from r1flow.errors import UserError
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+ZERO = "r1_zero_qwen2.5_0.5b_gsm8k"
+LORA = {"r": 8, "alpha": 16, "dropout": 0.0, "target_modules": "all-linear"}
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The libraries that are there; a test may take one out."""
+    names = {"peft", "deepspeed", "liger_kernel", "vllm", "flash_attn"}
+    monkeypatch.setattr(extras, "find_spec", lambda name: name in names or None)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("module", "config", "key"),
+    [
+        ("peft", {"lora": LORA}, "lora"),
+        ("deepspeed", {"strategy": "zero2"}, "strategy"),
+        ("liger_kernel", {"trainer": {"use_liger_kernel": True}}, "trainer.use_liger_kernel"),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_command(
+    installed: set[str], module: str, config: dict[str, Any], key: str
+) -> None:
+    assert extras.missing({"zero_rl": config}) == []
+    assert fingerprint.asked_for(config)[module], "what must be there decides what is computed"
+    installed.remove(module)
+    extra = module.partition("_")[0]
+    command = f"pip install -c constraints.txt -e .[{extra}]"
+    assert extras.missing({"zero_rl": config}) == [f"zero_rl.{key}: {module} isn't installed; {command}"]
+    assert f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("config", "key"), [({"engine": "vllm"}, "engine"), ({"trainer": {"use_vllm": True}}, "trainer.use_vllm")]
+)
+def test_vllm_gets_an_environment_of_its_own(installed: set[str], config: dict[str, Any], key: str) -> None:
+    assert extras.missing({"zero_rl": config}) == []
+    assert fingerprint.asked_for(config)["vllm"]
+    installed.remove("vllm")
+    (line,) = extras.missing({"zero_rl": config})
+    assert line.startswith(f"zero_rl.{key}: vllm isn't installed; `make vllm` ")
+    assert re.search(r"^vllm:", (ROOT / "Makefile").read_text(), re.M)
+
+
+def test_flash_attention_is_installed_by_hand_or_comes_from_the_hub(installed: set[str]) -> None:
+    config = {"attention": "flash_attention_2"}
+    assert extras.missing({"cold_start": config}) == []
+    installed.remove("flash_attn")
+    assert extras.missing({"cold_start": config}) == [
+        "cold_start.attention: flash_attn isn't installed; install flash-attn by hand, or use sdpa"
+    ]
+    installed.add("kernels")
+    assert extras.missing({"cold_start": config}) == []
+
+
+def test_what_asks_for_nothing_needs_nothing(installed: set[str]) -> None:
+    installed.clear()
+    run = Run.compose(ROOT)
+    assert extras.missing({stage: run.slice(stage) for stage in run.stages}) == []
+
+
+def test_a_library_is_named_once_with_all_who_ask(installed: set[str]) -> None:
+    installed.clear()
+    asked = {"zero_rl": {"trainer": {"use_vllm": True}}, "evaluate": {"engine": "vllm"}}
+    (line,) = extras.missing(asked)
+    assert line.startswith("zero_rl.trainer.use_vllm, evaluate.engine: vllm isn't installed; ")
+
+
+SERVER = {"trainer": {"use_vllm": True, "vllm_mode": "server"}}
+HOSTED = {"engine": "openai", "engine_options": {"url": "https://api.lab/v1", "api_key_env": "LAB_KEY"}}
+
+
+@pytest.mark.parametrize(
+    ("config", "variable", "key"),
+    [
+        ({"engine": "openai", "engine_options": {}}, "R1FLOW_SAMPLING_URL", "engine_options.url"),
+        (HOSTED, "LAB_KEY", "engine_options.api_key_env"),
+        (SERVER, "R1FLOW_ROLLOUT_URL", "trainer.vllm_mode"),
+    ],
+)
+def test_a_server_that_nothing_names_and_a_key_that_is_nowhere_are_missing(
+    installed: set[str], monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], variable: str, key: str
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    (line,) = extras.missing({"rejection": config})
+    assert line.startswith(f"rejection.{key}: ") and variable in line
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    assert extras.missing({"rejection": config}) == []
+
+
+def test_a_configuration_may_name_its_servers(installed: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("R1FLOW_SAMPLING_URL", "R1FLOW_ROLLOUT_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    url = "http://127.0.0.1:1"
+    named = {"trainer": SERVER["trainer"] | {"vllm_server_base_url": url}}
+    assert extras.missing({"rejection": {"engine": "openai", "engine_options": {"url": url}}, "zero_rl": named}) == []
+
+
+@pytest.mark.parametrize(
+    ("attention", "device", "said"),
+    [
+        ("flash_attention2", "cuda", "attention: there is no 'flash_attention2'; did you mean 'flash_attention_2'?"),
+        ("flash_attention_2", "cpu", "attention: flash_attention_2 needs device: cuda; use eager or sdpa"),
+    ],
+)
+def test_an_attention_that_cannot_be_is_refused(attention: str, device: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        extras.check_attention(attention, device)
+
+
+def test_transformers_knows_every_attention() -> None:
+    source = Path(find_spec("transformers").origin).with_name("modeling_utils.py").read_text()
+    assert all(f'"{name}"' in source for name in extras.ATTENTION)
+
+
+def test_a_plan_and_its_price_warn_and_a_run_is_refused_before_its_first_job(
+    installed: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed.clear()
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(cli, "project_root", lambda: ROOT)
+    assert cli.main(["plan", "--price", f"experiment={ZERO}", "run=never_run"]) == 0
+    shown = capsys.readouterr()
+    assert "GPU hours" in shown.out and "zero_rl.trainer.use_vllm, evaluate.engine: vllm isn't" in shown.err
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="vllm isn't installed"):
+        Run.compose(ROOT, ZERO).begin()
+    assert not (tmp_path / "mlflow.db").exists() and not (tmp_path / "results").exists()

@@ -1,0 +1,90 @@
+"""A filter that can't filter is refused when the run is planned; what the check knows is what the programs have."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import filters
+from r1flow.checks import check_curate
+from r1flow.data import sift
+from r1flow.errors import UserError
+from r1flow.language import LANGUAGES, detector
+from r1flow.run import Run
+from r1flow.stages import rejection
+
+ROOT = Path(__file__).parents[2]
+MIXED = {"language": "en", "languages": ["en", "zh"], "share": 0.95}
+
+
+@pytest.mark.parametrize(("program", "module"), [("rejection", rejection), ("curate", sift)])
+def test_the_filters_and_their_arguments_are_those_of_the_program(program: str, module: Any) -> None:
+    known = dict(filters.filters_of(program))
+    assert known.pop("duplicate", None) == ({} if module is rejection else None)
+    assert known.keys() == module.FILTERS.keys()
+    for name, function in module.FILTERS.items():
+        arguments = [key for key in inspect.signature(function).parameters if key != filters.FROM_THE_ROW]
+        assert list(known[name]) == arguments and filters.RULES.keys() >= set(arguments)
+
+
+REFUSED = {
+    "no such filter": ({"name": "mixd_language"}, "filters[1].name: there is no 'mixd_language'; did you mean"),
+    "a language that nobody finds": (MIXED | {"language": "klingon"}, "args.language: 'klingon' can't be"),
+    "one of several": (MIXED | {"languages": ["en", "klingon"]}, "args.languages"),
+    "a target that is no candidate": (MIXED | {"languages": ["zh"]}, "args.languages: en is not among them"),
+    "no candidates": (MIXED | {"languages": []}, "args.languages"),
+    "a list for a text": (MIXED | {"languages": "en"}, "args.languages: 'en' is not list[str]"),
+    "numbers for texts": (MIXED | {"languages": [1]}, "args.languages: [1] is not list[str]"),
+    "percent": (MIXED | {"share": 95}, "args.share: 95 can't be; use 0 to 1"),
+    "text for a number": (MIXED | {"share": "x"}, "args.share: 'x' is not float"),
+    "null": (MIXED | {"language": None}, "args.language: None is not str"),
+    "a fraction of a word": ({"name": "long_paragraph", "args": {"max_words": 2.5}}, "2.5 is not int"),
+    "no words": ({"name": "long_paragraph", "args": {"max_words": 0}}, "args.max_words: 0 can't be; use 1 or more"),
+    "yes": ({"name": "long_paragraph", "args": {"max_words": True}}, "args.max_words: True is not int"),
+    "a missing argument": ({"name": "long_paragraph"}, "args: it takes max_words, and max_words is missing"),
+    "an argument that it hasn't": (
+        {"name": "code_block", "args": {"max_words": 1}},
+        "args: it takes none, and max_words is unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize("program", filters.SOURCES)
+@pytest.mark.parametrize(("spec", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_filter_is_refused_by_place_and_key(program: str, spec: dict[str, Any], said: str) -> None:
+    spec = spec if "name" in spec else {"name": "mixed_language", "args": spec}
+    with pytest.raises(UserError, match=re.escape(said)):
+        filters.check(program, [{"name": "malformed"}, spec])
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1, 1.0])
+def test_what_can_filter_is_let_through(share: float) -> None:
+    for program in filters.SOURCES:
+        filters.check(program, [{"name": "mixed_language", "args": MIXED | {"share": share}}, {"name": "code_block"}])
+
+
+def test_a_filter_of_rows_only_is_none_of_samples() -> None:
+    filters.check("curate", [{"name": "short", "args": {"min_characters": 50}}])
+    with pytest.raises(UserError, match="there is no 'short'"):
+        filters.check("rejection", [{"name": "short", "args": {"min_characters": 50}}])
+
+
+def test_a_plan_refuses_them_with_their_stage() -> None:
+    with pytest.raises(UserError, match=r"^rejection\.filters\[0\]\.name: there is no 'nope'"):
+        Run.compose(ROOT, overrides="rejection.filters=[{name:nope}]")
+
+
+def test_every_source_to_curate_may_have_filters_of_its_own() -> None:
+    source = {"of": "data", "files": ["cold_start.jsonl"], "share": 100, "filters": [{"name": "nope"}]}
+    with pytest.raises(UserError, match=r"^sources\.traces\.filters\[0\]\.name: there is no 'nope'"):
+        check_curate({"filters": [], "sources": {"traces": source}})
+    with pytest.raises(UserError, match=r"^filters\[0\]\.name: there is no 'nope'"):
+        check_curate({"filters": [{"name": "nope"}], "sources": {}})
+
+
+def test_the_languages_are_those_that_can_be_found() -> None:
+    texts = (3 * chr(code) for code in range(0x21, 0x3000, 50))
+    found = {item["lang"] for text in texts for item in detector().detect(text, k=200)}
+    assert found == filters.LANGUAGES >= set(LANGUAGES)

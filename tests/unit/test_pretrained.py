@@ -1,0 +1,51 @@
+"""What comes in a model's folder is never run: where models are loaded, and what a load is asked to leave alone."""
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import pretrained
+from r1flow.checks import check_start
+from r1flow.errors import UserError
+from r1flow.pretrained import read_model, read_pretrained
+
+PACKAGE = Path(pretrained.__file__).parent
+
+
+class Auto:
+    """In the place of transformers' AutoModel…: says what it was asked for."""
+
+    @classmethod
+    def from_pretrained(cls, folder: Path, **options: Any) -> dict[str, Any]:
+        return options
+
+
+@cache
+def calls() -> list[tuple[str, str, ast.Call]]:
+    """Each call in the package: its module, the name of what is called, and itself."""
+    trees = {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    nodes = [(module, node) for module, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(module, getattr(node.func, "attr", getattr(node.func, "id", "")), node) for module, node in nodes]
+
+
+def test_every_load_goes_through_one_place_and_every_model_through_the_one_for_models() -> None:
+    assert {module for module, name, _ in calls() if name == "from_pretrained"} == {"pretrained"}
+    read = [call.args[0].id for module, name, call in calls() if name == "read_pretrained" and module != "pretrained"]
+    assert len(read) > 5 and not [name for name in read if "Model" in name]
+
+
+def test_loads_refuse_code_and_loads_of_models_pickles(tmp_path) -> None:
+    (tmp_path / "model-00001-of-00002.safetensors").touch()
+    assert read_pretrained(Auto, tmp_path, padding_side="left") == {"trust_remote_code": False, "padding_side": "left"}
+    assert read_model(Auto, tmp_path) == {"trust_remote_code": False, "use_safetensors": True}
+
+
+def test_a_folder_with_pickles_alone_is_refused_before_anything_is_computed(tmp_path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").touch()
+    for refuse in (lambda: check_start(str(tmp_path), None, []), lambda: read_model(Auto, tmp_path)):
+        with pytest.raises(UserError, match=r"no \*\.safetensors; .*save_pretrained"):
+            refuse()
