@@ -1,0 +1,73 @@
+"""A profile for Slurm has the hours and the memory of what it is for, as the price says, and Snakemake takes it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from r1flow import pricing
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENT = "r1_qwen2.5_7b"
+PROFILE = yaml.safe_load((ROOT / "profiles/slurm-7b/config.yaml").read_text())
+PRICES = pricing.read_prices(ROOT / pricing.PRICES)
+
+
+def resources(rule: str) -> dict[str, int]:
+    return {"gpu": 1, **PROFILE["default-resources"], **PROFILE["set-resources"].get(rule, {})}
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> list[pricing.Cost]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("nothing"))
+        patch.setenv("HF_HUB_CACHE", "hub")
+        return Run.compose(ROOT, EXPERIMENT).price()
+
+
+def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[pricing.Cost]) -> None:
+    for cost in costs:
+        stage = cost.job.partition("/")[0]
+        parts = PROFILE["set-scatter"].get(stage, 1)
+        have = resources("sample" if parts > 1 else stage)
+        spent = cost.gpu_hours(PRICES["gpus"]["H100"]["tflops"], PRICES) / resources(stage)["gpu"] / parts
+        assert have["runtime"] / 60 * (PROFILE["retries"] + 1) >= 2 * spent, cost.job
+        assert parts <= PROFILE["jobs"]
+
+
+def test_a_jobs_memory_has_room_for_the_weights_of_all_its_processes(costs: list[pricing.Cost]) -> None:
+    for cost in costs:
+        stage = cost.job.partition("/")[0]
+        rules = {stage, "sample"} if stage in PROFILE["set-scatter"] else {stage}
+        for rule in rules:
+            gpus = resources(stage)["gpu"]
+            assert resources(rule)["mem_mb"] * 1e6 >= 1.1 * pricing.host_needed(cost, gpus), (cost.job, rule)
+
+
+def test_what_a_training_shares_out_fits_its_gpus(costs: list[pricing.Cost]) -> None:
+    for cost in costs:
+        gpus = resources(cost.job.partition("/")[0])["gpu"]
+        assert pricing.memory_needed(cost, 80e9, gpus) < 80e9, cost.job
+
+
+@pytest.mark.slow
+def test_snakemake_takes_the_profile_that_the_experiments_first_lines_name(tmp_path: Path) -> None:
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e .[slurm]")
+    opening = (ROOT / f"conf/experiment/{EXPERIMENT}.yaml").read_text().partition("defaults:")[0]
+    (profile,) = re.findall(r"--profile (\S+)", opening)
+    for name in ("Snakefile", "conf", "workflow", "profiles", "environment.yml", "data.dvc", ".dvc"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    command = [sys.executable, "-m", "snakemake", "--profile", profile, "--dry-run", "--printshellcmds"]
+    command += ["--quiet", "host", "--config", f"experiment={EXPERIMENT}"]
+    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert re.search(r"r1flow-stage sft sft_mix .* --gpus 8 ", said)
+    parts = PROFILE["set-scatter"]["rejection"]
+    assert re.search(rf"r1flow-stage rejection rejection .* --part {parts}-of-{parts}", said)
