@@ -1,0 +1,85 @@
+"""What to run first on a machine with GPUs: `pytest -m gpu tests/gpu`. None of it ran on a GPU yet; bounds are guesses.
+
+Stages are those of tests/train and tests/workflow, on another device. Left out: training with `r1flow serve-rollouts`,
+whose weights go by NCCL: those tests' server is one for a CPU.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trl")
+
+sys.path.append(str(Path(__file__).parents[1] / "train"))
+from test_ranks import distance, job, make_project, run  # noqa: E402
+from tiny import make_model  # noqa: E402
+from workflow.conftest import Checkout, checkout  # noqa: E402
+
+from r1flow.schema import write_jsonl  # noqa: E402
+from r1flow.stages import grpo  # noqa: E402
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
+two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two CUDA devices")
+
+
+def on_gpus(project: Path, name: str, program: str, count: int = 1, **changes: Any) -> dict[str, Any]:
+    made = job(project, name, program, count, {"use_cpu": False}, device="cuda", **changes)
+    made["words"].append(f"--gpus={count}")
+    return made
+
+
+def test_the_whole_recipe_runs_on_a_gpu(tmp_path: Path) -> None:
+    made: Checkout = checkout(tmp_path)
+    done = made.snakemake(overrides="device=cuda")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "results/r1_micro/report/summary.json").is_file()
+
+
+@pytest.mark.parametrize("program", ["sft", "grpo"])
+def test_a_stage_computed_twice_gives_the_same_weights(tmp_path: Path, program: str) -> None:
+    project = make_project(tmp_path)
+    ends = run(project, [on_gpus(project, name, program) for name in ("once", "again")])
+    assert [end["code"] for end in ends] == [0, 0]
+    assert distance(project, "once", "again") == 0
+
+
+def test_sft_on_a_gpu_learns_what_it_learns_on_a_cpu(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    ends = run(project, [job(project, "cpu", "sft", 1), on_gpus(project, "gpu", "sft")])
+    assert [end["code"] for end in ends] == [0, 0]
+    assert distance(project, "cpu", "gpu") < 1e-3
+
+
+@two_gpus
+@pytest.mark.parametrize("program", ["sft", "grpo"])
+def test_weights_in_shares_learn_what_whole_ones_do(tmp_path: Path, program: str) -> None:
+    project = make_project(tmp_path)
+    engine = {"engine": "transformers"} if program == "grpo" else {}  # r1flow's needs whole weights
+    jobs = [on_gpus(project, strategy, program, 2, strategy=strategy, **engine) for strategy in ("ddp", "fsdp2")]
+    assert [end["code"] for end in run(project, jobs)] == [0, 0]
+    assert distance(project, "ddp", "fsdp2") < 1e-3
+
+
+@two_gpus
+def test_two_gpus_learn_what_one_does(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    ends = run(project, [on_gpus(project, "one", "sft"), on_gpus(project, "two", "sft", 2)])
+    assert [end["code"] for end in ends] == [0, 0]
+    assert distance(project, "one", "two") < 1e-3
+
+
+def test_colocated_vllm_samples_from_the_model_that_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
+    import tiny
+    from test_vllm_rollouts import PROBLEMS, letters, stage_of
+
+    monkeypatch.setattr(grpo, "combine", letters)
+    monkeypatch.setattr(tiny, "SIZE", tiny.SIZE | {"hidden_size": 64, "initializer_range": 0.1})
+    make_model(tmp_path / "base")
+    (tmp_path / "data").mkdir()
+    write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
+    metrics = grpo.compute(stage_of(tmp_path, "rollouts", use_cpu=False, bf16=True))
+    assert max(row["mismatch"] for row in metrics["history"]) < 0.1
