@@ -1,0 +1,153 @@
+"""What conf/ says is what TRL's trainers are given: every key under `trainer:` and beside it, by value."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl")
+
+import torch
+from datasets import Dataset
+from test_grpo_formulas import Built
+from tiny import TEMPLATE, make_model, make_stage
+from trl import GRPOConfig, RewardConfig, SFTConfig
+
+from r1flow import config
+from r1flow.mismatch import MismatchWatch
+from r1flow.pretrained import read_model
+from r1flow.recipe import program_of
+from r1flow.stages import grpo, reward_model, sft
+
+CONF = Path(__file__).parents[2] / "conf"
+EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+LEFT_OPEN = {"cold_start_stronger": "cold_start_data.engine_options.model=any"}
+CONFIGS = {"grpo": GRPOConfig, "sft": SFTConfig, "reward_model": RewardConfig}
+NO_GPU = {"use_cpu": True}  # the one value that isn't conf/'s here: bf16 is refused where there is no GPU
+DERIVED: dict[str, Callable[[dict[str, Any]], Any]] = {  # what TRL makes of null, and of "none"
+    "report_to": lambda trainer: [],
+    "steps_per_generation": lambda trainer: trainer["gradient_accumulation_steps"],
+    "generation_batch_size": lambda trainer: (
+        trainer["per_device_train_batch_size"] * trainer["gradient_accumulation_steps"]
+    ),
+}
+Trained = tuple[str, str, dict[str, Any]]  # a stage, its program, its configuration
+
+
+class Standin:
+    """In place of a trainer: keeps what it is given, and gives itself out when it should train."""
+
+    accelerator = SimpleNamespace(process_index=0)
+
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+
+    def remove_callback(self, _: Any) -> None:
+        pass
+
+    def train(self, **_: Any) -> None:
+        raise Built(self)
+
+
+class CompactStandin(Standin):
+    pass
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("conf")
+    make_model(folder / "base")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    """The tiny model as it was read, by what was asked for."""
+    return {}
+
+
+@pytest.fixture
+def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[Any]:
+    """Trainers, data and rewards are stand-ins; the list has what the rewards were made from."""
+    given: list[Any] = []
+
+    def read(auto: Any, folder: Path, **options: Any) -> Any:
+        wanted = f"{auto.__name__} {options}"
+        if wanted not in models:
+            models[wanted] = read_model(auto, folder, **options)
+        return models[wanted]
+
+    for program in (grpo, sft, reward_model):
+        monkeypatch.setattr(program, "read_model", read)
+    monkeypatch.setattr(grpo, "combine", lambda *specs: given.append(specs))
+    monkeypatch.setattr(grpo, "training_rows", lambda *_: [{"prompt": "1+1"}])
+    monkeypatch.setattr(grpo, "GRPOTrainer", Standin)
+    monkeypatch.setattr(grpo, "CompactGRPOTrainer", CompactStandin)
+    monkeypatch.setattr(sft, "training_data", lambda *_: (Dataset.from_list([{"input_ids": [1]}]), {}))
+    monkeypatch.setattr(sft, "SFTTrainer", Standin)
+    monkeypatch.setattr(reward_model, "RewardTrainer", Standin)
+    return given
+
+
+def trained(experiment: str) -> list[Trained]:
+    """The experiment's stages that TRL trains."""
+    run = config.compose(CONF, experiment, LEFT_OPEN.get(experiment, ""))
+    found = [(stage, program_of(stage, run[stage]), run[stage]) for stage in run["stages"]]
+    return [entry for entry in found if entry[1] in CONFIGS]
+
+
+def trainer_of(base: Path, stage: str, program: str, own: dict[str, Any]) -> Standin:
+    # In one process: what another strategy adds is test_strategy.py's
+    made = make_stage(base, stage, own | {"strategy": "ddp", "trainer": own["trainer"] | NO_GPU})
+    made.inputs["reward_model"] = base / "judge"
+    run = {"grpo": grpo.compute, "sft": sft.compute, "reward_model": lambda stage: reward_model.fit(stage, [])}
+    with pytest.raises(Built) as found:
+        run[program](made)
+    trainer = found.value.args[0]
+    assert list(vars(trainer)) == ["given"], "something was set on the trainer after it was made"
+    return trainer
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_value_of_an_experiment_is_what_its_trainers_are_given(
+    experiment: str, base: Path, combined: list[Any]
+) -> None:
+    for stage, program, own in trained(experiment):
+        trainer = trainer_of(base, stage, program, own)
+        check_options(trainer.given["args"], own["trainer"] | NO_GPU, stage)
+        model, tokenizer = trainer.given["model"], trainer.given["processing_class"]
+        assert model.config._attn_implementation == own["attention"], stage
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}, stage
+        assert tokenizer.chat_template == (own.get("template") or TEMPLATE), stage
+        assert trainer.given["peft_config"] is None and not own.get("lora"), stage
+        if program == "grpo":
+            check_grpo(trainer, own, combined.pop(), base)
+
+
+def check_options(options: Any, said: dict[str, Any], stage: str) -> None:
+    """All that is said, and the trainer's defaults for the rest."""
+    for key, value in said.items():
+        expected = DERIVED[key](said) if key in DERIVED and value in (None, "none") else value
+        found = getattr(options, key)
+        assert (found.value if isinstance(found, Enum) else found) == expected, f"{stage}.trainer.{key}"
+    plain = type(options)(output_dir=options.output_dir, **NO_GPU)
+    made = {"seed", "data_seed", "logging_dir", "run_name", "dataset_kwargs"}
+    for field in fields(options):
+        if field.name not in {*said, *made}:
+            assert getattr(options, field.name) == getattr(plain, field.name), f"{stage}.trainer.{field.name}"
+    assert options.seed == options.data_seed == 3, stage
+
+
+def check_grpo(trainer: Standin, own: dict[str, Any], combined: Any, base: Path) -> None:
+    """Who samples and scores, and what the rewards are made from."""
+    ours = own["engine"] == "r1flow"
+    assert type(trainer) is (CompactStandin if ours else Standin)
+    assert (trainer.given["rollout_func"] is not None) == ours
+    limits = {name: share for name, share in own["stop_above"].items() if name != "mismatch"}
+    assert combined == (own["rewards"], base / "judge", limits)
+    (watch,) = (callback for callback in trainer.given["callbacks"] if isinstance(callback, MismatchWatch))
+    assert watch.limit == own["stop_above"].get("mismatch")
