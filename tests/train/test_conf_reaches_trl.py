@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("trl")
 
@@ -32,9 +33,22 @@ DERIVED: dict[str, Callable[[dict[str, Any]], Any]] = {  # what TRL makes of nul
     "report_to": lambda trainer: [],
     "steps_per_generation": lambda trainer: trainer["gradient_accumulation_steps"],
     "generation_batch_size": lambda trainer: (
-        trainer["per_device_train_batch_size"] * trainer["gradient_accumulation_steps"]
+        trainer["per_device_train_batch_size"]
+        * (trainer["steps_per_generation"] or trainer["gradient_accumulation_steps"])
     ),
 }
+# Other values than the defaults, beside all numbers: words and switches that a trainer takes together.
+CHANGED: dict[str, dict[str, Any]] = {
+    "grpo": {
+        **{"loss_type": "dapo", "scale_rewards": "batch", "importance_sampling_level": "sequence", "beta": 0.04},
+        **{"epsilon_high": 0.3, "delta": 2.0, "min_p": 0.1, "steps_per_generation": 16, "entropy_coef": 0.1},
+        **{"multi_objective_aggregation": "normalize_then_sum", "mask_truncated_completions": True},
+        **{"use_bias_correction_kl": True, "sync_ref_model": True, "shuffle_dataset": True, "top_k": 20},
+    },
+    "sft": {"loss_type": "dft", "packing": True, "packing_strategy": "wrapped"},
+    "reward_model": {"disable_dropout": False},
+}
+CHANGED_ALL = {"bf16": False, "gradient_checkpointing": True, "lr_scheduler_type": "constant", "optim": "adamw_torch"}
 Trained = tuple[str, str, dict[str, Any]]  # a stage, its program, its configuration
 
 
@@ -126,6 +140,21 @@ def test_every_value_of_an_experiment_is_what_its_trainers_are_given(
         assert trainer.given["peft_config"] is None and not own.get("lora"), stage
         if program == "grpo":
             check_grpo(trainer, own, combined.pop(), base)
+
+
+@pytest.mark.parametrize("program", CONFIGS)
+def test_a_value_of_ones_own_is_what_the_trainer_is_given(program: str, base: Path, combined: list[Any]) -> None:
+    """Every number is another than conf/'s: one written into the code would show, even where it is the default."""
+    own = yaml.safe_load((CONF / program / "default.yaml").read_text()) | {"rewards": {}}
+    numbers = {key: another(value) for key, value in own["trainer"].items() if type(value) in (int, float)}
+    changed = own["trainer"] | numbers | CHANGED_ALL | CHANGED[program]
+    assert set(changed) == set(own["trainer"])
+    trainer = trainer_of(base, program, program, own | {"trainer": changed})
+    check_options(trainer.given["args"], changed | NO_GPU, program)
+
+
+def another(value: float) -> float:
+    return 2 * value if type(value) is int else value / 2 + 0.01
 
 
 def check_options(options: Any, said: dict[str, Any], stage: str) -> None:
