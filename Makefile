@@ -35,8 +35,11 @@ $(VENV)/.tests-ready: $(VENV)/.ready
 run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
 	snakemake --cores all $(options) $(CONFIG)
 
+# Files side by side, one worker a core, in the order that pyproject.toml has: the longest first.
+SIDE_BY_SIDE = $(if $(wildcard $(VENV)/lib/python3*/site-packages/xdist),-n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
+
 test: setup $(VENV)/.tests-ready ## run the tests
-	pytest $(options)
+	pytest $(SIDE_BY_SIDE) $(options)
 
 test-slow: setup $(VENV)/.tests-ready ## run the long tests: kills at every stage's worst moment
 	pytest -m slow $(options)

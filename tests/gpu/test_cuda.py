@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
+import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "train"))
-from test_ranks import distance, job, make_project, run  # noqa: E402
-from tiny import make_model  # noqa: E402
-from workflow.conftest import Checkout, checkout  # noqa: E402
+from test_ranks import distance, job, make_project, run
+from tiny import make_model
+from workflow.checkout import Checkout, checkout
 
-from r1flow.schema import write_jsonl  # noqa: E402
-from r1flow.stages import grpo  # noqa: E402
+from r1flow.schema import write_jsonl
+from r1flow.stages import grpo
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two CUDA devices")

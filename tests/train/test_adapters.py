@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import yaml
 
-pytest.importorskip("trl")
 pytest.importorskip("peft", reason="pip install -c constraints.txt -e .[peft]")
 
 import torch

@@ -8,11 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from datasets import Dataset
 from test_grpo_formulas import Built
 from tiny import TEMPLATE, make_model, make_stage

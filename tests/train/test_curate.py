@@ -12,15 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import polars as pl
 import psutil
 import pyarrow.parquet as pq
+import pytest
 import torch
+import yaml
 from datasets import Dataset
 from tiny import make_model, make_stage, weights_hash
 from transformers import AutoModelForCausalLM

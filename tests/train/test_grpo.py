@@ -6,11 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import END, check_resume, make_model, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM

@@ -1,19 +1,14 @@
 """Losses, gradients, advantages and whole steps of our GRPO trainers are the papers' formulas, as numbers."""
 
 import ast
-import gc
 import inspect
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from formulas import LOSSES, AdamW, Row, advantages, kl, loss, region_clipped, score
 from tiny import make_model, make_stage, make_tokenizer, weights_hash
 from torch.nn.utils.rnn import pad_sequence
@@ -91,22 +86,12 @@ REWARDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """More are slower on matrices of this size."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("formulas")
     make_model(folder / "base")
     (folder / "data").mkdir()
     write_jsonl(folder / "data" / "rl.jsonl", PROBLEMS)
-    gc.freeze()  # a training ends with a look at all objects for garbage: 0.4 s where TRL is imported
     return folder
 
 

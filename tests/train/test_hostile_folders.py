@@ -6,9 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 from safetensors.torch import load_file
 from tiny import make_model

@@ -6,9 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("transformers")
-
 import torch
 import yaml
 from tiny import make_model, make_stage

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl")
 FILE = Path(__file__).parents[2] / "benchmarks/large_step.py"
 ENGINE_ROWS, NEW_TOKENS, ROWS = 16, 16, 8  # --toy
 

@@ -6,11 +6,8 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from tiny import make_model, make_stage
 from transformers import TrainerControl, TrainerState
 

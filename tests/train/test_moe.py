@@ -5,11 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from test_grpo import PROBLEMS, SMALL, letters
 from test_reward_model import PAIRS
 from test_sft import ROWS

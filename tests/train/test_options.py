@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trl
 import yaml
 
 from r1flow.checks import check, check_resume
 from r1flow.errors import UserError
-
-trl = pytest.importorskip("trl")
 
 # Options that say where, how visibly, with which processes or how often saved a training runs, by how they begin ...
 CHANGE_NO_RESULT = (

@@ -5,11 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
-
-pytest.importorskip("transformers")
-
 import torch
+import yaml
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments

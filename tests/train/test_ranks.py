@@ -15,11 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from safetensors.torch import load_file
 from tiny import make_model
 from transformers import AutoModelForCausalLM

@@ -5,9 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-
-pytest.importorskip("trl")
-
 from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 
 from r1flow import rewards

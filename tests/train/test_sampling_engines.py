@@ -13,21 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
+from tiny import make_stage
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast
 
-torch = pytest.importorskip("torch")
-from tiny import make_stage  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
-from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402
-
-from r1flow.errors import UserError  # noqa: E402
-from r1flow.run import Run  # noqa: E402
-from r1flow.sampling import SamplingParams, load  # noqa: E402
-from r1flow.sampling.draw import choose, uniforms  # noqa: E402
-from r1flow.sampling.engine import Engine  # noqa: E402
-from r1flow.schema import read_jsonl  # noqa: E402
-from r1flow.stages import data, pretrain  # noqa: E402
-from r1flow.stages.pretrain import build  # noqa: E402
-from r1flow.template import render  # noqa: E402
+from r1flow.errors import UserError
+from r1flow.run import Run
+from r1flow.sampling import SamplingParams, load
+from r1flow.sampling.draw import choose, uniforms
+from r1flow.sampling.engine import Engine
+from r1flow.schema import read_jsonl
+from r1flow.stages import data, pretrain
+from r1flow.stages.pretrain import build
+from r1flow.template import render
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 61

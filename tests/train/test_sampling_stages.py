@@ -6,16 +6,13 @@ from types import ModuleType
 
 import pytest
 import yaml
+from fake_server import FakeServer, Reply
+from tiny import make_model, make_stage
 
 from r1flow.errors import UserError
 from r1flow.schema import read_jsonl, write_jsonl
 from r1flow.stages import evaluate, rejection
 from r1flow.template import render
-
-pytest.importorskip("torch")
-
-from fake_server import FakeServer, Reply
-from tiny import make_model, make_stage
 
 CONFIG = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
 EXAMINATION = yaml.safe_load(Path("conf/evaluate/default.yaml").read_text())

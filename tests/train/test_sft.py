@@ -4,11 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
-
-pytest.importorskip("trl")
-
 import torch
+import yaml
 from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM
 

@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
-pytest.importorskip("trl")
 
 import tiny
 import torch

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from checkout import Checkout
 
 from r1flow import manifest
 

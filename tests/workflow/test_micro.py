@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from checkout import Checkout
 
 MODELS = [
     "base",

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 
 import pytest
-from conftest import Checkout
+from checkout import Checkout
 from test_kills import edges
 
 from r1flow.recipe import SAMPLED

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Checkout
+from checkout import Checkout
 from test_kills import assert_as_undisturbed, bear, edges
 
 PATH = f"{os.environ['PATH']}:/usr/sbin"

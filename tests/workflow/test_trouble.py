@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Checkout, checkout
+from checkout import ROOT, Checkout, checkout
 from test_kills import edges
 
 from r1flow import manifest, pricing
