@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Checkout
+from workflow.conftest import ROOT, Checkout
 
 from r1flow import frozen, provenance
 from r1flow.errors import UserError

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Checkout, checkout
 from test_kills import edges
+from workflow.conftest import ROOT, Checkout, checkout
 
 from r1flow import manifest, pricing
 from r1flow.run import Run
+
+SMALL_DISK = "r1flow-small-disk"  # by this name the tests of the sandbox know a mount that isn't theirs
 
 
 @pytest.fixture
@@ -18,7 +20,8 @@ def small_disk(tmp_path) -> Iterator[Path]:
     """A file system of its own with little room."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=14m", "tmpfs", str(folder)], capture_output=True).returncode:
+    words = ["mount", "-t", "tmpfs", "-o", "size=14m", SMALL_DISK, str(folder)]
+    if subprocess.run(words, capture_output=True).returncode:
         pytest.skip("no right to mount a small file system here")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
