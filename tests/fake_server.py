@@ -6,6 +6,7 @@
 What it answers follows from the request alone, so neither order nor concurrency shows in it.
 """
 
+import asyncio
 import hashlib
 import json
 import threading
@@ -15,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+import pytest
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,9 @@ class FakeServer:
         self.bodies: list[dict[str, Any] | None] = []  # None: of a GET
         self.requests: list[tuple[str, dict[str, str]]] = []  # path and headers
         self._asked: Counter[str] = Counter()
-        self._gate = threading.Barrier(gate, timeout=30)
+        self._gate = threading.Barrier(gate, timeout=300)
         self._lock, self.over = threading.Lock(), threading.Event()
+        self.time_is_up: Callable[[], None] = lambda: None  # called where a request gets no whole reply
 
     def __enter__(self) -> Self:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
@@ -93,12 +97,26 @@ class FakeServer:
         return self.script[asked] if asked < len(self.script) else self.answer(body)
 
 
+def without_a_clock(server: FakeServer, timeout_s: float, patch: pytest.MonkeyPatch) -> None:
+    """The client's time limit, of so many seconds, is up as soon as the server hangs: sooner or later, as it comes."""
+
+    def begin(seconds: float) -> asyncio.Timeout:
+        assert seconds == timeout_s
+        limit, loop = asyncio.timeouts.timeout(None), asyncio.get_running_loop()
+        server.time_is_up = lambda: loop.call_soon_threadsafe(lambda: limit.reschedule(loop.time()))
+        return limit
+
+    patch.setattr(asyncio, "timeout", begin)
+
+
 def handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            time_is_up = server.time_is_up  # this attempt's; the next one has another
             text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             reply = server.reply(self.path, dict(self.headers), text)
             if reply.fault == "hang":
+                time_is_up()
                 server.over.wait()
             if reply.fault in ("hang", "close"):
                 return
@@ -106,6 +124,9 @@ def handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
+            if reply.fault == "drip":
+                self.wfile.write(b" ")
+                time_is_up()
             while reply.fault == "drip" and not server.over.wait(0.01):
                 self.wfile.write(b" ")
             self.wfile.write(reply.body)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -241,8 +242,11 @@ def test_a_killed_stage_takes_its_processes_along_and_goes_on(
     command = [sys.executable, str(tmp_path / "killed.py"), json.dumps(told, default=str)]
     found = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "src"})
     assert found.returncode == -signal.SIGKILL, found.stderr
-    workers = [psutil.Process(int(pid)) for pid in found.stdout.split() if psutil.pid_exists(int(pid))]
-    assert psutil.wait_procs(workers, timeout=60)[1] == []
+    workers = []
+    for pid in found.stdout.split():
+        with suppress(psutil.NoSuchProcess):
+            workers.append(psutil.Process(int(pid)))
+    assert psutil.wait_procs(workers, timeout=300)[1] == []
     done = {folder.name for folder in (stage.snapshots / "sifted").iterdir() if folder.suffix != ".partial"}
     assert len(done) >= 2
     again = stage_of(inputs, "sigkill", shard_bytes=40_000)

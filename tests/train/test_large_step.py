@@ -23,7 +23,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """The command as a user gives it, and what it left."""
     out = tmp_path_factory.mktemp("large") / "step"
     command = [sys.executable, str(FILE), "--toy", "--device", "cpu", "--lengths", "32", "--peak-tflops", "10"]
-    command += ["--grpo-steps", "2"]
+    command += ["--grpo-steps", "2", "--minutes", "60"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("R1FLOW")}
     done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

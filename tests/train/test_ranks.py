@@ -225,7 +225,7 @@ def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
 
     def say(text: str) -> None:
         said.append(text)
-        assert len(said) < 3000
+        assert len(said) < 30_000  # five minutes
         if text.startswith("waits for rank 1 "):
             for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
                 os.kill(int(child), signal.SIGCONT)

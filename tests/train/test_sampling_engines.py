@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ports import reserved
 from tiny import make_stage
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -254,21 +254,19 @@ def url(served, tmp_path_factory):
 @contextmanager
 def serving(model_dir: Path, log: Path) -> Iterator[str]:
     """vLLM's own server with the model; stopped in the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     module = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir)]
-    options = ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--gpu-memory-utilization", "0.2"]
-    with log.open("w") as file:
-        process = subprocess.Popen([*module, *options], stdout=file, stderr=file)
-    try:
-        while not answers(f"http://127.0.0.1:{port}/health"):
-            assert process.poll() is None, log.read_text()[-3000:]
-            time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(60)
+    options = ["--host", "127.0.0.1", "--dtype", "float32", "--gpu-memory-utilization", "0.2"]
+    with reserved() as port:
+        with log.open("w") as file:
+            process = subprocess.Popen([*module, *options, "--port", str(port)], stdout=file, stderr=file)
+        try:
+            while not answers(f"http://127.0.0.1:{port}/health"):
+                assert process.poll() is None, log.read_text()[-3000:]
+                time.sleep(0.5)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+            process.wait(300)
 
 
 def answers(address: str) -> bool:

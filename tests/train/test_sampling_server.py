@@ -4,7 +4,6 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +21,7 @@ from fake_server import (
     WRONG_SCHEMA,
     FakeServer,
     Reply,
+    without_a_clock,
 )
 from tiny import make_model
 
@@ -232,10 +232,10 @@ def test_a_message_without_content_is_an_empty_text() -> None:
     assert server.said({"content": None}) == ""
 
 
-def test_a_server_that_never_answers_runs_into_the_time_limit(folder) -> None:
+def test_a_server_that_never_answers_runs_into_the_time_limit(folder, monkeypatch) -> None:
     with speaking(folder, lambda body: HANGING) as fake:
-        there = sampler(folder, fake, attempts=2)
-        there.endpoint = replace(there.endpoint, timeout_s=0.05)
+        there = sampler(folder, fake, attempts=2, timeout_s=900.0)
+        without_a_clock(fake, 900.0, monkeypatch)
         with pytest.raises(UserError, match=r"gave no answer \(TimeoutError"):
             there.sample(["x"], PARAMS, [1])
     assert len(asked(fake)) == 2

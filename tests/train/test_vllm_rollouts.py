@@ -5,7 +5,6 @@ A server's weights go by NCCL, so training with one needs GPUs; here it is only 
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says h
 
 import tiny
 import torch
+from ports import reserved
 from tiny import make_model, make_stage
 
 from r1flow import rollout_server
@@ -125,23 +125,21 @@ def test_resumed_equals_uninterrupted(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The server that `r1flow serve-rollouts` starts; stopped in the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    log = tmp_path_factory.mktemp("log") / "server.log"
-    command = [sys.executable, "-m", "r1flow.cli", "serve-rollouts", str(folder / "base"), "--port", port]
-    with log.open("w") as file:
-        options = ["--dtype", "float32", "--gpu-memory-utilization", "0.1"]
-        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=os.environ)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(60)
+    command = [sys.executable, "-m", "r1flow.cli", "serve-rollouts", str(folder / "base")]
+    options = ["--dtype", "float32", "--gpu-memory-utilization", "0.1"]
+    with reserved() as port:
+        with (tmp_path_factory.mktemp("log") / "server.log").open("w") as file:
+            words = [*command, "--port", str(port), *options]
+            process = subprocess.Popen(words, stdout=file, stderr=file, env=os.environ)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(300)
 
 
 def test_the_server_is_recognised_and_another_models_refused(folder: Path, url: str, tmp_path: Path) -> None:
-    assert rollout_server.find(folder / "base", url, 300, print) == url
+    assert rollout_server.find(folder / "base", url, 600, print) == url
     shutil.copytree(folder / "base", tmp_path / "other")
     assert rollout_server.find(tmp_path / "other", url, 0, print) == url
     text = (tmp_path / "other/config.json").read_text()

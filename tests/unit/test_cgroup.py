@@ -81,16 +81,19 @@ def watch():
         for name in os.listdir(own):
             if name.startswith("r1flow-"):
                 try:
-                    members.update(open(f"{own}/{name}/cgroup.procs").read().split())
+                    members.append(len(open(f"{own}/{name}/cgroup.procs").read().split()))
                 except OSError:
                     pass
-members, done = set(), threading.Event()
+members, done = [0], threading.Event()
 watcher = threading.Thread(target=watch)
 watcher.start()
-print(sandbox.run(["{python}", "-S", "{program}"], b"while True: pass", limits=Limits(wall_s=1.0)).stopped)
+for _ in range(100):  # on a busy machine the time of a run may be up before it was looked at
+    stopped = sandbox.run(["{python}", "-S", "{program}"], b"while True: pass", limits=Limits(wall_s=1.0)).stopped
+    if max(members) > 1:
+        break
 done.set()
 watcher.join()
-print(len(members) > 1, [name for name in os.listdir(own) if name.startswith("r1flow-")])
+print(stopped, max(members) > 1, [name for name in os.listdir(own) if name.startswith("r1flow-")])
 """
 HUNGRY = """
 program = b"import os; os.fork(); os.fork(); x = bytearray(100 << 20); x[::4096] = b'x' * len(x[::4096]); print(16)"
@@ -119,7 +122,7 @@ def in_group(own: Path, controllers: str, script: str) -> str:
 
 
 def test_a_program_and_its_keeper_are_members_and_the_group_is_gone_afterwards(own_group: Path) -> None:
-    assert in_group(own_group, "", WATCHED) == "wall\nTrue []\n"
+    assert in_group(own_group, "", WATCHED) == "wall True []\n"
 
 
 def test_memory_is_bounded_as_one_sum(own_group: Path) -> None:

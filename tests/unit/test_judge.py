@@ -28,6 +28,7 @@ from fake_server import (
     FakeServer,
     Reply,
     says,
+    without_a_clock,
 )
 
 from r1flow import endpoint as endpoints
@@ -196,13 +197,16 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_fault_is_tried_again_and_one_that_stays_is_no_score(fault: Reply, caplog: pytest.LogCaptureFixture) -> None:
-    timeout_s = 0.3 if fault.fault else 30
+def test_a_fault_is_tried_again_and_one_that_stays_is_no_score(
+    fault: Reply, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with FakeServer(script=[fault]) as server:
-        (score,) = ask(server, [REPLY], timeout_s=timeout_s)
+        without_a_clock(server, 30, monkeypatch)
+        (score,) = ask(server, [REPLY], timeout_s=30)
         assert score is not None and len(server.bodies) == 2
     with FakeServer(script=[fault] * 3) as server:
-        scores = ask(server, [REPLY], timeout_s=timeout_s)
+        without_a_clock(server, 30, monkeypatch)
+        scores = ask(server, [REPLY], timeout_s=30)
     assert scores == [None] and scores.causes == {0: Cause.INFRASTRUCTURE} and len(server.bodies) == 2
     assert "1 of 1 requests failed" in caplog.text
 

@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -84,9 +83,9 @@ def test_stages_killed_three_times_end_as_undisturbed_ones_in_another_folder(mic
 
 
 @pytest.mark.slow
-def test_twenty_drawn_kills_and_a_few_by_the_clock(micro, empty_checkout):
-    for seconds in (3, 9, 21):  # by the clock, wherever that is
-        kill_after(empty_checkout, seconds)
+def test_twenty_drawn_kills_and_a_few_by_what_was_said(micro, empty_checkout):
+    for lines in (1, 10, 30):  # wherever the stages are then
+        kill_after(empty_checkout, lines)
     happened = bear(empty_checkout, drawn(20, seed=7))
     assert len(happened) >= 15, happened  # what comes after the kill of a stage's end can't happen any more
     assert_as_undisturbed(empty_checkout, micro)
@@ -101,14 +100,12 @@ def test_one_kill_in_every_stage_at_its_worst_moment(micro, empty_checkout):
     assert_as_undisturbed(empty_checkout, micro)
 
 
-def kill_after(checkout: Checkout, seconds: float) -> None:
+def kill_after(checkout: Checkout, lines: int) -> None:
+    """Kill the run and its stages when it has said so many lines; returns when the last of them is gone."""
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
-    process = subprocess.Popen(
-        command, cwd=checkout.folder, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    time.sleep(0.1)
+    pipe = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=checkout.folder, start_new_session=True, **pipe)
+    for _ in range(lines):
+        process.stderr.readline()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()  # to the end of what they all write to

@@ -89,7 +89,8 @@ def test_a_part_killed_in_its_second_shard_goes_on_there_to_the_bytes_of_one_job
     done = three.snakemake(overrides=FEW)
     assert done.returncode == 0, done.stderr
     told = re.findall(r"rejection (\S+)\] (\d+/\d+.*)", done.stderr)
-    assert ("3-of-3", "16/32  step read back") in told
-    assert [line for line in told if "read back" not in line[1]] == [("3-of-3", "32/32")]
+    told = [line for part, line in told if part == "3-of-3"]  # others may not have begun before it was killed
+    assert "16/32  step read back" in told
+    assert [line for line in told if "read back" not in line] == ["32/32"]
     assert edges(copy.folder) == edges(whole.folder)
     assert three.planned(overrides=FEW) == set()

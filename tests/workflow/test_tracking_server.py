@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from ports import reserved
 
 from r1flow import tracking
 from r1flow.manifest import sha256
@@ -42,11 +42,11 @@ authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 
 
 def until(happened: Callable[[], Any], what: str) -> None:
-    for _ in range(1200):
+    for _ in range(6000):
         if happened():
             return
         time.sleep(0.1)
-    pytest.fail(f"not in two minutes: {what}")
+    pytest.fail(f"not in ten minutes: {what}")
 
 
 # -- the server --------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def database() -> Iterator[str]:
         yield f"postgresql://mlflow@/postgres?host={folder}"
     finally:
         server.send_signal(signal.SIGINT)  # "fast": clients are cut off
-        server.wait(60)
+        server.wait(300)
         shutil.rmtree(folder)
 
 
@@ -144,11 +144,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(database, tmp_path_factory) -> Iterator[Server]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    found = Server(tmp_path_factory.mktemp("server"), database, port)
-    with pytest.MonkeyPatch.context() as patch:  # for this process's own questions
+    with reserved() as port, pytest.MonkeyPatch.context() as patch:  # for this process's own questions
+        found = Server(tmp_path_factory.mktemp("server"), database, port)
         patch.setenv(tracking.USER, USER)
         patch.setenv(tracking.PASSWORD, PASSWORD)
         patch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -183,6 +180,7 @@ def machine(folder: Path, name: str, environment: dict[str, str], wait_s: float)
     os.environ |= environment | {"MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL": "0.1"}
     tracking.END_WAIT_S = wait_s
     tracking.start_execution(name, folder, {"experiment": "r1_tiny"}, {"seed": 1, "run": name})
+    delivery = tracking._executions[name].delivery
     stages = [SPAWN.Process(target=stage, args=(name, which)) for which in STAGES]
     for process in stages:
         process.start()
@@ -190,6 +188,7 @@ def machine(folder: Path, name: str, environment: dict[str, str], wait_s: float)
         process.join()
     good = all(process.exitcode == 0 for process in stages)
     tracking.end_execution(name, folder, "FINISHED" if good else "FAILED")
+    delivery.wait()  # what the run leaves to it in the background; while it is there, no other delivers
 
 
 @contextmanager

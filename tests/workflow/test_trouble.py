@@ -12,13 +12,16 @@ from test_kills import edges
 from r1flow import manifest, pricing
 from r1flow.run import Run
 
+SMALL_DISK = "r1flow-small-disk"  # by this name the tests of the sandbox know a mount that isn't theirs
+
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
     """A file system of its own with little room."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=14m", "tmpfs", str(folder)], capture_output=True).returncode:
+    words = ["mount", "-t", "tmpfs", "-o", "size=14m", SMALL_DISK, str(folder)]
+    if subprocess.run(words, capture_output=True).returncode:
         pytest.skip("no right to mount a small file system here")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
