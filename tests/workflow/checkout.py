@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).parents[2]
 HOOKS = Path(__file__).parent / "hooks"
 PARTS = ("Snakefile", "conf", "workflow", "profiles", "environment.yml", "data.dvc", ".dvc/config", ".dvcignore")
@@ -56,3 +58,10 @@ def checkout(folder: Path) -> Checkout:
         elif source.exists():
             shutil.copyfile(source, target)
     return Checkout(folder)
+
+
+def wait_for_delivery(folder: Path) -> None:
+    """On a busy machine it goes on after the run, and writes and removes files below the folder."""
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        if "r1flow.delivery" in (process.info["cmdline"] or ()) and process.info["cwd"] == str(folder.resolve()):
+            process.wait(600)

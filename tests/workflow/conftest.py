@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from checkout import Checkout, checkout
+from checkout import Checkout, checkout, wait_for_delivery
 from filelock import FileLock
 
 
@@ -28,6 +28,7 @@ def micro(tmp_path_factory, request) -> Checkout:
             (made.folder / "reads").mkdir()
             done = made.snakemake(hooks={"HOOK_READS": str(made.folder / "reads")})
             assert done.returncode == 0, done.stdout + done.stderr
+            wait_for_delivery(made.folder)
             finished.touch()
     return made
 
