@@ -16,11 +16,10 @@ def empty_checkout(tmp_path) -> Checkout:
 def micro(tmp_path_factory, request) -> Checkout:
     """A finished run of r1_micro, and in reads/ the leaves that its stages read; tests that change it take a copy.
 
-    One for all of pytest-xdist's workers: who needs it first computes it, and the others wait.
+    One for all of pytest-xdist's workers: who needs it first computes it, the others wait, and each has its own copy.
     """
-    shared = tmp_path_factory.getbasetemp()
-    if hasattr(request.config, "workerinput"):
-        shared = shared.parent  # of all workers of this pytest
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if hasattr(request.config, "workerinput") else own
     made, finished = Checkout(shared / "micro"), shared / "micro.finished"
     with FileLock(shared / "micro.lock"):
         if not finished.exists():
@@ -30,7 +29,7 @@ def micro(tmp_path_factory, request) -> Checkout:
             assert done.returncode == 0, done.stdout + done.stderr
             wait_for_delivery(made.folder)
             finished.touch()
-    return made
+        return made if own == shared else Checkout(shutil.copytree(made.folder, own / "micro", symlinks=True))
 
 
 @pytest.fixture
