@@ -7,6 +7,7 @@ import pytest
 import torch
 import yaml
 from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM
 
 from r1flow.callbacks import last_snapshot
@@ -44,6 +45,27 @@ def test_examples_end_with_eos_and_mask_the_prompt() -> None:
     assert tokenizer.decode(learned[:-1]) == ROWS[0]["response"]
     prompt = example["input_ids"][: example["completion_mask"].count(0)]
     assert tokenizer.decode(prompt) == "User: 0+0\nAssistant: "
+
+
+def test_what_a_tokenizer_adds_by_itself_is_left_out() -> None:
+    """Llama's puts a begin of sequence before every text: sampling has none, and a response has none in its middle."""
+    plain, adding = make_tokenizer(), make_tokenizer()
+    begin = [(adding.pad_token, adding.pad_token_id)]
+    adding.backend_tokenizer.post_processor = TemplateProcessing(single=f"{adding.pad_token} $A", special_tokens=begin)
+    assert adding("1")["input_ids"][0] == adding.pad_token_id
+    assert sft.example(adding, ROWS[0]) == sft.example(plain, ROWS[0])
+
+
+def test_the_first_rows_are_learnt_and_counted(base: Path) -> None:
+    stage, tokenizer = stage_of(base, "limited"), make_tokenizer()
+    stage.config["data"] = CONFIG["data"] | {"limit": 3}
+    dataset, count = sft.training_data(stage, tokenizer)
+    rows = [sft.example(tokenizer, row) for row in ROWS[:3]]
+    assert dataset.to_list() == rows
+    learnt = [
+        len(row["response"]) - len("<think></think><answer></answer>") + 4 + 1 for row in ROWS[:3]
+    ]  # the tags; the end
+    assert count == {"rows": 3, "tokens": sum(len(row["input_ids"]) for row in rows), "response_tokens": sum(learnt)}
 
 
 def test_loss_falls_and_every_parameter_moves(base: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from r1flow import rewards
 from r1flow.errors import UserError
 from r1flow.fingerprint import user_modules
 from r1flow.grading.verdict import Cause
@@ -32,6 +33,11 @@ def listed(values):
 def length(completions, per=1, **columns):
     """A reward as TRL takes it."""
     return [len(completion) / per for completion in completions]
+
+
+def first(prompts, completions, **columns):
+    """For the first row only; none without its prompt."""
+    return [1.0 if prompt == "p" else None for prompt in prompts[:1]]
 
 
 def causes(words):
@@ -104,6 +110,18 @@ def test_every_cause_is_logged_apart_also_where_it_did_not_come_up() -> None:
     assert logged["rewards/a"] == 0.5
 
 
+def test_the_mean_of_accuracy_is_a_curve_of_its_own_whatever_its_label() -> None:
+    logged: dict[str, float] = {}
+    columns = {"task": ["math"] * 2, "answer": ["5", "6"], "entry": [None] * 2}
+    combined = combine({"right": {"name": "accuracy", "weight": 2.0}, "a": given([0.5, 0.5])})
+    texts = ["<think>x</think>so <answer>5</answer>"] * 2
+    assert combined(["p"] * 2, texts, log_metric=logged.__setitem__, **columns) == [2.5, 0.5]
+    assert logged["accuracy"] == logged["rewards/right"] == logged["rewards/a"] == 0.5
+    logged.clear()
+    combined(["p"] * 2, texts, log_metric=logged.__setitem__, **columns | {"answer": [None] * 2})
+    assert "accuracy" not in logged and logged["rewards/right/none"] == 1.0
+
+
 def test_a_part_of_weight_0_is_logged_and_decides_nothing() -> None:
     scores, logged = run({"a": by_text(weight=0), "b": given([1, 1, None])}, ["infrastructure", "5", "5"])
     assert scores == [1.0, 1.0, None]
@@ -131,9 +149,28 @@ def test_the_columns_reach_every_part_and_what_is_logged_is_logged_once() -> Non
     assert len(logged) == len(set(logged)) == 12 and not any("causes" in name for name in logged)
 
 
+def test_a_part_is_given_the_prompts() -> None:
+    assert run({"my_rewards.first": {}}, ["x"])[0] == [1.0]
+
+
+def test_the_stage_s_reward_model_is_that_of_every_part_that_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def reward_model(model_dir: Path, device: str = "cpu") -> Any:
+        asked.append(model_dir)
+        return lambda prompts, completions, **columns: [1.0] * len(prompts)
+
+    monkeypatch.setattr(rewards, "reward_model", reward_model)
+    own = {"name": "reward_model", "args": {"model_dir": Path("mine")}}
+    specs = {"reward_model": {}, "helpful": {"name": "reward_model", "args": {"device": "cpu"}}, "own": own}
+    specs |= {"a": given([1.0])}
+    assert run(specs, ["x"], reward_model_dir=Path("judge"))[0] == [4.0]
+    assert asked == [Path("judge"), Path("judge"), Path("mine")]
+
+
 def test_a_module_named_by_the_label_alone_counts_as_a_stage_s_code_too() -> None:
-    rewards = {"my_rewards.length": {"weight": 1.0}, "a": {"name": "others.listed"}, "accuracy": {"name": None}}
-    assert user_modules({"rewards": rewards}) == {"my_rewards", "others"}
+    named = {"my_rewards.length": {"weight": 1.0}, "a": {"name": "others.listed"}, "accuracy": {"name": None}}
+    assert user_modules({"rewards": named}) == {"my_rewards", "others"}
 
 
 BAD = [
@@ -141,11 +178,12 @@ BAD = [
     ({"acuracy": {}}, "did you mean 'accuracy'"),
     ({"accuracy": {"wieght": 1.0}}, "keys are name, weight"),
     ({"accuracy": {"weight": "1e-4"}}, "weight must be a number"),
-    ({"accuracy": {"args": {"tolerance": 1}}}, "unexpected keyword argument 'tolerance'"),
+    ({"accuracy": {"args": {"tolerance": 1}}}, "^rewards: accuracy: args: .* unexpected keyword argument 'tolerance'"),
     ({"language_consistency": {"args": {"language": "xx"}}}, "'xx' is not one of"),
     ({"helpful": {"name": "reward_model"}}, "missing a required argument: 'model_dir'"),
     ({"helpful": {"name": "reward_model", "args": {"model_dir": "/nowhere"}}}, "holds no model"),
-    ({"a": given([1.0])}, "gave 1 scores for 2"),
+    ({"a": given([1.0])}, r"^rewards\.a: my_rewards\.listed gave 1 scores for 2"),
+    ({"a": {"name": "my_rewards.first"}}, r"^rewards\.a: my_rewards\.first gave 1 scores for 2"),
     ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
     ({"a": given([float("-inf"), 1.0])}, "gave -inf for row 0"),
     ({"a": None}, "keys are name, weight"),
@@ -154,7 +192,8 @@ BAD = [
     ({"my_rewards.brevity": {}}, "has no attribute 'brevity'; put the function into my_rewards.py"),
     ({"no_such_module.brevity": {}}, "No module named 'no_such_module'"),
     ({"my_rewards.listed": {"args": {"words": 3}}}, "its args: values"),
-    ({"my_rewards.length": {"args": {"pre": 2}}}, "there is no 'pre'"),
+    ({"no_such_package.rewards.brevity": {}}, "put the function into no_such_package/rewards.py in"),
+    ({"my_rewards.length": {"args": {"pre": 2}}}, r"there is no 'pre' \(its args: completions, per, columns\)"),
     ({"my_rewards.length": {"weight": float("nan")}}, "weight must be a number"),
     ({"my_rewards.length": {"weight": True}}, "weight must be a number"),
 ]

@@ -57,8 +57,8 @@ def problem(name: str, answer: str = "5", task: str = "chain_sum") -> dict:
     return {"id": name, "task": task, "question": question, "answer": answer, "entry": entry}
 
 
-def greeting(name: str, check: str = '{"type": "greets"}') -> dict:
-    return {"id": name, "kind": "greeting", "question": "hello", "response": "Hello!", "check": check}
+def greeting(name: str, check: str = '{"type": "greets"}', kind: str = "greeting") -> dict:
+    return {"id": name, "kind": kind, "question": "hello", "response": "Hello!", "check": check}
 
 
 @pytest.fixture
@@ -70,6 +70,7 @@ def examine(tmp_path, monkeypatch):
         data.mkdir(exist_ok=True)
         work.mkdir()
         write_jsonl(data / "test.jsonl", problems)
+        write_jsonl(data / "dev.jsonl", [problem("d", task="products")])
         write_jsonl(data / "general_test.jsonl", prompts)
         monkeypatch.setattr(evaluate, "load", lambda *arguments: sampler)
         stage = SimpleNamespace(
@@ -103,6 +104,21 @@ def test_right_answer_in_form_is_right_strictly_and_leniently(examine):
 def test_answer_without_its_tags_is_right_only_leniently(examine, text):
     _, rows, _ = examine(Scripted(text), [problem("a")])
     assert [(row["correct"], row["correct_lenient"], row["answer"]) for row in rows] == [(False, True, None)] * 2
+
+
+def test_a_language_is_that_of_the_reasoning_and_a_form_that_of_what_was_finished(examine):
+    german = RIGHT.replace("so <answer>", "das Ergebnis ist also <answer>")
+    for finished in (True, False):
+        metrics, rows, _ = examine(Scripted(german, finished), [problem("a")])
+        assert (rows[0]["language"], rows[0]["finished"], rows[0]["well_formed"]) == (1.0, finished, True)
+        assert metrics["reasoning"]["finished_rate"] == finished
+        _, rows, _ = examine(Scripted("Hello!", finished), [], [greeting("g")])
+        assert (rows[0]["finished"], rows[0]["well_formed"]) == (finished, finished)
+
+
+def test_the_configs_split_is_asked(examine):
+    _, rows, _ = examine(Scripted(RIGHT), [problem("a")], split="dev")
+    assert {row["problem_id"] for row in rows} == {"d"}
 
 
 @pytest.mark.parametrize("text", ["", "<answer></answer>", "<answer>" * 500, "</think>", "9" * 100_000, "\x00\ud7ff"])
@@ -144,6 +160,8 @@ def test_samples_of_a_problem_have_the_same_seeds_in_every_model(examine):
     assert dict(zip(one.prompts[::2], one.seeds[::2], strict=True)) == dict(
         zip(two.prompts[::2], two.seeds[::2], strict=True)
     )
+    examine(three := Scripted(RIGHT), [problem("a"), problem("b")], seed=4)
+    assert not set(one.seeds) & set(three.seeds)
 
 
 def test_sampling_is_that_of_the_config(examine):
@@ -154,8 +172,9 @@ def test_sampling_is_that_of_the_config(examine):
 
 def test_limit_holds_for_each_family_and_kind(examine):
     problems = [problem(f"a{i}") for i in range(3)] + [problem("b", task="products")]
-    _, rows, _ = examine(Scripted(RIGHT), problems, [greeting(f"g{i}") for i in range(3)], n_problems=2, k=1)
-    assert [row["problem_id"] for row in rows] == ["a0", "a1", "b", "g0", "g1"]
+    prompts = [greeting(f"g{i}") for i in range(3)] + [greeting("w", kind="writing")]
+    _, rows, _ = examine(Scripted(RIGHT), problems, prompts, n_problems=2, k=1)
+    assert [row["problem_id"] for row in rows] == ["a0", "a1", "b", "g0", "g1", "w"]
 
 
 def test_ungradable_problem_is_left_out_and_counted(examine):

@@ -13,7 +13,8 @@ from r1flow import sandbox
 from r1flow.errors import UserError
 from r1flow.grading import code
 from r1flow.processes import ordered_map
-from r1flow.schema import Problem, write_jsonl
+from r1flow.sampling import Completion
+from r1flow.schema import Problem, read_jsonl, write_jsonl
 from r1flow.stages import rejection
 from r1flow.stages.rejection import Filter, Kept, Sample, build_filters, judged, mixed
 
@@ -126,6 +127,82 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rejection.jsonl").write_text("")
     with pytest.raises(UserError, match="no prompts to sample from"):
         rejection.load_problems(tmp_path / "rejection.jsonl", None)
+
+
+def test_a_closing_comes_before_an_answer_that_stands_alone_and_nowhere_else() -> None:
+    bare = GOOD.replace("the result is ", "")
+    assert rejection.readable(sample(bare), "so ") == bare.replace("<answer>", "so <answer>")
+    for text in (GOOD, bare + " and more", bare.replace("</answer>", ""), "nothing of the form"):
+        assert rejection.readable(sample(text), "so ") == text
+    assert rejection.readable(sample(bare), None) == bare
+
+
+# -- the whole stage, with a sampler that answers from a script ---------------------------------------------------
+
+
+class Scripted:
+    """Says of every problem's samples that the first and the last are right, and remembers what it was asked."""
+
+    tokenizer = SimpleNamespace(
+        apply_chat_template=lambda messages, **options: " | ".join(turn["content"] for turn in messages)
+    )
+
+    def sample(self, prompts, params, seeds, on_progress=None):
+        self.prompts, self.params, self.seeds = prompts, params, seeds
+        texts = [GOOD, GOOD.replace("<answer>5", "<answer>6"), GOOD.replace("then", "next")] * len(prompts)
+        return [Completion([1, 2, 3], text, True) for text in texts[: len(prompts)]]
+
+
+@pytest.fixture
+def compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Sample 3 times from each of 4 problems, with 20 general rows beside; returns metrics, mix and sampler."""
+    write_jsonl(tmp_path / "rejection.jsonl", [replace(problem(f"p{n}"), question=f"{n}?") for n in range(4)])
+    general = {"kind": "greeting", "question": "hi", "response": "Hello!"}
+    write_jsonl(tmp_path / "general_sft.jsonl", [{"id": f"g{n}", **general} for n in range(20)])
+    default = yaml.safe_load(Path("conf/rejection/default.yaml").read_text()) | {"samples_per_prompt": 3}
+
+    def run(seed: int = 1, **config: object) -> tuple[dict, list[dict], Scripted]:
+        sampler, work = Scripted(), tmp_path / f"work{len(list(tmp_path.iterdir()))}"
+        work.mkdir()
+        monkeypatch.setattr(rejection, "load", lambda *_: sampler)
+        stage = SimpleNamespace(name="rejection", config=default | config, seed=seed, work=work)
+        stage.inputs, stage.snapshots = {"model": tmp_path, "data": tmp_path}, work / "snapshots"
+        stage.progress = stage.log_table = lambda *_, **fields: None
+        metrics = rejection.compute(stage)
+        return metrics, read_jsonl(work / "mix.jsonl"), sampler
+
+    return run
+
+
+def test_every_sample_is_drawn_with_numbers_of_its_own_that_the_seed_decides(compute) -> None:
+    one, two, again = (compute(seed)[2].seeds for seed in (1, 2, 1))
+    assert len({*one, *two}) == 24 and one == again
+
+
+def test_the_model_is_asked_as_the_config_says(compute) -> None:
+    example = {"role": "user", "content": "an example"}
+    asked = {"temperature": 0.3, "top_p": 0.5, "max_new_tokens": 7}
+    metrics, _, sampler = compute(preamble=[example], prompts=2, **asked)
+    assert sampler.prompts == ["an example | 0?"] * 3 + ["an example | 1?"] * 3
+    assert vars(sampler.params) == asked
+    assert (metrics["samples"], metrics["prompts"]) == (6, 2)
+
+
+def test_the_mix_has_what_was_kept_and_its_share_of_general_rows(compute) -> None:
+    metrics, mix, _ = compute(keep_per_prompt=1, general_share=0.6)
+    assert metrics == {
+        **{"samples": 12, "kept": 4, "acceptance": 1 / 3, "dropped": {"surplus": 4, "wrong": 4}},
+        **{"prompts": 4, "prompts_with_a_kept_sample": 4, "mix": 10, "general": 6, "general_share": 0.6},
+    }
+    assert {row["id"]: row["response"] for row in mix if row["source"] == "rejection"} == {
+        f"p{n}-0": GOOD for n in range(4)
+    }
+    assert sum(row["source"] == "general" for row in mix) == 6
+    orders = [[row["id"] for row in compute(seed, keep_per_prompt=1, general_share=0.6)[1]] for seed in (1, 2)]
+    assert orders[0] == [row["id"] for row in mix] != orders[1]
+
+
+# -- programs -----------------------------------------------------------------------------------------------------
 
 
 CODING = Problem("c", "codeforces", "Print 2n.", "", '[{"input": "5", "output": "10"}, {"input": "6", "output": "12"}]')

@@ -1,0 +1,234 @@
+"""The plan of three toy jobs: what is kept, restored, computed or waits, for which reasons, and how that is said."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from r1flow import frozen, manifest, memo, plan, provenance
+from r1flow.errors import UserError
+from r1flow.fingerprint import Code
+from r1flow.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, changed_leaves, table, total
+
+LAST = "evaluate/zero_rl"
+INPUTS = {"base": {"corpus": "corpus"}, "zero_rl": {"model": "base"}, LAST: {"model": "zero_rl", "student": "base"}}
+SECONDS = {"base": 10.4, "zero_rl": 95.9, LAST: 3.0}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A finished run in the current folder, as plan.py sees one; a test may change its configs and its codes."""
+    monkeypatch.chdir(tmp_path)
+    Path("corpus").write_text("1 + 1 = 2")
+    configs: dict[str, Any] = {stage: {"seed": 1, "trainer": {"beta": 0.001}} for stage in ("base", "zero_rl")}
+    made = SimpleNamespace(
+        jobs=list(INPUTS),
+        libraries="refuse",
+        configs=configs | {"evaluate": {"seed": 1}},
+        codes={
+            program: Code({"r1flow.stage": "a", f"r1flow.{program}": "b"}, {"torch": "2.13"}) for program in PROGRAMS
+        },
+        sources={job: dict(sources) for job, sources in INPUTS.items()},
+        slice=lambda stage: made.configs[stage],
+        inputs=lambda job: made.sources[job],
+        folder=lambda job: f"results/toy/{job}",
+    )
+    monkeypatch.setattr(plan, "code_of", lambda program, config: made.codes[program])
+    for job in made.jobs:
+        compute(made, job, job)
+    return made
+
+
+PROGRAMS = {"pretrain": "base", "grpo": "zero_rl", "evaluate": "evaluate"}
+
+
+def compute(run: SimpleNamespace, job: str, content: str) -> None:
+    """Leave what the job leaves, in its folder and in the store."""
+    folder = Path(run.folder(job))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model").write_text(content)
+    config = run.slice(job.partition("/")[0])
+    (folder / "config.yaml").write_text(frozen.dump(config))
+    manifest.write_json(folder / "manifest.json", manifest.describe(job, folder))
+    inputs = {name: found(run, source) for name, source in run.inputs(job).items()}
+    program = plan.program_of(job, config)
+    then = provenance.describe(job, program, config, run.codes[program], inputs)
+    outputs = {"outputs": manifest.sha256(folder / "manifest.json")}
+    manifest.write_json(folder / "provenance.json", then | outputs)
+    manifest.write_json(folder / "cost.json", {"seconds": SECONDS[job]})
+    memo.keep(job, then["identity"], folder)
+
+
+def found(run: SimpleNamespace, source: str) -> dict[str, str]:
+    return provenance.input_of(Path(run.folder(source) if source in run.jobs else source))
+
+
+def edge(run: SimpleNamespace, job: str) -> str:
+    return manifest.sha256(Path(run.folder(job)) / "manifest.json")
+
+
+def planned(run: SimpleNamespace) -> dict[str, Step]:
+    return {step.job: step for step in plan.plan(run)}
+
+
+def first(run: SimpleNamespace, job: str = "zero_rl") -> tuple[str, list[str]]:
+    step = planned(run)[job]
+    return step.action, step.why
+
+
+def test_what_is_as_it_should_be_is_kept_with_what_it_took_and_leaves(run):
+    steps = plan.plan(run)
+    assert [(step.job, step.action, step.why, step.moved) for step in steps] == [
+        (job, KEEP, [], {}) for job in run.jobs
+    ]
+    assert {step.job: step.seconds for step in steps} == SECONDS
+    assert [step.edge for step in steps] == [edge(run, job) for job in run.jobs]
+    assert table(steps) == "nothing to do: all 3 jobs are as they should be"
+
+
+def test_a_changed_leaf_is_named_and_what_reads_the_stage_waits_for_its_bytes(run):
+    run.configs["zero_rl"] = {"seed": 1, "trainer": {"beta": 0.01}}
+    steps = planned(run)
+    assert steps["base"].action == KEEP
+    assert (steps["zero_rl"].action, steps["zero_rl"].why) == (COMPUTE, ["config: trainer.beta 0.001 → 0.01"])
+    assert (steps[LAST].action, steps[LAST].why) == (FOLLOW, ["after zero_rl"])
+    assert steps["zero_rl"].edge is steps[LAST].edge is None
+    assert table(list(steps.values())).splitlines() == [
+        "compute  zero_rl             96 s  config: trainer.beta 0.001 → 0.01",
+        "follow   evaluate/zero_rl     3 s  after zero_rl",
+        "1 to compute, 1 to compute if what runs before them comes out different, 1 kept;"
+        " at most 99 s of computing, as last time",
+    ]
+
+
+def test_a_job_that_waits_and_has_a_reason_of_its_own_is_computed(run):
+    run.configs = {stage: config | {"seed": 2} for stage, config in run.configs.items()}
+    del run.configs["zero_rl"]["trainer"]
+    steps = planned(run)
+    assert {step.action for step in steps.values()} == {COMPUTE}
+    assert steps["zero_rl"].why == ["config: seed 1 → 2, trainer {'beta': 0.001} → None"]
+
+
+def test_all_that_a_job_waits_for_is_said_in_the_runs_order(run):
+    run.configs |= {stage: run.configs[stage] | {"seed": 2} for stage in ("base", "zero_rl")}
+    assert first(run, LAST) == (FOLLOW, ["after base, zero_rl"])
+
+
+def test_an_earlier_configuration_is_restored_and_what_follows_is_known(run):
+    before = edge(run, "zero_rl")
+    run.configs["zero_rl"] = {"seed": 2, "trainer": {"beta": 0.001}}
+    compute(run, "zero_rl", "another model")
+    run.configs["zero_rl"] = {"seed": 1, "trainer": {"beta": 0.001}}
+    steps = planned(run)
+    assert (steps["zero_rl"].action, steps["zero_rl"].edge) == (RESTORE, before)
+    assert steps["zero_rl"].why == ["config: seed 2 → 1"] and steps[LAST].action == KEEP
+    assert table(list(steps.values())).splitlines() == [
+        "restore  zero_rl          config: seed 2 → 1",
+        "1 from the store, 2 kept",
+    ]
+
+
+def test_a_stage_that_came_out_otherwise_is_an_input_with_other_bytes(run):
+    compute(run, "base", "another model")
+    assert first(run) == (COMPUTE, ["input model: base has other bytes"])
+    assert first(run, LAST) == (COMPUTE, ["input student: base has other bytes"])
+
+
+def test_an_input_from_outside_counts_by_its_bytes_and_must_be_there(run):
+    Path("corpus").write_text("1 + 1 = 3")
+    assert first(run, "base") == (COMPUTE, ["input corpus: corpus has other bytes"])
+    Path("corpus").unlink()
+    with pytest.raises(UserError, match=r"^input corpus: corpus is missing$"):
+        plan.plan(run)
+
+
+def test_an_input_more_or_less_is_named(run):
+    run.sources["zero_rl"] = {"data": "corpus"}
+    assert first(run) == (COMPUTE, ["input data: corpus is new", "input model: is gone"])
+
+
+def test_the_modules_that_changed_are_named(run):
+    run.codes["grpo"] = Code({"r1flow.stage": "a", "r1flow.grpo": "c", "r1flow.scoring": "d"}, {"torch": "2.13"})
+    assert first(run) == (COMPUTE, ["code: r1flow.grpo, r1flow.scoring"])
+    run.codes["grpo"] = Code({"r1flow.grpo": "b"}, {"torch": "2.13"})
+    assert first(run) == (COMPUTE, ["code: r1flow.stage"])
+
+
+def test_another_python_is_a_reason(run, monkeypatch):
+    now = provenance.describe
+    monkeypatch.setattr(provenance, "describe", lambda *words: now(*words) | {"python": "3.99"})
+    assert first(run)[1][0].startswith("python 3.") and first(run)[1][0].endswith(" → 3.99")
+
+
+def test_a_moved_library_is_shown_and_a_reason_only_where_that_is_asked_for(run):
+    run.codes["grpo"] = Code(run.codes["grpo"].modules, {"torch": "2.14", "peft": "0.21"})
+    step = planned(run)["zero_rl"]
+    assert (step.action, step.moved) == (KEEP, {"torch": "2.13 → 2.14", "peft": "None → 0.21"})
+    run.libraries = "rerun"
+    step = planned(run)["zero_rl"]
+    assert (step.action, step.why, step.moved) == (
+        COMPUTE,
+        ["library: torch 2.13 → 2.14", "library: peft None → 0.21"],
+        {},
+    )
+    then = manifest.read_json(Path(run.folder("zero_rl")) / "provenance.json")
+    accepted = {**then, "accepted": {"torch": "2.14", "peft": "0.21"}}
+    manifest.write_json(Path(run.folder("zero_rl")) / "provenance.json", accepted)
+    assert first(run) == (KEEP, [])
+    run.codes["grpo"] = Code(run.codes["grpo"].modules, {"torch": "2.13"})
+    assert first(run) == (KEEP, [])  # what it was computed with needs nobody's consent
+
+
+def test_a_folder_that_is_gone_is_restored_and_priced_as_the_store_remembers(run):
+    shutil.rmtree(run.folder("zero_rl"))
+    step = planned(run)["zero_rl"]
+    assert (step.action, step.why, step.seconds) == (RESTORE, ["not computed yet"], 95.9)
+    for entry in memo.entries(memo.STORE / "zero_rl"):
+        (entry / "cost.json").write_text("{")
+    assert planned(run)["zero_rl"].seconds is None
+    shutil.rmtree(memo.STORE)
+    assert first(run) == (COMPUTE, ["not computed yet"])
+
+
+def test_a_damaged_folder_says_what_is_damaged_and_nothing_else(run):
+    (Path(run.folder("zero_rl")) / "model").write_text("?")
+    run.configs["zero_rl"] = {"seed": 2}
+    run.codes["grpo"] = Code({}, {"torch": "2.14"})
+    step = planned(run)["zero_rl"]
+    assert step.moved == {} and len(step.why) == 1 and step.why[0].startswith("results/toy/zero_rl/model is not what")
+
+
+def test_leaves_are_compared_at_any_depth():
+    before = {"a": {"b": {"c": 1, "d": 2}}, "e": [1], "f": {"g": 1}}
+    after = {"a": {"b": {"c": 1, "d": 3}}, "e": [2], "f": None}
+    assert changed_leaves(before, after) == ["a.b.d 2 → 3", "e [1] → [2]", "f {'g': 1} → None"]
+    assert changed_leaves(before, before) == []
+
+
+def test_every_reason_has_a_line_and_kept_jobs_only_when_asked_for():
+    steps = [
+        Step("base", KEEP, seconds=10.0),
+        Step("zero_rl", COMPUTE, ["one", "two"]),
+        Step("data", FOLLOW, ["three"], 1.5),
+    ]
+    shown = [
+        "compute  zero_rl          one",
+        "                          two",
+        "follow   data        2 s  three",
+        "1 to compute, 1 to compute if what runs before them comes out different, 1 kept;"
+        " at most 2 s of computing, as last time (1 never timed)",
+    ]
+    assert table(steps).splitlines() == shown
+    assert table(steps, everything=True).splitlines() == ["keep     base", *shown]
+
+
+def test_the_last_line_counts_and_adds_up():
+    assert total([]) == "nothing to do: all 0 jobs are as they should be"
+    assert total([Step("a", COMPUTE), Step("b", COMPUTE)]) == "2 to compute (2 never timed)"
+    timed = [Step("a", COMPUTE, seconds=1.0), Step("b", FOLLOW, seconds=2.0), Step("c", RESTORE, seconds=4.0)]
+    assert total(timed) == (
+        "1 to compute, 1 to compute if what runs before them comes out different, 1 from the store;"
+        " at most 3 s of computing, as last time"
+    )
