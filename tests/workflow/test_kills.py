@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from workflow.conftest import Checkout
+from workflow.conftest import Checkout, wait_for_delivery
 
 from r1flow import manifest
 
@@ -65,6 +65,7 @@ def assert_as_undisturbed(killed: Checkout, micro: Checkout) -> None:
 
 
 def assert_nothing_broken_or_left(killed: Checkout) -> None:
+    wait_for_delivery(killed.folder)
     for folder in {path.parent for path in killed.folder.glob("results/**/manifest.json")}:
         assert manifest.broken(folder) is None
     left = [p for p in (killed.folder / "scratch").rglob("*") if p.is_file() and "tracking" not in p.parts]
