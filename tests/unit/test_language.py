@@ -330,4 +330,4 @@ def test_cost_grows_with_the_length_of_the_text_and_no_faster(unit: str) -> None
     begin = time.process_time()
     share = consistency(text, "en", LANGUAGES)
     assert share is None or 0 <= share <= 1
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 30

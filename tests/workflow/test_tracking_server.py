@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow
 USER, PASSWORD = "admin", "p@ss/w0rd of the server"
 STAGES = ("base", "zero_rl")
 STEPS, KEYS = 400, 5
+PATIENT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "600"}  # with a server on a busy machine
 SPAWN = multiprocessing.get_context("spawn")
 AUTH = """[mlflow]
 default_permission = READ
@@ -109,6 +110,7 @@ class Server:
         }
         words = f"-m mlflow server --app-name basic-auth --host 127.0.0.1 --port {self.port} --workers 2"
         stores = ["--backend-store-uri", self.database, "--artifacts-destination", self.folder / "artifacts"]
+        stores += ["--uvicorn-opts", "--timeout-worker-healthcheck 600 --timeout-keep-alive 600"]  # it cuts nobody off
         others = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
         with (self.folder / "server.log").open("a") as log:
             command = ["setpriv", "--pdeathsig=TERM", sys.executable, *words.split(), *stores]
@@ -131,7 +133,8 @@ class Server:
     def runs(self) -> dict[str, list[Any]]:
         """All runs on it, by name."""
         found: dict[str, list[Any]] = {}
-        for run in self.client.search_runs([self.client.get_experiment_by_name("r1flow").experiment_id]):
+        experiment = self.client.get_experiment_by_name("r1flow")  # there is none before the first run
+        for run in self.client.search_runs([experiment.experiment_id]) if experiment else ():
             found.setdefault(run.info.run_name, []).append(run)
         return found
 
@@ -148,7 +151,8 @@ def server(database, tmp_path_factory) -> Iterator[Server]:
         found = Server(tmp_path_factory.mktemp("server"), database, port)
         patch.setenv(tracking.USER, USER)
         patch.setenv(tracking.PASSWORD, PASSWORD)
-        patch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+        for name, value in {**PATIENT, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}.items():
+            patch.setenv(name, value)
         found.start()
         yield found
         found.kill()
@@ -177,7 +181,7 @@ def stage(name: str, which: str) -> None:
 
 def machine(folder: Path, name: str, environment: dict[str, str], wait_s: float) -> None:
     os.chdir(folder)
-    os.environ |= environment | {"MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL": "0.1"}
+    os.environ |= environment | PATIENT | {"MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL": "0.1"}
     tracking.END_WAIT_S = wait_s
     tracking.start_execution(name, folder, {"experiment": "r1_tiny"}, {"seed": 1, "run": name})
     delivery = tracking._executions[name].delivery
@@ -226,7 +230,7 @@ def deliver(folder: Path, environment: dict[str, str]) -> tuple[int, str]:
     (folder / "Snakefile").touch()
     command = [sys.executable, "-m", "r1flow.cli", "deliver"]
     others = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
-    done = subprocess.run(command, cwd=folder, env=others | environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=others | environment | PATIENT, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -270,7 +274,7 @@ def files_with(folder: Path, word: str) -> list[Path]:
 def test_the_server_refuses_strangers(server):
     """What the other tests show, they show with this on."""
     url, known = f"{server.uri}/api/2.0/mlflow/experiments/search?max_results=1", (USER, PASSWORD)
-    ask = httpx.Client(trust_env=False)
+    ask = httpx.Client(trust_env=False, timeout=600)
     assert ask.get(url, auth=known).status_code == 200
     assert ask.get(url).status_code == 401
     assert ask.get(url, auth=known, headers={"Host": "elsewhere.example"}).status_code == 403
