@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
 
+from r1flow.sampling.engine import Engine
 from r1flow.schema import write_jsonl
 from r1flow.scoring import score
 from r1flow.stages import grpo
@@ -99,6 +100,7 @@ def test_general_prompts_come_at_the_share_asked_for(base: Path) -> None:
     stage.config["data"] = CONFIG["data"] | {"general_file": "general_rl.jsonl", "general_share": 0.25}
     rows = grpo.training_rows(stage.config, base / "data", make_tokenizer())
     general = [row for row in rows if row["task"] == "general"]
+    assert 0 < sum(row["task"] == "general" for row in rows[: len(rows) // 2]) < len(general)  # among the others
     assert len(rows) == 9 * 4 and len(general) == 9
     assert {row["kind"] for row in general} == {"greeting"} and general[0]["answer"] is None
     assert {row["prompt"] for row in general} == {f"User: hi {n}\nAssistant: " for n in range(3)}
@@ -110,6 +112,25 @@ def test_all_prompts_are_used_before_one_comes_again(base: Path) -> None:
     asked = [row["question"] for row in grpo.training_rows(stage.config, base / "data", make_tokenizer())]
     assert len(asked) == 24 and len(set(asked[:12])) == len(set(asked[12:])) == 12
     assert asked[:12] != asked[12:]
+    other = grpo.training_rows(stage.config | {"seed": 4}, base / "data", make_tokenizer())
+    assert [row["question"] for row in other] != asked
+    few = stage.config | {"data": CONFIG["data"] | {"limit": 3}}
+    first = [row["question"] for row in grpo.training_rows(few, base / "data", make_tokenizer())]
+    assert len(first) == 24 and set(first) == {row["question"] for row in PROBLEMS[:3]}
+
+
+def test_every_completion_is_drawn_with_random_numbers_of_its_own(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all steps, and of several generations in one."""
+    drawn: list[int] = []
+    generate = Engine.generate
+
+    def watched(self: Engine, prompts: Any, params: Any, seeds: list[int], batch_size: int) -> Any:
+        drawn.extend(seeds)
+        return generate(self, prompts, params, seeds, batch_size)
+
+    monkeypatch.setattr(Engine, "generate", watched)
+    grpo.compute(stage_of(base, "seeds", max_steps=2, steps_per_generation=1, beta=0.0))
+    assert len(set(drawn)) == len(drawn) == 2 * 2 * 8
 
 
 def padded_batch(vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, int]:

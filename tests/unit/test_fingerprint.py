@@ -149,11 +149,15 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
 
 
 def test_a_snapshot_has_the_data_files_of_a_users_package(package, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/__init__.py").write_text("def brevity():\n    return 1\n")
+    (tmp_path / "mine/rules").mkdir(parents=True)
+    (tmp_path / "mine/__init__.py").write_text("from mine.rules import limits\n\n\ndef brevity():\n    return limits\n")
     (tmp_path / "mine/words.json").write_text("[]")
+    (tmp_path / "mine/rules/__init__.py").write_text("")
+    (tmp_path / "mine/rules/limits.py").write_text("LONG = 10\n")
     config = {"rewards": {"short": {"name": "mine.brevity"}}}
-    assert (fingerprint.snapshot([config], tmp_path / "frozen") / "mine/words.json").is_file()
+    copy = fingerprint.snapshot([config], tmp_path / "frozen")
+    for name in ("__init__.py", "words.json", "rules/__init__.py", "rules/limits.py"):
+        assert (copy / "mine" / name).read_bytes() == (tmp_path / "mine" / name).read_bytes()
     before = package(config)["grpo"]
     (tmp_path / "mine/words.json").write_text("[1]")
     assert package(config)["grpo"] != before

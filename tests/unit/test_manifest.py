@@ -42,6 +42,14 @@ def test_a_missing_file_is_named(folder):
     assert "metrics.json is missing" in manifest.broken(folder)
 
 
+@pytest.mark.parametrize(("text", "said"), [(None, "is missing"), ("{", "can't be read"), ("[]", "can't be read")])
+def test_a_manifest_that_says_nothing_is_named(folder, text, said):
+    (folder / "manifest.json").unlink()
+    if text:
+        (folder / "manifest.json").write_text(text)
+    assert manifest.broken(folder) == f"{folder / 'manifest.json'} {said}"
+
+
 def test_what_a_stage_cost_is_not_part_of_its_edge(folder):
     before = manifest.describe("base", folder)
     (folder / "cost.json").write_text('{"seconds": 3}')

@@ -51,6 +51,17 @@ def test_t_interval_covers_the_mean_95_times_in_100():
     assert np.mean([interval.low <= 0 <= interval.high for interval in intervals]) == pytest.approx(0.95, abs=0.012)
 
 
+def test_intervals_are_those_of_the_textbook():
+    """Worked by hand: t's quantiles of 1 and 3 degrees of freedom, n − 1 in every variance."""
+    interval = mean_interval([0.0, 1.0])
+    assert (interval.estimate, interval.se, interval.n) == (0.5, 0.5, 2)
+    assert (interval.low, interval.high) == pytest.approx((0.5 - 12.7062 * 0.5, 0.5 + 12.7062 * 0.5), rel=1e-5)
+    welch = welch_difference([1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0])  # variances 5/3 and 4; 3.23 degrees of freedom
+    assert (welch.estimate, welch.se, welch.n) == (-1.5, pytest.approx(1.75**0.5), 3)
+    halves = [welch.high - welch.estimate, welch.estimate - welch.low]
+    assert halves == pytest.approx([3.1824 * 1.75**0.5] * 2, rel=0.002)  # as good as t_quantile
+
+
 def test_pass_at_k_is_the_share_of_k_subsets_with_a_right_sample():
     correct = [True, False, False, True, False, False]
     for k in range(1, 7):
@@ -161,6 +172,8 @@ def test_lenient_and_strict_scores_stay_apart():
     summary = summarise([row("a", False, answer=None, correct_lenient=True, answer_lenient="5")])
     assert (summary["pass_at_1"], summary["cons_at_k"]) == (0.0, 0.0)
     assert (summary["pass_at_1_lenient"], summary["cons_at_k_lenient"]) == (1.0, 1.0)
+    rows = [row("a", False, correct_lenient=True), row("b", False), row("c", False, correct_lenient=True)]
+    assert (summarise(rows)["se"], summarise(rows)["se_lenient"]) == (0.0, standard_error([1, 0, 1]))
 
 
 def test_reasoning_is_all_families_and_general_stays_out_of_it():
