@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import contract, gate, gpus, launch, manifest, memo, pricing, provenance
+from r1flow import contract, gate, gpus, launch, manifest, memo, pricing, promises, provenance
 from r1flow.errors import UserError
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
@@ -240,9 +240,14 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
 
 
 def measure(stage: Stage, program: str) -> None:
-    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it)."""
+    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it).
+
+    Raises BrokenPromise for a program that leaves out what the configuration promises.
+    """
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
+    if fault := promises.fault(program, stage.config, metrics):
+        raise promises.BrokenPromise(f"metrics.json: {fault}; stages/{program}.py is to write it")
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})
