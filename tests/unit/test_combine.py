@@ -153,7 +153,7 @@ BAD = [
     ({"my_rewards.number": {}}, "is no function"),
     ({"my_rewards.brevity": {}}, "has no attribute 'brevity'; put the function into my_rewards.py"),
     ({"no_such_module.brevity": {}}, "No module named 'no_such_module'"),
-    ({"my_rewards.listed": {"args": {"words": 3}}}, "its args: values"),
+    ({"my_rewards.listed": {"args": {"words": 3}}}, "known: values"),
     ({"my_rewards.length": {"args": {"pre": 2}}}, "there is no 'pre'"),
     ({"my_rewards.length": {"weight": float("nan")}}, "weight must be a number"),
     ({"my_rewards.length": {"weight": True}}, "weight must be a number"),
