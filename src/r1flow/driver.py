@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow import contract, gate, gpus, launch, manifest, memo, pricing, promises, provenance
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
 from r1flow.progress import Progress
@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(130)
     except Exception as error:
         if not isinstance(error, UserError | launch.RankFailed):
-            traceback.print_exc()
+            print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
         terminal.failed(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
         sys.exit(1)
@@ -275,9 +275,11 @@ def seal(stage: Stage, made_by: dict[str, Any]) -> None:
 
 
 def revision() -> str | None:
-    """The commit that is checked out, for people; what the code was is in the provenance."""
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
-    return found.stdout.strip() or None
+    """The commit that is checked out, for people, where git can say; what the code was is in the provenance."""
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
+    except FileNotFoundError:
+        return None
 
 
 @contextmanager

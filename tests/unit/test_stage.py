@@ -83,6 +83,21 @@ def test_a_bug_is_shown_with_its_kind(run_stage, capsys):
     assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
+def test_a_bug_cannot_write_over_the_terminal_by_what_it_quotes(run_stage, capsys):
+    def fail(stage):
+        raise ValueError("a row says \x1b]0;title\x07\x1b[2J")
+
+    assert run_stage(fail) == 1
+    error = capsys.readouterr().err
+    assert "Traceback" in error and "a row says" in error and not set("\x1b\x07") & set(error)
+
+
+def test_a_machine_without_git_computes_all_the_same(run_stage, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert run_stage(write_model) == 0
+    assert json.loads(Path("results/r/zero_rl/cost.json").read_text())["revision"] is None
+
+
 def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_appear(run_stage, monkeypatch, capsys):
     monkeypatch.setitem(promises.KEYS, "fake", {"loss": float, "kept": int})
     assert run_stage(write_model) == 1
