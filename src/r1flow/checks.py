@@ -6,6 +6,7 @@
 Values that are wrong whatever the data. Unknown keys are config.py's, missing files the stage's.
 """
 
+import ast
 import dataclasses
 import fnmatch
 import re
@@ -19,11 +20,12 @@ from r1flow.data.loaders import FUNCTIONS
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
+from r1flow.manifest import read_json
 from r1flow.pretrained import check_weights
-from r1flow.recipe import MIX, PACKED, PROGRAMS, ROWS_OF, RULES, SAMPLED, curated_from, rows_of
+from r1flow.recipe import MIX, NOT_MODELS, PACKED, PROGRAMS, ROWS_OF, RULES, SAMPLED, STAGES, curated_from, rows_of
 from r1flow.rollout_server import ADDRESS
 from r1flow.rollouts import MISMATCH, generation_size, steps_per_generation
-from r1flow.sampling import check_engine
+from r1flow.sampling import check_engine, is_plain_llama
 from r1flow.schema import FILES
 from r1flow.template import TAGS, split
 
@@ -64,6 +66,9 @@ def check_counts(trainer: dict[str, Any]) -> None:
     for key in COUNTS:
         if trainer.get(key) is not None and trainer[key] < 1:
             raise UserError(f"trainer.{key}: {trainer[key]}; use 1 or more")
+    for one, other in (("fp16", "bf16"), ("generation_batch_size", "steps_per_generation")):
+        if trainer.get(one) and trainer.get(other):
+            raise UserError(f"trainer.{one}: {trainer[one]} and {other}: {trainer[other]}; choose one of them")
 
 
 def check_lora(lora: dict[str, Any]) -> None:
@@ -143,7 +148,7 @@ def check_grpo(config: dict[str, Any]) -> None:
 
 
 def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
-    """Refuse a reward that there isn't, or not with these arguments; of a user's own only its module is looked for."""
+    """Refuse a reward that there isn't, or not with these arguments; a user's own is looked for and not imported."""
     from r1flow.rewards.combine import check_args, factories
 
     ours = factories()
@@ -152,13 +157,34 @@ def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
         if name in ours:
             given = {"model_dir": None} if name == "reward_model" else {}  # the stage's own
             check_args(f"rewards.{label}.args", ours[name], given | args)
-            continue
-        module = name.rpartition(".")[0]
-        if not module:
+        elif "." in name:
+            check_own(f"rewards.{label}: {name}", *name.rsplit(".", 1))
+        else:
             raise UserError(f"rewards.{label}: there is no reward {name!r}{did_you_mean(name, list(ours))}")
-        if fingerprint.file_of(module) is None:
-            file = f"{module.replace('.', '/')}.py"
-            raise UserError(f"rewards.{label}: {name}: there is no {file}; put it into the project's folder")
+
+
+def check_own(place: str, module: str, name: str) -> None:
+    """Refuse a reward of the user's own whose module isn't there, or doesn't define it, as far as its text says."""
+    path = fingerprint.file_of(module)
+    if path is None:
+        file, files = f"{module.replace('.', '/')}.py", sorted(map(str, Path().glob("*.py")))
+        hint = did_you_mean(file, files) if files else "; put it there"
+        raise UserError(f"{place}: there is no {file} in the project's folder{hint}")
+    known = names_in(path) if fingerprint.folder_of(module.partition(".")[0]) else {"*"}  # installed: not ours to read
+    if name not in known and not known & {"*", "__getattr__"}:
+        raise UserError(f"{place}: there is no {name!r} in {path.name}{did_you_mean(name, sorted(known))}")
+
+
+def names_in(path: Path) -> set[str]:
+    """Every name that a module may define, "*" for what can't be known; a mistake in its syntax is fingerprint.py's."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes()))) if path.suffix == ".py" else []
+    except SyntaxError:
+        return {"*"}
+    found = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    found |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    found |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return found if nodes else {"*"}
 
 
 def check_shares(config: dict[str, Any]) -> None:
@@ -237,8 +263,6 @@ def check_vllm(config: dict[str, Any]) -> None:
     """What TRL would refuse when the model is loaded, or pass over."""
     trainer = config["trainer"]
     mode, longest = trainer.get("vllm_mode", "colocate"), trainer["max_completion_length"]
-    if mode not in ("colocate", "server"):
-        raise UserError(f"trainer.vllm_mode: {mode!r}; use colocate (in the stage's process) or server")
     if mode == "server" and config["device"] != "cuda":
         raise UserError("trainer.vllm_mode: server takes the weights by NCCL, which needs device: cuda; use colocate")
     for key in ("vllm_server_host", "vllm_server_port"):
@@ -519,9 +543,10 @@ def check_files(run: dict[str, Any]) -> None:
         rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
         for key, file in files_read(stage, run[stage], rows_are_data):
             if not fnmatch.filter(made, file):
-                remedy = "take one of these, or add it to a pool" if "pools" in run["data"] else "take one of these"
-                remedy = "name a model directory" if key == "init_from" else remedy
-                raise UserError(f"{stage}.{key}: it reads {file}; data makes {', '.join(sorted(made))}; {remedy}")
+                remedy = "; or add it to a pool" if "pools" in run["data"] else ""
+                remedy = "; or name a model directory" if key == "init_from" else remedy
+                hint = did_you_mean(file, sorted(made))
+                raise UserError(f"{stage}.{key}: it reads {file}, which data doesn't make{hint}{remedy}")
 
 
 def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Iterator[tuple[str, str]]:
@@ -545,13 +570,50 @@ def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Itera
         yield "split", f"{config['split']}.jsonl"
 
 
-def check_parts(parts: Mapping[str, int]) -> None:
+def check_engines(run: dict[str, Any]) -> None:
+    """Refuse our engine for a model from outside that it can't sample; of one on the hub, once that was fetched."""
+    trained = [stage for stage in run["stages"] if stage not in NOT_MODELS]
+    for stage in run["stages"]:
+        if run[stage].get("engine") != "r1flow":
+            continue
+        for source, revision in {origin(run, model): None for model in (trained if stage == "evaluate" else [stage])}:
+            config = config_of(source, revision)
+            if config and not is_plain_llama(config):
+                kind = f"{source} is {config.get('model_type')!r}; set {stage}.engine=transformers"
+                raise UserError(f"{stage}.engine: r1flow samples Llama models without biases, and {kind}")
+
+
+def origin(run: dict[str, Any], stage: str) -> tuple[str | None, str | None]:
+    """Where a stage's model comes from in the end, and its revision; no source: it is made from nothing, a Llama."""
+    seen: list[str] = []
+    while stage in STAGES and stage not in seen:
+        seen.append(stage)
+        stage = run[stage]["init_from"]
+    return (None, None) if stage in seen else (stage, run[seen[-1]].get("revision"))
+
+
+def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None:
+    """The config.json of a model from outside; None where there is none, or it isn't known without the network."""
+    path: Any = Path(source or "", "config.json")
+    if revision:
+        from huggingface_hub import try_to_load_from_cache
+
+        path = try_to_load_from_cache(source, "config.json", revision=revision)
+    if not source or not isinstance(path, str | Path):
+        return None
+    try:
+        return read_json(Path(path))
+    except ValueError as error:
+        raise UserError(f"{path} is no JSON ({error}); save the model again") from error
+
+
+def check_parts(parts: Mapping[str, int | str]) -> None:
     """Refuse a number of parts (Snakemake's --set-scatter) for what isn't sampled in shards, or of none."""
     for name, count in parts.items():
         if name not in SAMPLED:
             hint = did_you_mean(name, list(SAMPLED))
             raise UserError(f"--set-scatter {name}={count}: {name} is no stage that samples{hint}")
-        if count < 1:
+        if not str(count).isdecimal() or int(count) < 1:
             raise UserError(f"--set-scatter {name}={count}: use 1 (one job samples all) or more")
 
 

@@ -8,18 +8,20 @@ The rule, for every part and stated before any run was looked at:
     reproduced      the whole interval is above `floor`
     not reproduced  the whole interval is below `ceiling`
     can't tell      neither, or fewer than MIN_PROBLEMS problems (MIN_STEPS steps)
-    not tested here an arm is missing
+    not in this run the run's experiment doesn't have an arm of it, which is named
 
 For an effect ("A beats B") floor is 0 and ceiling MARGIN, one point: the interval excludes 0, or it excludes every
 effect worth the name. For "no worse" floor is −MARGIN and ceiling 0: a loss of a whole point is excluded, or there is
 a loss. A claim is as good as its weakest part and shows the estimate of that part; all parts are kept beside it.
+
+An arm that the run has and whose numbers are missing is a fault and raises: it never looks like one not asked for.
 
 Left out: differences between training seeds (each arm is one training run), and corrections for testing seven claims.
 
 A result: {"verdict": "reproduced", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,8 +29,8 @@ import numpy as np
 from r1flow.metrics import Interval, PerProblem, paired_difference, welch_difference
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
-CANT_TELL, NOT_TESTED = "can't tell", "not tested here"
-_STRENGTH = (NOT_REPRODUCED, NOT_TESTED, CANT_TELL, REPRODUCED)  # weakest first
+CANT_TELL, NOT_IN_RUN = "can't tell", "not in this run"
+_STRENGTH = (NOT_REPRODUCED, NOT_IN_RUN, CANT_TELL, REPRODUCED)  # weakest first
 
 MARGIN = 0.01  # one point of a rate, one token of length: the smallest difference worth the name
 MARGIN_TOKENS = 1.0
@@ -39,14 +41,26 @@ RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 
 # scope ("reasoning" or "general") -> metric of metrics.PROBLEM_METRICS -> problem -> value
 Scores = Mapping[str, Mapping[str, PerProblem]]
+SCOPES = {"reasoning": "reasoning problems", "general": "general prompts"}
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the claims look at: every model's scores per problem, and every RL stage's accuracy per training step."""
+    """What the claims look at: every model's scores per problem, and every RL stage's accuracy per training step.
+
+    `stages` are those of the run. No scores of a scope: nothing of it was asked; no accuracies: no reward gives any.
+    """
 
     scores: Mapping[str, Scores]
     accuracy: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    stages: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What a comparison needs and the run's configuration doesn't have: ("reasoning_rl_no_language",)."""
+
+    needs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,7 @@ class Part:
     """One difference in the claim's direction; `unit` is "points" (a fraction, 0.01 is one point) or "tokens"."""
 
     name: str
-    interval: Interval | None  # None: an arm is missing
+    interval: Interval | Absent
     unit: str = "points"
     floor: float = 0.0
     ceiling: float = MARGIN
@@ -63,13 +77,18 @@ class Part:
 
     @property
     def verdict(self) -> str:
-        if self.interval is None:
-            return NOT_TESTED
+        if isinstance(self.interval, Absent):
+            return NOT_IN_RUN
         if self.interval.n < self.at_least or self.interval.low is None:
             return CANT_TELL
         if self.interval.low > self.floor:
             return REPRODUCED
         return NOT_REPRODUCED if self.interval.high < self.ceiling else CANT_TELL
+
+    @property
+    def needs(self) -> str:
+        """What it would take to test it, where the run hasn't that."""
+        return ", ".join(self.interval.needs) if isinstance(self.interval, Absent) else ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +111,15 @@ class Claim:
         return self.deciding.verdict
 
 
+def lacking(found: Mapping[str, object], stages: Collection[str], *names: str) -> tuple[str, ...]:
+    """The names that `found` hasn't, none of them among the run's stages; raises LookupError for one that is."""
+    missing = tuple(name for name in dict.fromkeys(names) if name not in found)
+    for name in missing:
+        if name in stages:
+            raise LookupError(f"claims: {name} is a stage of this run, and nothing of it reached the claims")
+    return missing
+
+
 def compare(
     evidence: Evidence,
     first: str,
@@ -99,13 +127,13 @@ def compare(
     metric: str = "pass_at_1",
     second_metric: str | None = None,
     scope: str = "reasoning",
-) -> Interval | None:
-    """First model's metric − second's over the problems both answered; `None` if either wasn't evaluated."""
-    if first not in evidence.scores or second not in evidence.scores:
-        return None
+) -> Interval | Absent:
+    """First model's metric − second's over the problems both answered."""
+    if models := lacking(evidence.scores, evidence.stages, first, second):
+        return Absent(models)
     one, other = evidence.scores[first].get(scope), evidence.scores[second].get(scope)
     if not one or not other:
-        return None
+        return Absent((SCOPES[scope],))
     return paired_difference(one[metric], other[second_metric or metric])
 
 
@@ -116,10 +144,12 @@ def start_of(values: Sequence[float]) -> list[float]:
 
 def compare_starts(
     evidence: Evidence, first: str, second: str, of: Callable[[Sequence[float]], Sequence[float]]
-) -> Interval | None:
+) -> Interval | Absent:
     """Mean over the first quarter's steps of `of(accuracies)`, first stage − second; steps are taken as independent."""
-    if not evidence.accuracy.get(first) or not evidence.accuracy.get(second):
-        return None
+    if stages := lacking(evidence.accuracy, evidence.stages, first, second):
+        return Absent(stages)
+    if ungraded := [stage for stage in (first, second) if not evidence.accuracy[stage]]:
+        return Absent(tuple(f"the reward accuracy in {stage}" for stage in ungraded))
     return welch_difference(of(start_of(evidence.accuracy[first])), of(start_of(evidence.accuracy[second])))
 
 
@@ -128,9 +158,9 @@ def step_changes(values: Sequence[float]) -> list[float]:
     return [float(change) for change in np.abs(np.diff(np.asarray(values, dtype=float)))]
 
 
-def negated(interval: Interval | None) -> Interval | None:
+def negated(interval: Interval | Absent) -> Interval | Absent:
     """The difference the other way round."""
-    if interval is None or interval.low is None:
+    if isinstance(interval, Absent) or interval.low is None:
         return interval
     return Interval(-interval.estimate, -interval.high, -interval.low, interval.se, interval.n)
 
@@ -271,9 +301,9 @@ def judge(evidence: Evidence) -> list[Claim]:
     return [claim(evidence) for claim in CLAIMS]
 
 
-def describe_interval(interval: Interval | None) -> dict[str, float | int | None]:
+def describe_interval(interval: Interval | Absent) -> dict[str, float | int | None]:
     """JSON's view of an interval, rounded to 1e-6 so that equal runs give equal text."""
-    if interval is None:
+    if isinstance(interval, Absent):
         return {"estimate": None, "low": None, "high": None, "n": 0}
     values = {name: getattr(interval, name) for name in ("estimate", "low", "high")}
     return {name: None if value is None else round(value, 6) for name, value in values.items()} | {"n": interval.n}

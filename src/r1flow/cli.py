@@ -84,7 +84,8 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
         "words",
         nargs="*",
         metavar="WORD=VALUE",
-        help='experiment=r1_zero overrides="seed=2 threads=2"; Snakemake\'s own options are passed over',
+        help='experiment=r1_zero overrides="seed=2 threads=2"; of Snakemake\'s own options --set-scatter and '
+        "--set-resources are looked at, and the others passed over",
     )
     plan.set_defaults(command=run_plan)
 
@@ -259,10 +260,13 @@ def add_serve(commands: argparse._SubParsersAction) -> None:
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
+    from r1flow.checks import check_parts, check_rules
     from r1flow.plan import table
     from r1flow.run import Run
 
     os.chdir(project_root())
+    check_parts({name: count for name, _, count in (word.partition("=") for word in given(arguments.words, "scatter"))})
+    check_rules(word.partition(":")[0] for word in given(arguments.words, "resources"))
     run = Run.compose(Path(), **dict(pairs_of(arguments.words)))
     print(table(run.steps, arguments.all))
     if arguments.price:
@@ -298,6 +302,17 @@ def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             raise UserError(f"plan: {word!r} belongs to no option; did you mean experiment={word}?")
 
 
+def given(words: Sequence[str], what: str) -> list[str]:
+    """What Snakemake's option --set-<what> is given: NAME=2 for "scatter", RULE:gpu=2 for "resources"."""
+    found, option = [], ""
+    for word in words:
+        if word.startswith("-"):
+            option, _, word = word.partition("=")
+        if option == f"--set-{what}" and word:
+            found.append(word)
+    return found
+
+
 def priced(run: "Run", arguments: argparse.Namespace) -> str:
     """The price of the jobs that the plan shows."""
     from r1flow import pricing
@@ -330,8 +345,10 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def run_regrade(arguments: argparse.Namespace) -> int:
     from r1flow.regrade import regrade
+    from r1flow.restore import run_folder
 
-    return regrade(arguments.run, arguments.json)
+    os.chdir(project_root())
+    return regrade(run_folder(arguments.run), arguments.json)
 
 
 def run_publish(arguments: argparse.Namespace) -> None:

@@ -48,6 +48,7 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
+from r1flow.errors import printable
 from r1flow.manifest import MANIFEST, sha256, write_json
 from r1flow.tracking import PARENT, PASSWORD, REDIRECT, TOKEN, URI, bare, credentials, refused, store
 
@@ -142,7 +143,7 @@ def complain(folder: Path, error: Exception) -> None:
     """The reason in the log, once: a server may be away for days."""
     text = f"{folder}: {error}" if isinstance(error, FOREIGN) else "".join(traceback.format_exception(error))
     if _said.get(folder) != text:
-        print(hide(text), file=sys.stderr, flush=True)
+        print(printable(hide(text)), file=sys.stderr, flush=True)
     _said[folder] = text
 
 
@@ -236,7 +237,11 @@ class Delivery:
         with aside.open("a") as file:
             entry = {"file": name, "run_id": self.run_id(name), "reason": reason, "record": record}
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        print(f"{self.folder}: {name}: {record['kind']} refused, now in {aside}: {reason}", file=sys.stderr, flush=True)
+        print(
+            f"{self.folder}: {name}: {record['kind']} refused, now in {aside}: {printable(reason)}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def unread(self, file: Path) -> Iterator[tuple[Record, int]]:
         """Whole lines not delivered yet, each with the offset of its end."""

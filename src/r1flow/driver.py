@@ -31,8 +31,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from r1flow import contract, gate, gpus, launch, manifest, memo, pricing, provenance
-from r1flow.errors import UserError
+from r1flow import contract, gate, gpus, launch, manifest, memo, pricing, promises, provenance
+from r1flow.errors import UserError, printable
 from r1flow.fingerprint import code_of
 from r1flow.frozen import load
 from r1flow.progress import Progress
@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(130)
     except Exception as error:
         if not isinstance(error, UserError | launch.RankFailed):
-            traceback.print_exc()
+            print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
         terminal.failed(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
         sys.exit(1)
@@ -240,9 +240,14 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
 
 
 def measure(stage: Stage, program: str) -> None:
-    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it)."""
+    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it).
+
+    Raises BrokenPromise for a program that leaves out what the configuration promises.
+    """
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
+    if fault := promises.fault(program, stage.config, metrics):
+        raise promises.BrokenPromise(f"metrics.json: {fault}; stages/{program}.py is to write it")
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})
@@ -270,9 +275,11 @@ def seal(stage: Stage, made_by: dict[str, Any]) -> None:
 
 
 def revision() -> str | None:
-    """The commit that is checked out, for people; what the code was is in the provenance."""
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
-    return found.stdout.strip() or None
+    """The commit that is checked out, for people, where git can say; what the code was is in the provenance."""
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
+    except FileNotFoundError:
+        return None
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -107,9 +107,8 @@ class Endpoint:
             answers = await asyncio.gather(*(one(name, body) for name, body in requests.items()))
         failures = [answer for answer in answers if isinstance(answer, Unanswered)]
         if failures:
-            LOG.warning(
-                "%s: %d of %d requests failed; the first: %s", self.url, len(failures), len(answers), *failures[:1]
-            )
+            first = printable(str(failures[0]))
+            LOG.warning("%s: %d of %d requests failed; the first: %s", self.url, len(failures), len(answers), first)
         return {
             name: None if isinstance(answer, Unanswered) else answer
             for name, answer in zip(requests, answers, strict=True)

@@ -23,7 +23,7 @@ from mmap import mmap
 from typing import Any
 
 from r1flow import manifest
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 from r1flow.progress import Progress
 from r1flow.ranks import PROGRAMS, check_batches, strategy_of
 from r1flow.stage import Stage
@@ -162,8 +162,7 @@ def report(index: int, stage: Stage, error: Exception) -> None:
     """Leave word of a failure, if it is the first: the others fail of it."""
     known = isinstance(error, UserError)
     if not known:
-        traceback.print_exc()
-        sys.stderr.flush()
+        print(printable(traceback.format_exc()), file=sys.stderr, flush=True)
     reason = str(error) if known else f"rank {index}: {type(error).__name__}: {error}"
     whole = stage.work / f"{FAILURE}.{index}"
     manifest.write_json(whole, {"reason": reason, "user": known})

@@ -21,7 +21,7 @@ from r1flow.clean import megabytes, refuse_live
 from r1flow.errors import UserError, listed
 from r1flow.manifest import MANIFEST, read_json, sha256, strays
 from r1flow.progress import Progress
-from r1flow.provenance import made_with
+from r1flow.provenance import DECIDE, identity, made_with
 
 RESULTS = Path("results")
 SHOWN = 5  # changed files in one line
@@ -68,7 +68,10 @@ def checkout(revision: str) -> None:
 
 
 def git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True)
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise UserError("git isn't installed here; install it (apt-get install git)") from None
     if done.returncode:
         raise UserError(f"git {' '.join(arguments)}: {' '.join(done.stderr.split())}")
     return done.stdout
@@ -175,7 +178,7 @@ def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
     then = provenance_of(folder)
     if then is None and folder != versions.DATA:  # data.dvc vouches for data/, whoever made it
         yield Fault(folder / "provenance.json", "is missing or can't be read")
-    elif then and then["outputs"] != sha256(folder / MANIFEST):
+    elif then and (then["outputs"] != sha256(folder / MANIFEST) or then["identity"] != identity(then)):
         yield Fault(folder / "provenance.json", "is not of these outputs")
     elif then and folder != versions.DATA and not made_with(folder / "config.yaml", then):
         yield Fault(folder / "config.yaml", "is not what this was made with")
@@ -220,7 +223,7 @@ def provenance_of(folder: Path) -> dict[str, Any] | None:
     """What the folder says it was made from; None without one that can be read."""
     try:
         then = read_json(folder / "provenance.json")
-        return then if {"outputs", "inputs"} <= then.keys() else None
+        return then if {"outputs", "identity", "inputs", *DECIDE} <= then.keys() else None
     except UNREADABLE:
         return None
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from r1flow.endpoint import split_address
+from r1flow.endpoint import LARGEST_REPLY, split_address
 from r1flow.errors import UserError
 from r1flow.pretrained import check_weights
 
@@ -92,7 +92,7 @@ def wait(configured: str | None, wait_s: float, model_dir: Path, say: Callable[[
     until, told = time.monotonic() + wait_s, False
     while True:
         url = address(configured)
-        if url and status(f"{url}/health") == 200:
+        if url and (reply(f"{url}/health", 10) or (None,))[0] == 200:
             return url
         where = url or configured or os.environ[ADDRESS]
         if time.monotonic() >= until:
@@ -106,24 +106,28 @@ def wait(configured: str | None, wait_s: float, model_dir: Path, say: Callable[[
         time.sleep(PAUSE_S)
 
 
-def status(url: str) -> int | None:
-    """The HTTP status; None without an answer."""
+def reply(url: str, timeout_s: float, **parameters: str) -> tuple[int, bytes] | None:
+    """Status and content; None without an answer, and for one that takes longer or is of no bounds."""
     import httpx
 
-    try:
-        return httpx.get(url, timeout=10).status_code
+    until, content = time.monotonic() + timeout_s, bytearray()
+    try:  # httpx's own time limit starts again with every byte
+        with httpx.stream("GET", url, params=parameters, timeout=timeout_s) as response:
+            for part in response.iter_bytes():
+                content += part
+                if len(content) > LARGEST_REPLY or time.monotonic() > until:
+                    return None
+            return response.status_code, bytes(content)
     except httpx.HTTPError:
         return None
 
 
 def vllm_config(url: str) -> dict[str, Any]:
     """What the server says of itself."""
-    import httpx
-
+    status, content = reply(f"{url}/server_info", 60, config_format="json") or (None, b"")
     try:
-        response = httpx.get(f"{url}/server_info", params={"config_format": "json"}, timeout=60)
-        found = response.json()["vllm_config"] if response.status_code == 200 else None
-    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        found = json.loads(content)["vllm_config"] if status == 200 else None
+    except (ValueError, LookupError, TypeError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("model_config"), dict):
         raise UserError(f"rollouts: {url} is no server for rollouts; start it with `r1flow serve-rollouts MODEL_DIR`")

@@ -46,6 +46,10 @@ REFUSED = {
     "not by SFT": ({"stages": [*STAGES, "zero_rl"], "zero_rl.data.file": "packed"}, "zero_rl.data.file"),
     "no curate": ({"stages": ["data", "base", "cold_start"]}, "cold_start reads curate, which is not among them"),
     "evaluated on what nobody compared": ({"curate.benchmarks": ["dev.jsonl"]}, "curate.benchmarks: test.jsonl"),
+    "a benchmark that isn't there": (
+        {"curate.benchmarks": ["test.jsonl", "tset.jsonl"]},
+        "curate.benchmarks: it reads tset.jsonl, which data doesn't make; did you mean 'test.jsonl'",
+    ),
     "shares": ({"curate.sources.traces.share": 90}, "curate.sources: the shares sum to 90"),
     "a share of nothing": ({"curate.sources.other": OTHER | {"share": 0}}, "curate.sources.other.share: 0"),
     "no folder": ({"curate.sources.other": OTHER | {"of": "/nowhere"}}, "'/nowhere' is no folder here"),

@@ -1,11 +1,14 @@
 """Every experiment composes, passes its checks and slices; what is wrong is refused in one line."""
 
+import ast
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from r1flow import frozen, pricing
+from r1flow import config, frozen, pricing
 from r1flow.errors import UserError
 from r1flow.recipe import STAGES
 from r1flow.run import Run
@@ -102,7 +105,11 @@ REFUSED = {
         "name a model directory in zero_rl.init_from",
     ),
     "a report of nothing": ("stages=[data,base,report]", "stages: report reads evaluate"),
-    "a file that the data hasn't": ("zero_rl.data.file=nope.jsonl", "zero_rl.data.file: it reads nope.jsonl; data"),
+    "a file that the data hasn't": ("zero_rl.data.file=x.csv", "it reads x.csv, which data doesn't make; known: cold_"),
+    "a file by a mistyped name": (
+        "zero_rl.data.file=rll.jsonl",
+        "zero_rl.data.file: it reads rll.jsonl, which data doesn't make; did you mean 'rl.jsonl'?",
+    ),
     "unknown group": ("data=gsm9k", "gsm8k micro"),
     "a cold start from rows that another stage writes": (
         "stages=[data,base,zero_rl,cold_start_data,cold_start,evaluate,report]",
@@ -125,6 +132,15 @@ REFUSED = {
     "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation"),
     "a word that TRL doesn't know": ("cold_start.trainer.packing_strategy=bdf", "packing_strategy: there is no 'bdf'"),
     "a schedule that transformers doesn't know": ("base.trainer.lr_scheduler_type=cosin", "did you mean 'cosine'"),
+    "a loss that TRL doesn't know": (
+        "zero_rl.trainer.loss_type=my_loss",
+        "loss_type: there is no 'my_loss'; known: grpo, ",
+    ),
+    "nothing where TRL takes something": (
+        "zero_rl.trainer.loss_type=null",
+        "zero_rl.trainer.loss_type: null is not str",
+    ),
+    "two precisions": ("base.trainer.fp16=true", "base.trainer.fp16: True and bf16: True; choose one of them"),
     "no passes to a step": (
         "sft_mix.trainer.gradient_accumulation_steps=0",
         "sft_mix.trainer.gradient_accumulation_steps: 0; use 1 or more",
@@ -137,7 +153,7 @@ REFUSED = {
     "adapters of no size": ("+cold_start.lora={r:8}", "cold_start.lora.alpha: missing"),
     "a filter without a name": ("rejection.filters=[{args:{}}]", "rejection.filters[0].name: missing"),
     "unknown reward": ("+zero_rl.rewards.acuracy.weight=1", "there is no reward 'acuracy'; did you mean 'accuracy'"),
-    "an argument that a reward hasn't": ("+zero_rl.rewards.accuracy.args.kin=math", "rewards.accuracy.args: got an"),
+    "an argument that a reward hasn't": ("+zero_rl.rewards.accuracy.args.kin=math", "'kin'; did you mean 'kind'?"),
     "a reward without what it needs": ("+zero_rl.rewards.overlong.weight=1", "'max_length' (its args: max_length, b"),
     "a reward of one's own that isn't there": (
         "+zero_rl.rewards.short={name:no_such.brevity,weight:1}",
@@ -151,6 +167,109 @@ def test_what_no_stage_could_run_is_refused_in_one_line_that_names_it(overrides,
     with pytest.raises(UserError) as refusal:
         Run.compose(ROOT, overrides=overrides)
     assert named in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+PROGRAMS = ("pretrain", "sft", "grpo", "reward_model")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_option_of_a_few_words_takes_these_and_no_other(program):
+    choices = config.trainer_choices(program)
+    for key, words in choices.items():
+        for word in words:
+            config.check_choices("zero_rl", {key: word}, choices)
+        with pytest.raises(
+            UserError, match=rf"^zero_rl\.trainer\.{key}: there is no 'no_such_word'; known: {words[0]}"
+        ):
+            config.check_choices("zero_rl", {key: "no_such_word"}, choices)
+    with pytest.raises(UserError, match="there is no 'cosin'; did you mean 'cosine'"):
+        config.check_choices("zero_rl", {"lr_scheduler_type": "cosin"}, choices)
+
+
+# Options that take text of any kind, a path or a name.
+FREE = {
+    *(
+        "accelerator_config",
+        "chat_template_kwargs",
+        "chat_template_path",
+        "dataset_kwargs",
+        "dataset_text_field",
+        "debug",
+    ),
+    *("deepspeed", "eos_token", "fsdp", "fsdp_config", "generation_kwargs", "gradient_checkpointing_kwargs"),
+    *("hub_model_id", "hub_revision", "hub_token", "include_for_metrics", "include_num_input_tokens_seen"),
+    *("label_names", "length_column_name", "liger_kernel_config", "log_completions_hub_repo", "lr_scheduler_kwargs"),
+    *("metric_for_best_model", "model_init_kwargs", "optim_args", "optim_target_modules", "output_dir", "pad_token"),
+    *("pad_to_multiple_of", "project", "report_to", "resume_from_checkpoint", "run_name", "torch_compile_backend"),
+    *("trackio_bucket_id", "trackio_space_id", "trackio_static_space_id", "transformers_continuous_batching_config"),
+    *("vllm_server_base_url", "vllm_server_host", "vllm_structured_outputs_regex"),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_words_of_every_option_that_takes_text_are_known(program):
+    """A new TRL's new option must be looked at: it is free text, or one of a few words."""
+    fields = config.trainer_fields(program)
+    texts = {key for key, kind in fields.items() if "str" in re.split(r"\W+", kind)}
+    assert texts - FREE <= config.trainer_choices(program).keys()
+    assert not FREE & config.trainer_choices(program).keys()
+
+
+def test_the_words_that_no_config_class_lists_are_those_of_the_wheels():
+    known = {**config.UNLISTED["any"], **config.UNLISTED["grpo"]}
+    found = compared(wheel("trl/trainer/grpo_trainer.py")) | {"vllm_mode": {"colocate", "server"}}
+    for key in ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation"):
+        assert set(known[key]) == found[key], key
+    assert set(known["vllm_importance_sampling_mode"]) == found["vllm_importance_sampling_mode"]
+    assert "must be either 'server' or 'colocate'" in wheel("trl/generation/vllm_generation.py")
+    assert 'Must be one of `"transformers"` or `"vllm"`' in wheel("trl/trainer/grpo_config.py")
+    caches = re.findall(r"^(?:STATIC|DYNAMIC)_CACHE_IMPLEMENTATIONS = \((.*)\)", wheel(GENERATION), re.M)
+    assert set(known["cache_implementation"]) == set(re.findall(r'"(\w+)"', " ".join(caches)))
+    levels = re.search(r"^log_levels = \{(.*?)\}", wheel("transformers/utils/logging.py"), re.M | re.S)[1]
+    assert set(known["log_level"]) == {*re.findall(r'"(\w+)":', levels), "passive"}
+    modes = re.search(r"mode_options: .*?= \{(.*?)^    \}", wheel("torch/_inductor/__init__.py"), re.M | re.S)[1]
+    assert set(known["torch_compile_mode"]) == set(re.findall(r'^ {8}"([\w-]+)":', modes, re.M))
+
+
+GENERATION = "transformers/generation/configuration_utils.py"
+
+
+def wheel(file: str) -> str:
+    package, _, path = file.partition("/")
+    return (Path(importlib.util.find_spec(package).origin).parent / path).read_text()
+
+
+def compared(source: str) -> dict[str, set[str]]:
+    """The texts that each attribute is compared with: `self.loss_type == "grpo"`, `args.loss_type in ["dapo"]`."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute):
+            texts = [item.value for item in ast.walk(node.comparators[0]) if isinstance(item, ast.Constant)]
+            found.setdefault(node.left.attr, set()).update(text for text in texts if isinstance(text, str))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("experiment", "overrides", "stage"),
+    [
+        ("r1_zero", "zero_rl.init_from={}", "zero_rl"),
+        ("r1_zero", "base.init_from={} template@base=own zero_rl.engine=transformers", "evaluate"),
+        ("distill_only", "rejection.init_from={}", "rejection"),
+    ],
+)
+def test_our_engine_is_refused_for_a_folder_of_another_architecture(tmp_path, experiment, overrides, stage):
+    alphabet = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(alphabet, []))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "model.safetensors").touch()
+    words = overrides.format(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_act": "silu"}')
+    Run.compose(ROOT, experiment, words)
+    for kind in ('{"model_type": "qwen2"}', '{"model_type": "llama", "attention_bias": true}'):
+        (tmp_path / "config.json").write_text(kind)
+        with pytest.raises(UserError, match=f"^{stage}.engine: r1flow samples Llama models .*set {stage}.engine=trans"):
+            Run.compose(ROOT, experiment, words)
 
 
 def test_a_run_has_the_jobs_of_its_stages_and_no_other():

@@ -14,6 +14,9 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
 
+from r1flow import promises
+from r1flow.callbacks import History
+from r1flow.rewards.combine import combine
 from r1flow.sampling.engine import Engine
 from r1flow.schema import write_jsonl
 from r1flow.scoring import score
@@ -32,6 +35,15 @@ SMALL = {
 }
 PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 GENERAL = [{"id": f"{n:012x}", "kind": "greeting", "question": f"hi {n}"} for n in range(3)]
+
+
+LOST = {
+    "accuracy": ("accuracy", "rewards.accuracy gives one"),
+    "reward": ("reward", "every such training has it"),
+    "kl": ("kl", "trainer.beta is 0.001"),
+    "completions/mean_length": ("length", "every such training has it"),
+    "rewards/answer_format": ("format", "rewards.answer_format gives one"),
+}
 
 
 def letters(specs: Any, reward_model: Path | None, stop_above: dict[str, float]) -> Any:
@@ -84,6 +96,23 @@ def test_resume_is_exact_with_several_updates_a_generation(base: Path, at: int) 
     several = {"num_iterations": 2, "steps_per_generation": 4, "save_steps": 4, "max_steps": 7}
     # killed in the middle of a generation; the snapshot is at its start
     check_resume(grpo.compute, lambda name: stage_of(base, name, **several), at, snapshot=4)
+
+
+def test_a_curve_that_the_configuration_promises_and_the_program_leaves_out_is_named(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One training; the program then reads its log with a curve's line gone from FIELDS."""
+    histories: list[History] = []
+    monkeypatch.setattr(grpo, "History", lambda *words: histories.append(History(*words)) or histories[0])
+    monkeypatch.setattr(grpo, "combine", combine)
+    stage = stage_of(base, "promised", max_steps=1)
+    stage.config["rewards"] = {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
+    metrics = grpo.compute(stage)
+    assert promises.fault("grpo", stage.config, metrics) is None
+    for key, (curve, why) in LOST.items():
+        histories[0].fields = {name: curve for name, curve in grpo.FIELDS.items() if name != key}
+        less = metrics | {"history": histories[0].rows}
+        assert promises.fault("grpo", stage.config, less) == f"history: no step has {curve}, and {why}"
 
 
 def test_spent_counts_every_token_once(base: Path) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from r1flow.metrics import summarise_tasks
+from r1flow.recipe import PROGRAMS
 
 # model: (chance of being right, of the format, English share, mean length, chance of a reflection word, general score)
 SKILLS = {
@@ -25,6 +26,19 @@ SKILLS = {
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
 TRAINED = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
+GRPO = {
+    "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
+    "data": {"general_share": 0.0},
+    "trainer": {
+        **{"loss_type": "grpo", "beta": 0.001, "logging_steps": 1, "max_steps": 40, "num_iterations": 1},
+        **{"num_generations": 4, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1},
+    },
+}
+METRICS = {
+    "rejection": {"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
+    "grpo": {"steps": 40, "flops": 3.0e12},
+    "sft": {"steps": 40, "flops": 1.0e12},
+}
 
 
 def fabricate_samples(model: str, problems: int = 60, k: int = 4, seed: int = 0) -> list[dict]:
@@ -105,6 +119,7 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
             "reward": float(1.2 * (start + (skill - start) * rise[step])),
             "accuracy": float(np.clip(start + (skill - start) * rise[step] + rng.normal(0, 0.03), 0, 1)),
             "length": float(20 + 28 * rise[step] + rng.normal(0, 1)) if start < 0.2 else float(48 + rng.normal(0, 1)),
+            **dict.fromkeys(("cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "format"), 0.1),
         }
         for step in range(steps)
     ]
@@ -125,17 +140,24 @@ def fabricate_run(
 def evaluation(folder: Path, rows: list[dict]) -> Path:
     folder.mkdir(parents=True)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
+    write(folder / "config.yaml", {"split": "test"})
     write(folder / "metrics.json", {"tasks": summarise_tasks(rows)})
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder
 
 
+def fabricate_curves(stage: str) -> dict:
+    if stage in TRAINED:
+        return {"history": fabricate_history(stage)}
+    rates = {"loss": 0.5, "learning_rate": 1e-3, "token_accuracy": 0.5, "accuracy": 0.5}
+    trained = PROGRAMS[stage] in ("pretrain", "sft", "reward_model")
+    return {"history": [{"step": 1, **rates}]} if trained else {}
+
+
 def stage_folder(folder: Path, stage: str) -> Path:
     folder.mkdir(parents=True)
-    metrics: dict = {"history": fabricate_history(stage)} if stage in TRAINED else {"loss": 0.5}
-    if stage == "rejection":
-        metrics = {"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}}
-    write(folder / "metrics.json", metrics)
+    write(folder / "metrics.json", METRICS.get(PROGRAMS[stage], {}) | fabricate_curves(stage))
+    write(folder / "config.yaml", GRPO if stage in TRAINED else {"init_from": None, "trainer": {"logging_steps": 1}})
     write(folder / "cost.json", {"seconds": 5.0 + 17 * len(stage), "peak_mb": 900 + 10 * len(stage)})
     versions = {"torch": "2.13.0", "trl": "1.16.0", "vllm": None}
     config = {

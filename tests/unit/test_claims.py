@@ -7,9 +7,10 @@ from fabricated_run import SKILLS, TRAINED, fabricate_history, fabricate_samples
 from r1flow.claims import (
     CANT_TELL,
     MIN_PROBLEMS,
+    NOT_IN_RUN,
     NOT_REPRODUCED,
-    NOT_TESTED,
     REPRODUCED,
+    Absent,
     Evidence,
     Part,
     c1,
@@ -69,13 +70,38 @@ def test_few_problems_cannot_tell_however_clear_they_look():
     assert Part("effect", Interval(None, None, None, None, 0)).verdict == CANT_TELL
 
 
-def test_missing_arm_is_not_tested():
-    assert Part("effect", None).verdict == NOT_TESTED
+def test_an_arm_that_the_run_has_not_is_named():
+    assert Part("effect", Absent(("distill",))).verdict == NOT_IN_RUN
+    without = fabricated(("base", "zero_rl", "reasoning_rl"), 30)
+    needed = {claim.id: [part.needs for part in claim.parts] for claim in judge(without)}
+    assert needed["C1"] == ["", ""] and needed["C6"] == ["distill, student_rl"] * 2
+    assert needed["C5"] == ["reasoning_rl_no_language"] * 2
+    assert needed["C4"] == ["cold_start", "cold_start", "", "", "cold_start"]
+
+
+def test_an_arm_that_the_run_has_and_that_is_missing_is_a_fault():
+    evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 30)
+    stages = ("base", "zero_rl", "cold_start", "reasoning_rl")
+    judge(Evidence(evidence.scores, evidence.accuracy, stages))
+    for model in ("base", "zero_rl"):
+        scores = {name: found for name, found in evidence.scores.items() if name != model}
+        with pytest.raises(LookupError, match=f"{model} is a stage of this run"):
+            judge(Evidence(scores, evidence.accuracy, stages))
+    with pytest.raises(LookupError, match="reasoning_rl is a stage of this run"):
+        judge(Evidence(evidence.scores, {"zero_rl": evidence.accuracy["zero_rl"]}, stages))
+
+
+def test_what_the_runs_data_or_rewards_have_not_is_named():
+    models = ("zero_rl", "cold_start", "reasoning_rl", "align_rl")
+    scores = {model: {"reasoning": found["reasoning"]} for model, found in fabricated(models, 30).scores.items()}
+    evidence = Evidence(scores, {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}, models)
+    assert c7(evidence).parts[1].needs == "general prompts"
+    assert c4(evidence).parts[2].needs == "the reward accuracy in reasoning_rl"
 
 
 def test_known_effects_come_out():
     verdicts = {claim.id: claim.verdict for claim in judge(fabricated(problems=100))}
-    assert verdicts["C5"] == NOT_TESTED
+    assert verdicts["C5"] == NOT_IN_RUN
     assert {verdicts[id] for id in ("C1", "C2", "C3", "C6", "C7")} == {REPRODUCED}
 
 
@@ -100,7 +126,7 @@ def test_claim_is_as_good_as_its_weakest_part_and_shows_it():
 def test_parts_that_are_only_shown_do_not_decide():
     parts = [part for claim in judge(fabricated(problems=30)) for part in claim.parts if not part.counts]
     assert parts
-    assert c1(fabricated(("zero_rl",))).verdict == NOT_TESTED
+    assert c1(fabricated(("zero_rl",))).verdict == NOT_IN_RUN
 
 
 def test_cold_start_compares_the_first_quarter_of_training():
@@ -110,7 +136,7 @@ def test_cold_start_compares_the_first_quarter_of_training():
     claim = c4(Evidence(scores, {"reasoning_rl": list(cold), "zero_rl": list(zero)}))
     assert claim.verdict == REPRODUCED
     assert claim.parts[2].interval.n == 10
-    assert c4(Evidence(scores)).verdict == NOT_TESTED
+    assert c4(Evidence(scores)).verdict == NOT_IN_RUN
     assert c4(Evidence(scores, {"reasoning_rl": list(cold[:4]), "zero_rl": list(zero[:4])})).verdict == CANT_TELL
 
 
@@ -129,10 +155,10 @@ def test_final_model_must_hold_reasoning_and_gain_on_general_prompts():
     assert unpolished.verdict == NOT_REPRODUCED
 
 
-def test_no_models_give_seven_untested_claims():
+def test_no_models_give_seven_claims_of_other_runs():
     claims = judge(Evidence({}))
     assert [claim.id for claim in claims] == [f"C{i}" for i in range(1, 8)]
-    assert {claim.verdict for claim in claims} == {NOT_TESTED}
+    assert {claim.verdict for claim in claims} == {NOT_IN_RUN}
     assert describe(claims[0])["estimate"] is None
 
 

@@ -138,6 +138,32 @@ def test_pin_works_in_the_projects_folder(project, monkeypatch):
     assert pinned == [(project, Path("results/old/data"))]
 
 
+def test_pin_says_so_outside_a_project_and_copies_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["pin", "results/old/data"]) == 2 and not list(tmp_path.iterdir())
+    assert "is not in a project (no Snakefile here or above); change into one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--set-scatter rejection=x", "--set-scatter rejection=x: use 1 (one job samples all) or more"),
+        ("--set-scatter rejection", "--set-scatter rejection=: use 1"),
+        (
+            "--cores all --set-scatter evaluate=2 rejction=2 -n",
+            "rejction is no stage that samples; did you mean 'rejection'",
+        ),
+        ("--set-resources zer_rl:gpu=2", "--set-resources zer_rl: there is no such rule; did you mean 'zero_rl'?"),
+    ],
+)
+def test_a_plan_refuses_parts_and_resources_that_cannot_be(words, named, monkeypatch, capsys):
+    """A number of parts that is none ends Snakemake in a traceback, before it has read a file of ours."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main(["plan", *words.split()]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("r1flow: ") and named in error and error.count("\n") == 1
+
+
 # -- clean -------------------------------------------------------------------------------------------------------
 
 

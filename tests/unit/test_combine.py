@@ -191,7 +191,7 @@ BAD = [
     ({"my_rewards.number": {}}, "is no function"),
     ({"my_rewards.brevity": {}}, "has no attribute 'brevity'; put the function into my_rewards.py"),
     ({"no_such_module.brevity": {}}, "No module named 'no_such_module'"),
-    ({"my_rewards.listed": {"args": {"words": 3}}}, "its args: values"),
+    ({"my_rewards.listed": {"args": {"words": 3}}}, "known: values"),
     ({"no_such_package.rewards.brevity": {}}, "put the function into no_such_package/rewards.py in"),
     ({"my_rewards.length": {"args": {"pre": 2}}}, r"there is no 'pre' \(its args: completions, per, columns\)"),
     ({"my_rewards.length": {"weight": float("nan")}}, "weight must be a number"),

@@ -1,9 +1,14 @@
 """One set of pins: conda's environment, pip's constraints and pyproject.toml can't drift apart."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -50,3 +55,49 @@ def test_imports_go_one_way_and_stages_never_import_stages():
             if re.search(rf"^\s*(import|from) {module}\b", path.read_text(), re.M)
         }
         assert users == {owner}
+
+
+def run(command: list[str], **changes: str) -> tuple[int, str]:
+    """A command's exit code and what it says, as if nobody had called pytest or make around it."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "MAKE", "MFLAGS"))}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment | changes)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-k no_test_is_called_so tests/unit/test_gpus.py", "tests/nowhere"],
+    ids=["an expression", "a folder"],
+)
+def test_options_that_select_no_test_are_said_in_a_line_and_make_fails(options):
+    installed = ("-o", "setup", "-o", ".venv/.tests-ready")
+    code, said = run(["make", *installed, "test", f"options={options}"])
+    assert code == 2
+    assert f"{options}\n" in said and re.search("^(no test is selected by: pytest|ERROR: .*not found: ).*", said, re.M)
+
+
+def test_a_missing_system_package_is_said_in_a_line(tmp_path):
+    stubs = {"id": "echo 0", "apt-get": "exit 1", "make": "echo the tests run"}
+    for name, line in stubs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "dirname").symlink_to(shutil.which("dirname"))
+    code, said = run([shutil.which("bash"), ".ci/run"], PATH=str(tmp_path))
+    assert code == 0 and said.splitlines()[-1] == "the tests run"
+    assert ".ci/run: bubblewrap can't be installed here; its tests are skipped" in said
+    code, said = run([sys.executable, "-m", "pytest", "--collect-only", "-q", __file__], PATH=str(tmp_path))
+    assert "bubblewrap isn't installed, and tests that need it were skipped; apt-get install bubblewrap" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["reward_check.py", "--parts", "no_such"],
+        ["red_team.py", "--only", "no_such"],
+        pytest.param(["large_step.py", "--shapes", "no_such"], marks=pytest.mark.slow),  # 5 s of imports
+    ],
+)
+def test_an_unknown_name_of_a_benchmark_is_a_line_with_the_known_ones(words):
+    code, said = run([sys.executable, f"benchmarks/{words[0]}", *words[1:]])
+    assert code == 2
+    assert re.search(rf"error: argument {words[1]}: invalid choice: 'no_such' \(choose from '\w+'", said)

@@ -1,13 +1,15 @@
 """What no GRPO stage could run is refused by key, before anything is computed."""
 
 import copy
+import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from r1flow.checks import check_grpo
+from r1flow.checks import check_counts, check_grpo, check_rewards
 from r1flow.errors import UserError
 from r1flow.rollouts import generation_size, readings, rollouts, steps_per_generation
 
@@ -64,7 +66,6 @@ def test_what_cannot_run_is_refused_by_key(changes: dict[str, Any], named: str) 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"vllm_mode": "elsewhere"}, "trainer.vllm_mode: 'elsewhere'; use colocate"),
         ({"vllm_mode": "server", "device": "cpu"}, "trainer.vllm_mode: server .* device: cuda"),
         ({"vllm_server_host": "0.0.0.0"}, "trainer.vllm_server_host: .*R1FLOW_ROLLOUT_URL"),
         ({"vllm_server_port": 8000}, "trainer.vllm_server_port"),
@@ -148,3 +149,40 @@ def test_rows_are_read_for_the_kl_term_and_for_vllms_correction() -> None:
     plain, vllm = DEFAULT["trainer"], VLLM["trainer"]
     assert [readings(trainer) for trainer in (plain | {"beta": 0.0}, plain, vllm | {"beta": 0.0}, vllm)] == [0, 1, 1, 2]
     assert readings(vllm | {"vllm_importance_sampling_correction": False}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("my_reward.brevity", "there is no my_reward.py in the project's folder; did you mean 'my_rewards.py'?"),
+        ("my_rewards.brevty", "there is no 'brevty' in my_rewards.py; did you mean 'brevity'?"),
+        ("my_rewards.brevity", None),
+        ("my_rewards.imported", None),
+        ("my_rewards.assigned", None),
+        ("open.anything", None),  # its names can't be known
+        ("wrong.anything", None),  # the plan names the line, when it reads the code
+        ("math.no_such", None),  # installed
+    ],
+)
+def test_a_reward_of_ones_own_is_looked_for_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, named: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "from os import path as imported\nassigned = 3\ndef brevity(words): return None\n"
+    (tmp_path / "my_rewards.py").write_text(text)
+    (tmp_path / "open.py").write_text("from os import *\n")
+    (tmp_path / "wrong.py").write_text("def\n")
+    with pytest.raises(UserError, match=re.escape(f"rewards.short: {name}: {named}")) if named else nullcontext():
+        check_rewards({"short": {"name": name}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"fp16": True}, r"^trainer.fp16: True and bf16: True; choose one"),
+        ({"generation_batch_size": 64, "steps_per_generation": 1}, "^trainer.generation_batch_size: 64 and steps_per_"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        check_counts(DEFAULT["trainer"] | changes)

@@ -266,6 +266,12 @@ def test_a_refused_text_is_no_score_and_not_asked_again(caplog: pytest.LogCaptur
     assert "HTTP 400: content filter" in caplog.text
 
 
+def test_a_servers_words_cannot_write_over_the_terminal_from_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with FakeServer(answer=lambda body: Reply(400, b"all \x1b[2Jis well")) as server:
+        assert ask(server, [REPLY]) == [None]
+    assert "is well" in caplog.text and "\x1b[2J" not in caplog.text
+
+
 @pytest.mark.parametrize("status", [301, 401, 403, 404])
 def test_a_wrong_key_url_or_model_is_one_line_for_the_user(status: int) -> None:
     with FakeServer(answer=lambda body: Reply(status)) as server, pytest.raises(UserError, match=str(status)) as caught:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 
 from r1flow import frozen, manifest, versions
 from r1flow.errors import UserError
+from r1flow.provenance import identity
 from r1flow.publish import drop_pointers_without_a_stage, keep_contract, publish
 from r1flow.restore import find_pointers, restore, verify
 from r1flow.run import hold
@@ -40,8 +42,9 @@ def seal(folder: Path, stage: str, parents: list[str]) -> None:
     inputs = {name: {"stage": name, "sha256": edge(Path(path))} for name, path in edges.items()}
     config = {"stage": stage}
     (folder / "config.yaml").write_text(frozen.dump(config))
-    made = {"stage": stage, "inputs": inputs, "outputs": edge(folder), "config": frozen.digest(config)}
-    manifest.write_json(folder / "provenance.json", made)
+    made = {"stage": stage, "program": "fake", "code": "c0de", "libraries": {}, "python": "3.11", "inputs": inputs}
+    made |= {"config": frozen.digest(config), "outputs": edge(folder)}
+    manifest.write_json(folder / "provenance.json", made | {"identity": identity(made)})
 
 
 def edge(folder: Path) -> str:
@@ -263,6 +266,7 @@ BREAKAGES = {
     "base/manifest.json can't be read": lambda: (RUN / "base/manifest.json").write_text("{"),
     "base/provenance.json is missing": (RUN / "base/provenance.json").unlink,
     "base/provenance.json is not of these outputs": lambda: seal_without_provenance(RUN / "base"),
+    "zero_rl/provenance.json is not of these outputs": lambda: rewrite_provenance(RUN / "zero_rl"),
     "zero_rl/provenance.json says that base (input base) was another one": retrain,
     "zero_rl/provenance.json says that base (input base) was there": lambda: shutil.rmtree(RUN / "base"),
     "data/metrics.json is not what its manifest says": lambda: Path("data/metrics.json").write_text("edited"),
@@ -273,6 +277,12 @@ BREAKAGES = {
 def seal_without_provenance(folder: Path) -> None:
     (folder / "metrics.json").write_text('{"loss": 1}')
     manifest.write_json(folder / "manifest.json", manifest.describe("base", folder))
+
+
+def rewrite_provenance(folder: Path) -> None:
+    """Other code than the identity is of; the plan computes such a stage again."""
+    then = manifest.read_json(folder / "provenance.json")
+    manifest.write_json(folder / "provenance.json", {**then, "code": "0ther"})
 
 
 def repin(name: str) -> None:
@@ -288,6 +298,15 @@ def test_verify_names_what_is_wrong_and_publish_refuses_it(project, capsys, line
     assert line in capsys.readouterr().out
     with pytest.raises(UserError, match="nothing was published"):
         publish(RUN)
+
+
+@pytest.mark.parametrize("line", [line for line in BREAKAGES if "not in its manifest" in line or "made with" in line])
+def test_restore_finds_what_the_plan_finds(project, monkeypatch, line):
+    """Brought back from a remote by a DVC that compares nothing."""
+    monkeypatch.setattr("r1flow.restore.pull", lambda pointers, remote: BREAKAGES[line]())
+    with pytest.raises(UserError, match=re.escape(line)):
+        restore(None, "tiny")
+    assert not list((RUN / "base").rglob(Path(line.split()[0]).name))  # and isn't served
 
 
 def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
@@ -308,6 +327,12 @@ def test_changes_that_are_not_committed_are_named_and_kept(project):
     with pytest.raises(UserError, match=r"data\.dvc: has changes that are not committed"):
         restore("v1", None)
     assert Path("data.dvc").read_text() == "mine"
+
+
+def test_a_machine_without_git_is_told_so_in_a_line(project, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r"^git isn't installed here; install it \(apt-get install git\)$"):
+        restore("v1", None)
 
 
 def test_an_unknown_revision_or_run_is_one_line(project):

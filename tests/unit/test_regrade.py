@@ -266,8 +266,21 @@ def test_what_is_not_as_it_was_made_is_not_graded(run: Path, damage: Callable[[P
 
 
 def test_a_folder_without_samples_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert main(["regrade", str(tmp_path / "nowhere")]) == 2
-    assert "no graded samples" in capsys.readouterr().err
+    for folder, named in ((tmp_path, "no graded samples"), (tmp_path / "nowhere", "there is no such run; in results/")):
+        assert main(["regrade", str(folder)]) == 2
+        assert named in capsys.readouterr().err
+
+
+def test_it_works_below_the_projects_folder_and_says_so_outside_one(
+    run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture
+) -> None:
+    (run.parents[1] / "Snakefile").touch()
+    monkeypatch.chdir(run / "evaluate")
+    for name in (run.name, f"results/{run.name}"):
+        assert main(["regrade", name]) == 0 and "are graded as they were" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert main(["regrade", str(run)]) == 2
+    assert "is not in a project (no Snakefile here or above); change into one" in capsys.readouterr().err
 
 
 def test_no_torch_is_imported() -> None:

@@ -2,15 +2,20 @@
 
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from fabricated_run import SKILLS, fabricate_run
 
-from r1flow.claims import NOT_TESTED
+from r1flow.claims import NOT_IN_RUN
 from r1flow.errors import UserError
+from r1flow.report import collect
 from r1flow.report.making import write_making
 from r1flow.report.templates import safe_text
 from r1flow.stages.report import compute
@@ -104,10 +109,116 @@ def test_what_a_run_cost_is_beside_its_results_and_not_in_them(tmp_path):
 
 
 @pytest.mark.parametrize(("models", "tested"), [(ZERO_ONLY, {"C1", "C2", "C3"}), (DISTILL_ONLY, set())])
-def test_claims_without_their_arms_are_not_tested(tmp_path, models, tested):
+def test_claims_whose_arms_the_run_has_not_say_so_and_name_them(tmp_path, models, tested):
     page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", models, problems=30))
-    assert {id for id, claim in summary["claims"].items() if claim["verdict"] != NOT_TESTED} == tested
-    assert NOT_TESTED in page
+    assert {id for id, claim in summary["claims"].items() if claim["verdict"] != NOT_IN_RUN} == tested
+    assert NOT_IN_RUN in page and "needs reasoning_rl, reasoning_rl_no_language, which this run doesn’t have" in page
+
+
+def edit_metrics(job: str, change: Callable[[dict], Any]) -> Callable[[dict[str, Path]], None]:
+    """Changes a job's metrics.json."""
+
+    def edit(inputs: dict[str, Path]) -> None:
+        path = inputs[job] / "metrics.json"
+        metrics = json.loads(path.read_text())
+        change(metrics)
+        path.write_text(json.dumps(metrics))
+
+    return edit
+
+
+def edit_samples(job: str, change: Callable[[pa.Table], pa.Table]) -> Callable[[dict[str, Path]], None]:
+    def edit(inputs: dict[str, Path]) -> None:
+        path = inputs[job] / "samples.parquet"
+        parquet.write_table(change(parquet.read_table(path)), path)
+
+    return edit
+
+
+def without(*curves: str) -> Callable[[dict[str, Path]], None]:
+    return edit_metrics("zero_rl", lambda metrics: [row.pop(curve) for row in metrics["history"] for curve in curves])
+
+
+def only(word: str) -> Callable[[pa.Table], pa.Table]:
+    """The rows of general prompts, or of the others."""
+    return lambda table: table.filter([(task.as_py() == "general") == (word == "general") for task in table["task"]])
+
+
+def ask_general_prompts(inputs: dict[str, Path]) -> None:
+    for model in ZERO_ONLY:
+        edit_samples(f"evaluate/{model}", only("reasoning"))(inputs)
+    (inputs["data"] / "general_test.jsonl").write_text("{}\n")
+
+
+BROKEN = {
+    "accuracies of a training": (
+        without("accuracy"),
+        "zero_rl/metrics.json: history: no step has accuracy, and rewards.a",
+    ),
+    "rewards of a training": (without("reward"), "zero_rl/metrics.json: history: no step has reward"),
+    "a curve that a loss has": (
+        without("kl"),
+        "zero_rl/metrics.json: history: no step has kl, and trainer.beta is 0.001",
+    ),
+    "a training's curves": (
+        edit_metrics("zero_rl", lambda metrics: metrics.pop("history")),
+        "zero_rl/metrics.json: history is missing",
+    ),
+    "curves that are none": (
+        edit_metrics("zero_rl", lambda metrics: metrics.update(history="rising")),
+        "zero_rl/metrics.json: history is no list but 'rising'",
+    ),
+    "a step that is none": (
+        edit_metrics("zero_rl", lambda metrics: metrics["history"].append([4])),
+        "zero_rl/metrics.json: history.40: '[4]' is no step",
+    ),
+    "metrics of a stage": (lambda inputs: (inputs["zero_rl"] / "metrics.json").unlink(), "zero_rl/metrics.json can't"),
+    "metrics cut short": (
+        lambda inputs: (inputs["evaluate/base"] / "metrics.json").write_text("{"),
+        "evaluate/base/metrics.json can't be read",
+    ),
+    "a metric by its name": (
+        edit_metrics("evaluate/base", lambda metrics: metrics["tasks"]["chain_sum"].pop("reflection_rate")),
+        "evaluate/base/metrics.json: tasks.chain_sum: reflection_rate is missing",
+    ),
+    "a metric's number": (
+        edit_metrics("evaluate/base", lambda metrics: metrics["tasks"]["general"].update(pass_at_1="high")),
+        "evaluate/base/metrics.json: tasks.general.pass_at_1: 'high' is no number",
+    ),
+    "a model's evaluation": (
+        lambda inputs: inputs.pop("evaluate/zero_rl"),
+        "zero_rl is a model of tiny, and evaluate/zero_rl is not among its inputs",
+    ),
+    "a model's samples": (
+        lambda inputs: (inputs["evaluate/zero_rl"] / "samples.parquet").unlink(),
+        "evaluate/zero_rl/samples.parquet can't be read",
+    ),
+    "a column of the samples": (
+        edit_samples("evaluate/base", lambda table: table.drop_columns(["reflections"])),
+        "evaluate/base/samples.parquet: no column reflections",
+    ),
+    "a model's answers to some problems": (
+        edit_samples("evaluate/zero_rl", lambda table: table.slice(8)),
+        "evaluate/zero_rl/samples.parquet: 2 of the 22 problems that other models were asked are missing",
+    ),
+    "one scope of all models": (ask_general_prompts, "no general prompts were asked, and"),
+}
+
+
+@pytest.mark.parametrize(("breaks", "named"), BROKEN.values(), ids=BROKEN)
+def test_what_a_run_has_and_the_report_lacks_is_an_error_that_names_file_and_key(tmp_path, breaks, named):
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4)
+    breaks(inputs)
+    with pytest.raises(UserError) as refusal:
+        make(tmp_path / "report", inputs)
+    assert named in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_stage_of_the_run_that_the_report_passes_over_is_a_fault_and_no_verdict(tmp_path, monkeypatch):
+    monkeypatch.setattr(collect, "RL_STAGES", ("zero_rl",))
+    inputs = fabricate_run(tmp_path / "run", ("base", "zero_rl", "cold_start", "reasoning_rl"), problems=4)
+    with pytest.raises(LookupError, match="reasoning_rl is a stage of this run, and nothing of it reached the claims"):
+        make(tmp_path / "report", inputs)
 
 
 def test_same_inputs_give_the_same_bytes(tmp_path):
@@ -157,6 +268,7 @@ def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path
     inputs = fabricate_run(tmp_path / "run", problems=4)
     inputs["cold_start_data"] = tmp_path / "run" / "cold_start_data"
     inputs["cold_start_data"].mkdir()
+    (inputs["cold_start_data"] / "config.yaml").write_text("{}")
     counts = {"kept": 77, "dropped": {"code_block": 4321}}
     (inputs["cold_start_data"] / "metrics.json").write_text(json.dumps(counts))
     page, _ = make(tmp_path / "report", inputs)

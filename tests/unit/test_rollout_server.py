@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_server import BUSY, FakeServer, Reply
+from fake_server import BUSY, DRIPPING, FakeServer, Reply
 
 from r1flow import cli, rollout_server
 from r1flow.errors import UserError
@@ -118,6 +118,18 @@ def test_what_is_no_server_of_vllms_is_refused(tmp_path, reply) -> None:
     refused = pytest.raises(UserError, match="is no server for rollouts; start it with")
     with FakeServer(script=[Reply()], answer=lambda request: reply) as server, refused:  # the script: /health's
         find(model(tmp_path / "model"), root(server), 0, print)
+
+
+def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(rollout_server, "LARGEST_REPLY", 1_000_000)
+    folder = model(tmp_path / "model")
+    answer = served(folder)(None)
+    padded = Reply(body=answer.body + b" " * 2_000_000)  # JSON still
+    refused = pytest.raises(UserError, match="is no server for rollouts; start it with")
+    with FakeServer(script=[Reply()], answer=lambda request: padded) as server, refused:
+        find(folder, root(server), 0, print)
+    with FakeServer(answer=lambda request: DRIPPING) as server:
+        assert rollout_server.reply(root(server), 0.2) is None
 
 
 def test_another_models_server_is_refused_and_one_of_the_same_shape_is_not(tmp_path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from r1flow import driver, frozen, gpus, memo, tracking
+from r1flow import driver, frozen, gpus, memo, promises, tracking
 from r1flow.errors import UserError
 from r1flow.run import is_held
 
@@ -81,6 +81,29 @@ def test_a_failed_stage_leaves_no_output_and_says_why_in_a_line(run_stage, capsy
 def test_a_bug_is_shown_with_its_kind(run_stage, capsys):
     assert run_stage(lambda stage: 1 / 0) == 1
     assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
+
+
+def test_a_bug_cannot_write_over_the_terminal_by_what_it_quotes(run_stage, capsys):
+    def fail(stage):
+        raise ValueError("a row says \x1b]0;title\x07\x1b[2J")
+
+    assert run_stage(fail) == 1
+    error = capsys.readouterr().err
+    assert "Traceback" in error and "a row says" in error and not set("\x1b\x07") & set(error)
+
+
+def test_a_machine_without_git_computes_all_the_same(run_stage, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert run_stage(write_model) == 0
+    assert json.loads(Path("results/r/zero_rl/cost.json").read_text())["revision"] is None
+
+
+def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_appear(run_stage, monkeypatch, capsys):
+    monkeypatch.setitem(promises.KEYS, "fake", {"loss": float, "kept": int})
+    assert run_stage(write_model) == 1
+    assert not Path("results").exists() and not memo.STORE.exists()
+    assert "BrokenPromise: metrics.json: kept is missing; stages/fake.py is to write it" in capsys.readouterr().err
+    assert run_stage(lambda stage: {**write_model(stage), "kept": 3}) == 0
 
 
 def test_an_interrupted_stage_keeps_its_snapshots_for_the_next_try(run_stage):

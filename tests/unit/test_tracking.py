@@ -517,6 +517,16 @@ def test_the_user_and_password_of_an_address_become_the_variables_that_mlflow_hi
     assert tracking.credentials() == {}
 
 
+def test_a_servers_words_cannot_write_over_the_terminal(capsys):
+    from mlflow.exceptions import MlflowException
+
+    from r1flow.delivery import complain
+
+    complain(Path("a"), MlflowException("all \x1b[2Jis well"))
+    error = capsys.readouterr().err
+    assert "is well" in error and "\x1b" not in error
+
+
 def test_what_goes_wrong_is_said_without_secrets_and_once(project, monkeypatch, capsys):
     from mlflow.exceptions import MlflowException
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.claims import CANT_TELL, MARGIN, MIN_PROBLEMS, NOT_REPRODUCED, NOT_TESTED, REPRODUCED, Claim, Part
+from r1flow.claims import CANT_TELL, MARGIN, MIN_PROBLEMS, NOT_IN_RUN, NOT_REPRODUCED, REPRODUCED, Absent, Claim, Part
 from r1flow.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.report import figures
 from r1flow.report.collect import BASES, RL_STAGES, Results
 from r1flow.report.templates import fill
 from r1flow.template import split
 
-VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_TESTED: ("none", "–")}
+VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
 # first − second; a base model counts leniently, as in C1
 COMPARISONS = (
@@ -89,23 +89,26 @@ def present_claim(claim: Claim) -> dict[str, Any]:
         "estimate": describe_estimate(claim.deciding),
         "held": count_held(claim),
         "measure": claim.deciding.name,
-        "parts": [
-            {"name": part.name, "verdict": part.verdict, "counts": part.counts, "estimate": describe_estimate(part)}
-            for part in claim.parts
-        ],
+        "needs": claim.deciding.needs,
+        "parts": [present_part(part) for part in claim.parts],
     }
+
+
+def present_part(part: Part) -> dict[str, Any]:
+    found = {"name": part.name, "verdict": part.verdict, "counts": part.counts, "needs": part.needs}
+    return found | {"estimate": describe_estimate(part)}
 
 
 def count_held(claim: Claim) -> str:
     """ "3 of 4 parts hold", for a claim of several tested parts."""
     parts = [part.verdict for part in claim.parts if part.counts]
-    tested = len(parts) > 1 and any(verdict != NOT_TESTED for verdict in parts)
+    tested = len(parts) > 1 and any(verdict != NOT_IN_RUN for verdict in parts)
     return f"{parts.count(REPRODUCED)} of {len(parts)} parts hold" if tested else ""
 
 
 def describe_estimate(part: Part) -> str:
-    """ "+36.9 points [33.0, 40.8]"; a dash when an arm is missing."""
-    if part.interval is None or part.interval.estimate is None:
+    """ "+36.9 points [33.0, 40.8]"; a dash where there is none."""
+    if isinstance(part.interval, Absent) or part.interval.estimate is None:
         return "–"
     scale = 1 if part.unit == "tokens" else 100
     values = (part.interval.estimate, part.interval.low, part.interval.high)
@@ -159,10 +162,15 @@ def draw_all(results: Results) -> dict[str, str]:
     return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
 
 
+def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Every model's scores on reasoning problems."""
+    return {model: scopes["reasoning"] for model, scopes in scores.items() if "reasoning" in scopes}
+
+
 def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, float | None]]:
     lines = []
-    for model, scopes in scores.items():
-        table, (label, suffix) = scopes["reasoning"], scorings(model)[-1]
+    for model, table in reasoning_of(scores).items():
+        label, suffix = scorings(model)[-1]
         if table["pass_at_1"]:
             cons = float(np.mean(list(table[f"cons_at_k{suffix}"].values())))
             lines.append((label, model, mean_interval(table[f"pass_at_1{suffix}"].values()), cons))
@@ -170,12 +178,11 @@ def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, flo
 
 
 def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
-    lines = []
+    lines, tables = [], reasoning_of(scores)
     for first, second in COMPARISONS:
-        if first in scores and second in scores:
+        if first in tables and second in tables:
             suffix = "_lenient" if second in BASES else ""
-            one, other = (scores[model]["reasoning"] for model in (first, second))
-            difference = paired_difference(one["pass_at_1"], other[f"pass_at_1{suffix}"])
+            difference = paired_difference(tables[first]["pass_at_1"], tables[second][f"pass_at_1{suffix}"])
             if difference.n:
                 lines.append((break_long(f"{first} − {second}"), first, difference))
     return lines
@@ -228,11 +235,11 @@ def kind_rows(results: Results) -> dict[str, Any]:
 
 def fates(results: Results, stage: str) -> list[dict[str, Any]]:
     """Why a stage's samples were dropped, most frequent reason first; empty when the run had no such stage."""
-    metrics = results.metrics.get(stage, {})
-    counts = {"kept": metrics.get("kept", 0), **metrics.get("dropped", {})}
-    total = sum(counts.values())
-    if not metrics.get("dropped") or not total:
+    metrics = results.metrics.get(stage)
+    if not metrics or not metrics["dropped"]:
         return []
+    counts = {"kept": metrics["kept"], **metrics["dropped"]}
+    total = sum(counts.values())
     ordered = sorted(counts.items(), key=lambda fate: (fate[0] != "kept", -fate[1], fate[0]))
     return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
 

@@ -147,7 +147,10 @@ def check_args(place: str, factory: Callable[..., Reward], args: dict[str, Any])
     try:
         signature.bind(**args)
     except TypeError as error:
-        raise UserError(f"{place}: {error} (its args: {', '.join(signature.parameters) or 'none'})") from error
+        known = list(signature.parameters)
+        unknown = [name for name in args if name not in known] if known else []
+        hint = did_you_mean(unknown[0], known) if unknown else f" (its args: {', '.join(known) or 'none'})"
+        raise UserError(f"{place}: {error}{hint}") from error
 
 
 def factories() -> dict[str, Callable[..., Reward]]:

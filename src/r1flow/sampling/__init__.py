@@ -107,6 +107,12 @@ def check_engine(engine: str, options: Mapping[str, Any]) -> None:
             raise UserError(f"engine_options.{name}: {value!r} is not {known[name].__name__}")
 
 
+def is_plain_llama(config: Mapping[str, Any]) -> bool:
+    """Whether engine r1flow can sample a model, by its config.json: a Llama without biases."""
+    biased = config.get("attention_bias") or config.get("mlp_bias")
+    return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"
+
+
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:
     """The seed of one sample, the same wherever and in whatever order it is drawn; 63 bits."""
     name = f"{stage_seed}/{problem_id}/{sample_index}"

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from r1flow.errors import UserError
 from r1flow.pretrained import read_model, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.sampling import Completion, OnProgress, SamplingParams, is_plain_llama
 from r1flow.sampling.draw import choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel per shape (ms each), and few shapes mean few kernels.
@@ -131,11 +131,9 @@ def fastest_dtype(device: torch.device) -> torch.dtype:
 
 
 def refuse_unsupported(model: Any) -> None:
-    config = model.config
-    biased = getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False)
-    if config.model_type != "llama" or biased or config.hidden_act != "silu":
+    if not is_plain_llama(model.config.to_dict()):
         raise UserError(
-            f"engine: r1flow samples Llama models without biases and this is {config.model_type!r};"
+            f"engine: r1flow samples Llama models without biases and this is {model.config.model_type!r};"
             " set engine: transformers"
         )
 

@@ -1,0 +1,89 @@
+"""What metrics owe is what the configuration says, for every program: no more, no less. No torch."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from r1flow import promises
+from r1flow.metrics import summarise
+from r1flow.recipe import PROGRAMS
+from r1flow.run import Run
+
+ROOT = Path(__file__).parents[2]
+RUN = Run.compose(ROOT)
+
+
+def curves(stage: str, **changes: Any) -> set[str]:
+    """Those promised by a stage of the default experiment with other trainer options, or rewards and data."""
+    config = RUN.slice(stage)
+    own = {key: changes.pop(key) for key in ("rewards", "data", "strategy") if key in changes}
+    config = {**config, **own, "trainer": config["trainer"] | changes}
+    return set(promises.curves(PROGRAMS[stage], config, {"steps": 40}))
+
+
+def test_every_training_promises_what_its_configuration_says() -> None:
+    rl = {"reward", "length", "cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl"}
+    assert curves("zero_rl") == rl | {"accuracy", "format"}
+    assert curves("reasoning_rl") == curves("align_rl") == rl | {"accuracy", "format", "language"}
+    assert curves("cold_start") == {"loss", "learning_rate", "token_accuracy"}
+    assert curves("reward_model") == {"loss", "learning_rate", "accuracy"}
+    assert curves("base") == {"loss", "learning_rate"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "gone", "new"),
+    [
+        ({"beta": 0.0}, {"kl"}, set()),
+        ({"loss_type": "cispo"}, {"clipped"}, set()),
+        ({"use_vllm": True}, set(), {"mismatch", "importance_ratio"}),
+        ({"use_vllm": True, "vllm_importance_sampling_correction": False}, set(), set()),
+        ({"strategy": "zero2"}, {"grad_norm"}, set()),
+        ({"rewards": {"answer_format": {}}}, {"accuracy"}, set()),
+        ({"rewards": {"right": {"name": "accuracy"}}}, {"format"}, set()),
+        ({"rewards": {"accuracy": {}, "code_tests": {}}}, {"accuracy", "format"}, set()),
+        ({"rewards": {"accuracy": {"name": "mine.accuracy"}}}, {"accuracy", "format"}, set()),
+        ({"data": {"general_share": 0.9999}}, {"accuracy", "format"}, set()),
+    ],
+)
+def test_a_changed_configuration_changes_its_promise_and_no_other(changes: dict, gone: set, new: set) -> None:
+    assert curves("zero_rl", **changes) == (curves("zero_rl") - gone) | new
+
+
+@pytest.mark.parametrize("trainer", [{"logging_steps": 41}, {"logging_strategy": "no"}])
+def test_a_training_that_logs_no_step_promises_no_curve(trainer: dict) -> None:
+    assert curves("zero_rl", **trainer) == curves("base", **trainer) == set()
+    assert promises.fault("pretrain", {"init_from": "somewhere"}, {"history": []}) is None
+
+
+def test_an_examination_owes_every_measure_of_every_task() -> None:
+    row = {"task": "sum", "problem_id": "a", **dict.fromkeys(("correct", "correct_lenient", "well_formed"), True)}
+    row |= {"language": None, "length": 3, "finished": True, "reflections": 0, "answer": "5", "answer_lenient": "5"}
+    tasks = {task: summarise([row]) for task in ("sum", "reasoning", "general")}
+    assert promises.fault("evaluate", {}, {"tasks": tasks}) is None
+    for task in tasks:
+        for measure in promises.MEASURES:
+            lacks = tasks | {task: {key: value for key, value in tasks[task].items() if key != measure}}
+            assert promises.fault("evaluate", {}, {"tasks": lacks}) == f"tasks.{task}: {measure} is missing"
+    assert promises.fault("evaluate", {}, {"tasks": {"sum": tasks["sum"]}}) == "tasks: reasoning is missing"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "named"),
+    [
+        ({"dropped": {}}, "kept is missing"),
+        ({"kept": 3, "dropped": 4}, "dropped is no dict but '4'"),
+        (["kept"], "kept is missing"),
+        ({"kept": 3, "dropped": {}}, None),
+    ],
+)
+def test_metrics_of_another_shape_are_named(metrics: Any, named: str | None) -> None:
+    assert promises.fault("rejection", {}, metrics) == named
+
+
+def test_a_curve_without_a_number_is_none() -> None:
+    config = RUN.slice("reward_model")
+    row = {"step": 1, "loss": 0.5, "learning_rate": 0.1, "accuracy": None}
+    found = promises.fault("reward_model", config, {"history": [row]})
+    assert found == "history: no step has accuracy, and every such training has it"
+    assert promises.fault("reward_model", config, {"history": [row, row | {"step": 2, "accuracy": 0.5}]}) is None
