@@ -1,5 +1,7 @@
 """The verdict rule on intervals, and the seven claims on runs whose effects we made ourselves."""
 
+import random
+
 import numpy as np
 import pytest
 from fabricated_run import SKILLS, TRAINED, fabricate_history, fabricate_samples
@@ -17,11 +19,12 @@ from r1flow.claims import (
     c2,
     c4,
     c5,
+    c6,
     c7,
     describe,
     judge,
 )
-from r1flow.metrics import Interval
+from r1flow.metrics import PROBLEM_METRICS, Interval
 from r1flow.report.collect import scores_of
 
 
@@ -166,3 +169,90 @@ def test_estimate_lies_in_its_interval_whatever_the_claim():
     for claim in judge(fabricated(problems=30)):
         found = describe(claim)
         assert found["estimate"] is None or found["low"] <= found["estimate"] <= found["high"]
+
+
+# Every part as docs and paper have it: what is taken from what, the floor and ceiling of its verdict, and its weight.
+STRICT, LENIENT, VOTE = "pass_at_1", "pass_at_1_lenient", "cons_at_k"
+EFFECT, LOSS = (0.0, 0.01), (-0.01, 0.0)
+MADE_OF = {
+    "C1": [
+        ("zero_rl", STRICT, "base", LENIENT, "reasoning", EFFECT, True),
+        ("zero_rl", STRICT, "base", STRICT, "reasoning", EFFECT, False),
+    ],
+    "C2": [
+        ("zero_rl", "mean_length", "base", "mean_length", "reasoning", (0.0, 1.0), True),
+        ("zero_rl", "reflection_rate", "base", "reflection_rate", "reasoning", EFFECT, True),
+    ],
+    "C3": [
+        ("zero_rl", VOTE, "zero_rl", STRICT, "reasoning", EFFECT, True),
+        ("base", "cons_at_k_lenient", "base", LENIENT, "reasoning", EFFECT, False),
+    ],
+    "C4": [
+        ("cold_start", "language_rate", "zero_rl", "language_rate", "reasoning", EFFECT, True),
+        ("cold_start", "format_rate", "base", "format_rate", "reasoning", EFFECT, True),
+        ("cold_start", "format_rate", "zero_rl", "format_rate", "reasoning", EFFECT, False),
+    ],
+    "C5": [
+        ("reasoning_rl", "language_rate", "reasoning_rl_no_language", "language_rate", "reasoning", EFFECT, True),
+        ("reasoning_rl", STRICT, "reasoning_rl_no_language", STRICT, "reasoning", (-0.03, -0.03), True),
+    ],
+    "C6": [
+        ("distill", STRICT, "student_rl", STRICT, "reasoning", EFFECT, True),
+        ("distill", LENIENT, "student_rl", LENIENT, "reasoning", EFFECT, False),
+    ],
+    "C7": [
+        ("align_rl", STRICT, "reasoning_rl", STRICT, "reasoning", LOSS, True),
+        ("align_rl", STRICT, "reasoning_rl", STRICT, "general", EFFECT, True),
+    ],
+}
+
+
+def value(model: str, scope: str, metric: str) -> float:
+    """Another number for every model, scope and metric."""
+    return random.Random(f"{model} {scope} {metric}").random()
+
+
+def test_every_part_is_the_difference_that_the_claim_is_about():
+    models = {model for parts in MADE_OF.values() for part in parts for model in (part[0], part[2])}
+    scores = {
+        model: {
+            scope: {metric: {"p": value(model, scope, metric), "q": 1.0} for metric in PROBLEM_METRICS}
+            for scope in ("reasoning", "general")
+        }
+        for model in models
+    }
+    curves = {"reasoning_rl": [0.5, 0.6, 0.8, 0.0] * 10, "zero_rl": [0.1, 0.9, 0.1, 0.0] * 10}
+    for claim in judge(Evidence(scores, curves)):
+        assert len({part.name for part in claim.parts}) == len(claim.parts)
+        of_models = [part for part in claim.parts if "quarter" not in part.name]
+        for part, made in zip(of_models, MADE_OF[claim.id], strict=True):
+            first, metric, second, other, scope, limits, counts = made
+            expected = (value(first, scope, metric) - value(second, scope, other)) / 2  # q tells nothing
+            assert part.interval.estimate == pytest.approx(expected), part.name
+            assert ((part.floor, part.ceiling), part.counts, part.at_least) == (limits, counts, MIN_PROBLEMS), part.name
+            assert part.unit == ("tokens" if metric == "mean_length" else "points"), part.name
+    faster, steadier = (part for part in c4(Evidence(scores, curves)).parts if "quarter" in part.name)
+    start = {name: np.array(curve[:10]) for name, curve in curves.items()}
+    changes = {name: np.abs(np.diff(curve)).mean() for name, curve in start.items()}
+    assert faster.interval.estimate == pytest.approx(start["reasoning_rl"].mean() - start["zero_rl"].mean())
+    assert steadier.interval.estimate == pytest.approx(changes["zero_rl"] - changes["reasoning_rl"])
+    assert (faster.at_least, steadier.at_least) == (5, 4) and faster.counts and steadier.counts
+    assert steadier.interval.low < steadier.interval.estimate < steadier.interval.high
+
+
+def test_a_claim_is_told_with_its_words_its_numbers_and_all_its_parts():
+    scores = {model: {"reasoning": {STRICT: {"p": 0.5, "q": 0.7}}} for model in ("distill", "student_rl")}
+    scores["student_rl"] = {"reasoning": {STRICT: {"p": 0.1234567, "q": 0.1234567}, LENIENT: {}}}
+    scores["distill"]["reasoning"][LENIENT] = {}
+    claim = c6(Evidence(scores))
+    low, high = (round(0.4765433 + sign * 12.7062047 * 0.1, 6) for sign in (-1, 1))
+    numbers = {"estimate": 0.476543, "low": low, "high": high, "n": 2}
+    nothing = {"estimate": None, "low": None, "high": None, "n": 0}
+    names = ("pass@1, distill − student_rl", "pass@1 (lenient), distill − student_rl")
+    part = {"unit": "points", "verdict": CANT_TELL, "counts": True, "floor": 0.0}
+    told = describe(claim)
+    assert told == {
+        **{"verdict": CANT_TELL, "measure": names[0], "unit": "points", **numbers},
+        **{"text": claim.text, "source": "Table 6", "how": claim.how},
+        "parts": [{"name": names[0], **part, **numbers}, {"name": names[1], **part, "counts": False, **nothing}],
+    }

@@ -55,6 +55,11 @@ def test_each_filter_names_itself(text: str, reason: str | None) -> None:
     assert judge([sample(text)], CHAIN, keep_per_prompt=1) == [reason]
 
 
+def test_what_cannot_be_graded_is_not_kept() -> None:
+    odd = replace(sample(GOOD), problem=replace(problem(), task="no_such_family"))
+    assert judge([odd], CHAIN, keep_per_prompt=1) == ["wrong"]
+
+
 def test_the_first_filter_that_fails_is_the_reason() -> None:
     assert judge([sample("wrong ```in every way", finished=False)], CHAIN, 1) == ["unfinished"]
     assert judge([sample("wrong ```in every way")], build_filters([{"name": "code_block"}, {"name": "wrong"}]), 1) == [
