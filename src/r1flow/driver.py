@@ -247,7 +247,7 @@ def measure(stage: Stage, program: str) -> None:
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
     if fault := promises.fault(program, stage.config, metrics):
-        raise promises.BrokenPromise(f"metrics.json: {fault}; stages/{program}.py is to write it")
+        raise promises.BrokenPromise(f"metrics.json: {fault}; look at stages/{program}.py, which is to write it")
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})

@@ -102,7 +102,8 @@ def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_app
     monkeypatch.setitem(promises.KEYS, "fake", {"loss": float, "kept": int})
     assert run_stage(write_model) == 1
     assert not Path("results").exists() and not memo.STORE.exists()
-    assert "BrokenPromise: metrics.json: kept is missing; stages/fake.py is to write it" in capsys.readouterr().err
+    said = "BrokenPromise: metrics.json: kept is missing; look at stages/fake.py, which is to write it"
+    assert said in capsys.readouterr().err
     assert run_stage(lambda stage: {**write_model(stage), "kept": 3}) == 0
 
 
