@@ -82,7 +82,8 @@ PROMISED = {
 }
 MADE = {"conf/reward/short.yaml"}  # by the reader: docs/rewards/your_own.md
 FOLDERS = "src|conf|docs|tests|workflow|profiles|benchmarks"
-OTHERS = {"cd", "echo", "export", "git", "kill", "sleep", "source", "touch", "dvc", "mlflow", "systemd-run"}
+OTHERS = {"cd", "do", "done", "echo", "export", "git", "kill", "sleep", "source", "touch", "until"}
+OTHERS |= {"dvc", "mlflow", "systemd-run"}
 
 
 # -- what the pages say ------------------------------------------------------------------------------------------
@@ -206,6 +207,7 @@ def run(page: str, project: Path, *marks: str) -> None:
         text=True,
         errors="replace",
         start_new_session=True,
+        timeout=7200,  # for a command that waits for what never comes
     )
     printed = re.split(r"^@(\d+)$", done.stdout, flags=re.MULTILINE)
     outputs = dict(zip(map(int, printed[1::2]), printed[2::2], strict=True))
