@@ -1,5 +1,6 @@
 """What a stage's code is: meaning and reach, not text; read without importing anything."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,9 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     config = {"rewards": {"short": {"name": "my_rewards.brevity"}}}
     copy = fingerprint.snapshot([config], tmp_path / "frozen")
     assert copy == fingerprint.snapshot([config], tmp_path / "frozen")
+    cut_off = copy.rename(f"{copy}.{os.getpid()}.partial")  # by a kill
+    (cut_off / "stray.py").write_text("")
+    assert copy == fingerprint.snapshot([config], tmp_path / "frozen") and not (copy / "stray.py").exists()
     edit(package.folder / "classifier.py", "UNBOUNDED = 10**9", "UNBOUNDED = 10**8")
     assert "UNBOUNDED = 10**9" in (copy / "r1flow/classifier.py").read_text()
     assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/report/report.html.jinja").is_file()

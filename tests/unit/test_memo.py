@@ -111,6 +111,24 @@ def test_a_full_disk_costs_a_line_and_no_entry(computed, monkeypatch, capsys):
     assert [path.name for path in (memo.STORE / "base").iterdir()] == [identity(computed)]
 
 
+def test_a_store_that_cannot_be_written_costs_a_line(computed, capsys):
+    shutil.rmtree(memo.STORE)
+    memo.STORE.write_text("a file where the store should be")
+    memo.keep("base", "2b", computed)
+    assert "not kept in the store" in capsys.readouterr().err
+
+
+def test_what_is_kept_replaces_an_entry_and_what_a_kill_left_of_one(computed, capsys):
+    name = identity(computed)
+    (memo.entry("base", name) / "stray").write_text("")
+    cut_off = memo.entry("base", f"{name}.{os.getpid()}.partial")
+    cut_off.mkdir()
+    (cut_off / "stray").write_text("")
+    memo.keep("base", name, computed)
+    assert manifest.broken(memo.entry("base", name)) is None and not (memo.entry("base", name) / "stray").exists()
+    assert not cut_off.exists() and capsys.readouterr().err == ""
+
+
 def test_the_store_is_trimmed_from_the_longest_unused_and_of_what_a_kill_cut_off(computed):
     first = identity(computed)
     names = [first, *(identity(kept(computed, seed)) for seed in (2, 3))]

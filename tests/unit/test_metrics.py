@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from r1flow.metrics import (
+    Interval,
     cons_at_k,
     mean_interval,
     normalise_answer,
@@ -56,10 +57,11 @@ def test_intervals_are_those_of_the_textbook():
     interval = mean_interval([0.0, 1.0])
     assert (interval.estimate, interval.se, interval.n) == (0.5, 0.5, 2)
     assert (interval.low, interval.high) == pytest.approx((0.5 - 12.7062 * 0.5, 0.5 + 12.7062 * 0.5), rel=1e-5)
-    welch = welch_difference([1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0])  # variances 5/3 and 4; 3.23 degrees of freedom
-    assert (welch.estimate, welch.se, welch.n) == (-1.5, pytest.approx(1.75**0.5), 3)
+    welch = welch_difference([10.0, 20.0, 30.0, 40.0], [20.0, 40.0, 60.0])  # variances 500/3 and 400; 3.23 degrees
+    assert (welch.estimate, welch.se, welch.n) == (-15.0, pytest.approx(175**0.5), 3)
     halves = [welch.high - welch.estimate, welch.estimate - welch.low]
-    assert halves == pytest.approx([3.1824 * 1.75**0.5] * 2, rel=0.002)  # as good as t_quantile
+    assert halves == pytest.approx([3.1824 * 175**0.5] * 2, rel=0.002)  # as good as t_quantile
+    assert welch_difference([3.0, 3.0], [1.0, 1.0]) == Interval(2.0, 2.0, 2.0, 0.0, 2)
 
 
 def test_pass_at_k_is_the_share_of_k_subsets_with_a_right_sample():
