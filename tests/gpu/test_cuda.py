@@ -1,9 +1,11 @@
 """What to run first on a machine with GPUs: `pytest -m gpu tests/gpu`. None of it ran on a GPU yet; bounds are guesses.
 
+With `R1FLOW_GPU_TESTS=cpu` the same tests run on a CPU, to see that they themselves work before a GPU is paid for.
 Stages are those of tests/train and tests/workflow, on another device. Left out: training with `r1flow serve-rollouts`,
 whose weights go by NCCL: those tests' server is one for a CPU.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,19 +21,24 @@ from workflow.checkout import Checkout, checkout
 from r1flow.schema import write_jsonl
 from r1flow.stages import grpo
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")]
+DEVICE = os.environ.get("R1FLOW_GPU_TESTS", "cuda")
+MISSING = DEVICE == "cuda" and not torch.cuda.is_available()
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(MISSING, reason="there is no CUDA device; R1FLOW_GPU_TESTS=cpu tries these tests on a CPU"),
+]
 two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two CUDA devices")
 
 
 def on_gpus(project: Path, name: str, program: str, count: int = 1, **changes: Any) -> dict[str, Any]:
-    made = job(project, name, program, count, {"use_cpu": False}, device="cuda", **changes)
-    made["words"].append(f"--gpus={count}")
+    made = job(project, name, program, count, {"use_cpu": DEVICE == "cpu"}, device=DEVICE, **changes)
+    made["words"] += [f"--gpus={count}"] if DEVICE == "cuda" else []
     return made
 
 
 def test_the_whole_recipe_runs_on_a_gpu(tmp_path: Path) -> None:
     made: Checkout = checkout(tmp_path)
-    done = made.snakemake(overrides="device=cuda")
+    done = made.snakemake(overrides=f"device={DEVICE}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "results/r1_micro/report/summary.json").is_file()
 
@@ -79,5 +86,5 @@ def test_colocated_vllm_samples_from_the_model_that_is_trained(tmp_path: Path, m
     make_model(tmp_path / "base")
     (tmp_path / "data").mkdir()
     write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
-    metrics = grpo.compute(stage_of(tmp_path, "rollouts", use_cpu=False, bf16=True))
+    metrics = grpo.compute(stage_of(tmp_path, "rollouts", use_cpu=DEVICE == "cpu", bf16=DEVICE == "cuda"))
     assert max(row["mismatch"] for row in metrics["history"]) < 0.1
