@@ -404,10 +404,11 @@ def test_packs_of_another_tokenizer_are_refused(inputs: Path, one_shard: SimpleN
         packed.load(inputs / "data", inputs / "base", tmp_path / "cache")
 
 
-def test_packs_are_read_from_the_disk(inputs: Path, one_shard: SimpleNamespace, tmp_path: Path) -> None:
-    dataset = packed.load(one_shard.work, inputs / "base", tmp_path)
+def test_packs_of_all_files_are_read_from_the_disk(inputs: Path, whole: SimpleNamespace, tmp_path: Path) -> None:
+    assert len(list((whole.work / "packed").glob("*.parquet"))) > 1
+    dataset = packed.load(whole.work, inputs / "base", tmp_path)
     assert dataset.cache_files and all(Path(file["filename"]).is_relative_to(tmp_path) for file in dataset.cache_files)
-    assert packed.count(dataset)["rows"] == len(kept(one_shard))
+    assert packed.count(dataset)["rows"] == len(kept(whole))
 
 
 def test_the_plan_and_the_stage_mean_the_same_word() -> None:

@@ -8,7 +8,7 @@ import torch
 import yaml
 from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from r1flow.callbacks import last_snapshot
 from r1flow.checks import check
@@ -66,6 +66,16 @@ def test_the_first_rows_are_learnt_and_counted(base: Path) -> None:
         len(row["response"]) - len("<think></think><answer></answer>") + 4 + 1 for row in ROWS[:3]
     ]  # the tags; the end
     assert count == {"rows": 3, "tokens": sum(len(row["input_ids"]) for row in rows), "response_tokens": sum(learnt)}
+
+
+def test_a_template_of_ones_own_is_learnt_and_saved_with_the_model(base: Path) -> None:
+    own = "{% for message in messages %}{{ message.content }}={% endfor %}"
+    one_step = {"max_steps": 1, "warmup_steps": 0}
+    plain, stage = stage_of(base, "plain", **one_step), stage_of(base, "own", **one_step)
+    stage.config["template"] = own
+    losses = [sft.compute(one)["history"][0]["loss"] for one in (plain, stage)]
+    assert losses[0] != losses[1]
+    assert AutoTokenizer.from_pretrained(stage.work / "model").chat_template == own
 
 
 def test_loss_falls_and_every_parameter_moves(base: Path) -> None:
