@@ -84,11 +84,16 @@ def test_stages_killed_three_times_end_as_undisturbed_ones_in_another_folder(mic
 
 
 @pytest.mark.slow
-def test_twenty_drawn_kills_and_a_few_by_what_was_said(micro, empty_checkout):
-    for lines in (1, 10, 30):  # wherever the stages are then
-        kill_after(empty_checkout, lines)
+def test_twenty_drawn_kills(micro, empty_checkout):
     happened = bear(empty_checkout, drawn(20, seed=7))
     assert len(happened) >= 15, happened  # what comes after the kill of a stage's end can't happen any more
+    assert_as_undisturbed(empty_checkout, micro)
+
+
+@pytest.mark.slow
+def test_killed_after_so_many_lines(micro, empty_checkout):
+    for lines in (1, 10, 30):  # wherever the stages are then
+        kill_after(empty_checkout, lines)
     assert_as_undisturbed(empty_checkout, micro)
 
 
