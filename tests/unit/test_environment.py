@@ -100,4 +100,4 @@ def test_a_missing_system_package_is_said_in_a_line(tmp_path):
 def test_an_unknown_name_of_a_benchmark_is_a_line_with_the_known_ones(words):
     code, said = run([sys.executable, f"benchmarks/{words[0]}", *words[1:]])
     assert code == 2
-    assert re.search(rf"error: argument {words[1]}: invalid choice: 'no_such' \(choose from '\w+'", said)
+    assert re.search(rf"error: argument {words[1]}: invalid choice: 'no_such' \(choose from '[\w./-]+'", said)

@@ -186,7 +186,8 @@ def make_environment(folder: Path) -> None:
 
 def environment() -> dict[str, str]:
     """A new shell's: no environment is active, nothing is configured."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW", "R1FLOW", "GIT_", "VIRTUAL_ENV"))}
+    ours = ("MLFLOW", "R1FLOW", "GIT_", "VIRTUAL_ENV", "MAKE", "MFLAGS", "options")  # make hands on what it was told
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     path = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "r1flow").exists()]
     names = {f"GIT_{who}_{what}": "reader@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     return kept | names | {"PATH": os.pathsep.join(path), "GIT_CONFIG_GLOBAL": os.devnull, "PIP_NO_INDEX": "1"}

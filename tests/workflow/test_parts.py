@@ -83,7 +83,7 @@ def test_a_part_killed_in_its_second_shard_goes_on_there_to_the_bytes_of_one_job
     whole = Checkout(shutil.copytree(copy.folder, tmp_path / "whole", symlinks=True))
     assert whole.snakemake(overrides=FEW).returncode == 0
     three = Scattered(copy.folder, parts=3)
-    kill = {"stage": "3-of-3", "event": "save", "n": 2, "victim": "stage", "flag": str(tmp_path / "killed")}
+    kill = {"stage": "rejection 3-of-3", "event": "save", "n": 2, "victim": "stage", "flag": str(tmp_path / "killed")}
     done = three.snakemake(overrides=FEW, hooks={"HOOK_KILL": json.dumps([kill])})
     assert done.returncode != 0 and (tmp_path / "killed").exists() and "rejection] started" not in done.stderr
     done = three.snakemake(overrides=FEW)

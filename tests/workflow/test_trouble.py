@@ -42,7 +42,7 @@ def test_a_full_disk_is_a_line_and_the_same_command_goes_on_once_there_is_room(s
     models = pricing.disk_certain(Run.compose(ROOT, "r1_micro").price())
     resize(small_disk, shutil.disk_usage(small_disk).used + int(models) + 1_000_000)
     done = run.snakemake()
-    assert done.returncode != 0 and "No space left on device" in done.stderr
+    assert done.returncode != 0 and "No space left on device" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr.replace("    | Traceback", "")  # but in a failed stage's log
     for folder in {path.parent for path in small_disk.glob("results/**/manifest.json")}:
         assert manifest.broken(folder) is None

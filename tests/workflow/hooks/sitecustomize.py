@@ -6,6 +6,7 @@ of the stage's processes, as another stage's kill may have ended the first of th
 
     [{"stage": "zero_rl", "event": "save", "n": 2, "victim": "tree", "flag": "<file that says it was done>"}, …]
 
+stages: by name, or one of its parts, "rejection 3-of-3".
 events: start (before anything), step (a line of progress), save (a file of a snapshot or a shard is opened to be
 written), rename (an output moves to its place), store (a copy is put into the store), end (the record is closed).
 victims: stage, snakemake (its stages live on), tree (both; not the delivery to MLflow, which has its own session); in a
@@ -72,7 +73,8 @@ def record_reads(folder):
 def kill_when(kills):
     from r1flow import driver
 
-    armed = [kill for kill in kills if kill["stage"] in sys.orig_argv and not Path(kill["flag"]).exists()]
+    mine = [kill for kill in kills if set(kill["stage"].split()) <= set(sys.orig_argv)]
+    armed = [kill for kill in mine if not Path(kill["flag"]).exists()]
 
     def happened(event):
         for kill in [kill for kill in armed if kill["event"] == event]:
