@@ -42,6 +42,30 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+def read(path: Path) -> dict[str, Any]:
+    """A manifest; raises OSError, or ValueError for what is none."""
+    return parse(path.read_bytes())
+
+
+def parse(text: bytes) -> dict[str, Any]:
+    """A manifest; raises ValueError for text that is none: another shape, or a name that leads out of its folder."""
+    try:
+        found = json.loads(text)
+        whole = isinstance(found["stage"], str) and isinstance(found.get("contract", {}), dict)
+        for name, entry in found["files"].items():
+            whole &= is_inside(name) and isinstance(entry["sha256"], str) and isinstance(entry["size"], int)
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise ValueError("no manifest of a stage")
+    return found
+
+
+def is_inside(name: Any) -> bool:
+    """Whether a name that somebody else wrote stays in the folder that it is relative to."""
+    return isinstance(name, str) and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
 def output_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """The files that count as outputs, named relative to the folder."""
     for path in sorted(folder.rglob("*")):
@@ -64,10 +88,10 @@ def strays(folder: Path, files: Container[str]) -> Iterator[Path]:
 def broken(folder: Path, digest: Digest = sha256) -> str | None:
     """The first file that isn't what the folder's manifest says, in words; None when all are."""
     try:
-        files = read_json(folder / MANIFEST)["files"]
+        files = read(folder / MANIFEST)["files"]
     except FileNotFoundError:
         return f"{folder / MANIFEST} is missing"
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return f"{folder / MANIFEST} can't be read"
     for path in strays(folder, files):
         return f"{path} is not in {folder / MANIFEST}"

@@ -10,6 +10,7 @@ keeps it in git beside the pointer: data.provenance.json, data.cost.json.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -35,12 +36,53 @@ def pinned(pointer: Path = POINTER) -> dict[str, Any]:
 
 def fetch(work: Path) -> bool:
     """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it."""
+    if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
+        return False
     with TemporaryDirectory(dir=work) as folder:
         if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") is not None:
             return False
         for item in Path(folder, "data").iterdir():
             item.replace(work / item.name)
     return True
+
+
+def check_pointer(pointer: Path) -> str:
+    """DVC's hash of the folder beside the pointer; raises UserError for a pointer to anything else, and for links."""
+    folder = pointer.with_suffix("")
+    for path in (pointer, folder, *folder.rglob("*"), *folder.parents):
+        if path.is_symlink():
+            raise UserError(f"{path}: is a link, through which DVC would write; nothing was touched: remove it")
+    try:
+        found = yaml.safe_load(pointer.read_text())
+        (out,) = found["outs"]
+        fine = found.keys() <= {"outs", "meta"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
+        fine &= out["path"] == folder.name and out["hash"] == "md5"
+        if fine and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
+            return out["md5"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        pass
+    raise UserError(f"{pointer}: is no pointer to {folder}/, as `r1flow publish` writes it; nothing was touched")
+
+
+def unlisted(pointers: list[Path]) -> str | None:
+    """A pointer whose listing, or manifest, DVC's cache doesn't have, in words; raises UserError where these name files
+    outside the pointer's folder."""
+    cache = Path(asked("cache", "dir").strip(), "files/md5")
+    for pointer in pointers:
+        md5 = check_pointer(pointer)
+        try:
+            files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
+            fine = all(manifest.is_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
+            if fine:
+                edge = files[manifest.MANIFEST]
+                manifest.read(cache / edge[:2] / edge[2:])
+        except FileNotFoundError:
+            return f"{pointer}: what it names isn't there"
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            fine = False
+        if not fine:
+            raise UserError(f"{pointer}: names files outside {pointer.with_suffix('')}/; nothing was touched")
+    return None
 
 
 def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
