@@ -77,7 +77,7 @@ def read(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; run the stage again, or restore it") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} can't be read ({error}); run the stage again, or restore it") from error
+        raise UserError(f"{path} is no JSON of a stage ({error}); run the stage again, or restore it") from error
 
 
 def folder_of(run: Path, stage: str) -> Path:
