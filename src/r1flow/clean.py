@@ -5,7 +5,8 @@
     logs/r1_zero               0.1 MB
     .memo                      512.7 MB   96 results of 140 in the store, the longest unused
 
-Never touches data/, anything outside the project's root, or what a symbolic link points to. MLflow keeps its records.
+Never touches data/, anything outside the project's root, or what a symbolic link points to; but results/, logs/ and
+.memo may themselves be links, to a larger disk. MLflow keeps its records.
 """
 
 import os
@@ -73,8 +74,11 @@ def surplus(store: Path, limit: float) -> list[Path]:
 
 
 def is_own_folder(root: Path, folder: Path) -> bool:
-    """A folder really there: no link, and none on the way to it."""
-    return folder.is_dir() and folder.resolve() == root.resolve() / folder.relative_to(root)
+    """A folder really there: no link, and none on the way to it but the first, as results/ may be one."""
+    first, *others = folder.relative_to(root).parts
+    return (
+        folder.is_dir() and not folder.is_symlink() and folder.resolve() == (root / first).resolve().joinpath(*others)
+    )
 
 
 def all_runs(root: Path) -> list[str]:

@@ -81,6 +81,9 @@ def stage_folder(model: Path) -> Path:
 
 
 def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
+    for folder in destination.resolve().parents:
+        if (folder / "provenance.json").is_file():
+            raise UserError(f"{destination} is in a stage's folder, which a run makes anew; choose another folder")
     if not destination.exists() and not destination.is_symlink():
         return
     if destination.resolve() in (model.resolve(), *model.resolve().parents):

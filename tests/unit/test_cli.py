@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -83,6 +84,8 @@ REFUSED = {
     "chat without room for a reply": ["chat", "results/old/align_rl/model", "--max-new-tokens=0"],
     "export without a model": ["export", "nowhere", "there"],
     "export onto itself": ["export", "results/old/align_rl/model", "results/old", "--force"],
+    "export into the model": ["export", "results/old/align_rl/model", "results/old/align_rl/model/sub"],
+    "export beside the model": ["export", "results/old/align_rl/model", "results/old/align_rl/mine"],
     "export over data": ["export", "results/old/align_rl/model", "data", "--force"],
     "clean an unknown run": ["clean", "--run", "odl", "--yes"],
     "clean outside": ["clean", "--run", "../data", "--yes"],
@@ -214,6 +217,19 @@ def test_clean_never_follows_a_link(project, tmp_path_factory):
     (project / "results/old/linked").symlink_to(elsewhere)
     assert main(["clean", "--yes"]) == 0
     assert (elsewhere / "thesis").exists() and "linked" not in clean.all_runs(project)
+
+
+def test_results_and_a_store_on_another_disk_are_cleaned(project, tmp_path_factory, capsys):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (project / ".memo/base/2b").mkdir(parents=True, exist_ok=True)
+    (project / ".memo/base/2b/manifest.json").write_text("{}")
+    for name in ("results", ".memo"):
+        shutil.move(project / name, elsewhere / name)
+        (project / name).symlink_to(elsewhere / name)
+    assert clean.all_runs(project) == ["new", "old"]
+    assert main(["clean", "--yes", "--run", "old"]) == 0 and not (elsewhere / "results/old").exists()
+    assert main(["clean", "--yes", "--store-gb", "0"]) == 0 and not (elsewhere / ".memo/base/2b").exists()
+    assert (elsewhere / "results/new").exists() and (project / ".memo").is_symlink()
 
 
 def test_a_scratch_that_is_a_link_stays(project, tmp_path_factory):

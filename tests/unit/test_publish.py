@@ -311,6 +311,15 @@ def test_restore_finds_what_the_plan_finds(project, monkeypatch, line):
     assert not list((RUN / "base").rglob(Path(line.split()[0]).name))  # and isn't served
 
 
+@pytest.mark.parametrize("name", ["results", "results/tiny", "data"])
+def test_a_run_behind_a_link_is_refused_with_a_way_that_works_before_it_is_hashed(project, monkeypatch, name):
+    monkeypatch.setattr("r1flow.restore.sha256", lambda path: pytest.fail("hashed"))
+    Path(name).rename("elsewhere")
+    Path(name).symlink_to(Path("elsewhere").absolute())
+    with pytest.raises(UserError, match=rf"^{name}: is a link.*mount --bind \S+/elsewhere {name}\)$"):
+        publish(RUN)
+
+
 def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
     (RUN / "rejection").mkdir()  # Snakemake makes the folder before the stage runs
     assert verify(None) == 0
@@ -377,7 +386,9 @@ def point(top: dict[str, Any] = {}, **out: object) -> None:  # noqa: B006
 def test_names_that_lead_out_of_a_stages_folder_are_refused_before_anything_is_touched(fetched, whose, name):
     before = contents(Path())
     fetched(*(("a", "0" * 32, name) if whose == "manifest" else (name, "0" * 32, {})))
-    with pytest.raises(UserError, match=r"^results/tiny/base\.dvc: names files outside results/tiny/base/; nothing was t"):
+    with pytest.raises(
+        UserError, match=r"^results/tiny/base\.dvc: names files outside results/tiny/base/; nothing was t"
+    ):
         pull([RUN / "base.dvc"], None)
     (RUN / "base.dvc").unlink()
     assert Path("victim.txt").read_text() == "mine"

@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from r1flow import versions
+from r1flow.cli import main
 from r1flow.errors import UserError
+from r1flow.run import hold
 
 
 @pytest.fixture
@@ -41,3 +43,13 @@ def test_data_that_dvc_does_not_have_is_not_fetched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data.dvc").write_text(yaml.safe_dump({"outs": [{"md5": f"{'0' * 32}.dir", "hash": "md5", "path": "data"}]}))
     assert versions.fetch(tmp_path) is False and [path.name for path in tmp_path.iterdir()] == ["data.dvc"]
+
+
+def test_nothing_is_pinned_under_a_live_run(tmp_path, monkeypatch, data, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("Snakefile").touch()
+    before = sorted(path.read_bytes() for path in data.iterdir())
+    lock = hold(Path("scratch/live.lock"))
+    assert main(["pin", str(data)]) == 2 and "a run is live" in capsys.readouterr().err
+    lock.close()
+    assert sorted(path.read_bytes() for path in data.iterdir()) == before
