@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from r1flow import manifest, provenance, versions
 from r1flow.clean import megabytes, refuse_live
-from r1flow.errors import UserError, listed
+from r1flow.errors import UserError, listed, printable
 from r1flow.manifest import MANIFEST, sha256, strays
 from r1flow.progress import Progress
 from r1flow.provenance import identity, made_with
@@ -151,7 +151,7 @@ def verify(run: Path | None) -> int:
         folders.append(versions.DATA)
     hashing, count = Hashing(folders), 0
     for problem in problems(folders, hashing):
-        print(problem)
+        print(printable(str(problem)))
         count += 1
     verdict = f"{count} problem{'s' if count > 1 else ''}" if count else "everything is as its manifest says"
     print(f"{len(folders)} stages, {hashing} hashed: {verdict}")

@@ -217,7 +217,7 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
 
 def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
     """What is known of one stage; the config of one that reads no other is what generated its outputs."""
-    cost = read(record.folder / "cost.json") if (record.folder / "cost.json").is_file() else {}
+    cost = manifest.read_cost(record.folder / "cost.json") or {}
     files = record.manifest["files"]
     return {
         "stage": record.stage,
@@ -256,8 +256,10 @@ def mlflow_run(record: Record) -> str:
 
 def logged_outputs(artifacts: str) -> str | None:
     """The manifest's hash according to the provenance among an MLflow run's artifacts."""
-    path = Path(unquote(urlparse(artifacts).path), "provenance.json")
-    return read_json(path).get("outputs") if path.is_file() else None
+    try:
+        return provenance.read(Path(unquote(urlparse(artifacts).path), "provenance.json"))["outputs"]
+    except (OSError, ValueError):
+        return None
 
 
 # -- in words ----------------------------------------------------------------------------------------------------

@@ -31,15 +31,18 @@ DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # a second DVC at 
 
 def pinned(pointer: Path = POINTER) -> dict[str, Any]:
     """What the pointer says of its data: `config` and `files`; empty without a pointer."""
-    return yaml.safe_load(pointer.read_text()).get("meta", {}) if pointer.exists() else {}
+    try:
+        return dict(yaml.safe_load(pointer.read_text()).get("meta", {})) if pointer.exists() else {}
+    except (ValueError, TypeError, AttributeError, yaml.YAMLError):
+        raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
 
 
 def fetch(work: Path) -> bool:
-    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it."""
+    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it, whole."""
     if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
         return False
     with TemporaryDirectory(dir=work) as folder:
-        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") is not None:
+        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") or differing(Path(folder, "data")):
             return False
         for item in Path(folder, "data").iterdir():
             item.replace(work / item.name)
@@ -88,24 +91,28 @@ def unlisted(pointers: list[Path]) -> str | None:
 def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
     """The data of a stage in `work`: with a pin what that pins, from DVC if it has it, else made; raises UserError when
     what was made isn't that."""
-    if not (pin and fetch(work)):
-        if pin:
-            print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
-        make()
+    if pin and fetch(work):
+        return
+    if pin:
+        print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
+    make()
     if pin:
         check(work, pin)
 
 
 def check(folder: Path, pointer: Path = POINTER) -> None:
     """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
-    expected = pinned(pointer)["files"]
-    found = contents(folder)
-    different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-    if different:
+    if different := differing(folder, pointer):
         raise UserError(
             f"{pointer}: the data made here isn't the data it pins: {', '.join(different)} differ; if that is meant "
             f"(a changed generator or library), make a new pin with `r1flow pin`"
         )
+
+
+def differing(folder: Path, pointer: Path = POINTER) -> list[str]:
+    """The files of `folder` that aren't those that the pointer pins, missing ones among them."""
+    expected, found = pinned(pointer)["files"], contents(folder)
+    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -35,6 +35,31 @@ def test_data_that_differs_is_named(data, change):
         versions.check(data, data.parent / "data.dvc")
 
 
+def test_data_that_a_power_cut_left_in_dvcs_cache_is_made_again(data, tmp_path, monkeypatch, capsys):
+    def cut(*words):
+        if words[0] == "get":
+            target = Path(words[-1])
+            target.mkdir()
+            (target / "rl.jsonl").write_text("")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(versions, "dvc", cut)
+    monkeypatch.setattr(versions, "check_pointer", lambda pointer: "md5")
+    monkeypatch.setattr(versions, "unlisted", lambda pointers: None)
+    work = tmp_path / "work"
+    work.mkdir()
+    made = (data / "rl.jsonl").read_text()
+    versions.bring_or_make(work, Path("data.dvc"), lambda: (work / "rl.jsonl").write_text(made))
+    assert (work / "rl.jsonl").read_text() == made and "it is made again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "a: [", "meta: 5"])
+def test_a_pointer_that_is_none_is_one_line(tmp_path, text):
+    (tmp_path / "data.dvc").write_text(text)
+    with pytest.raises(UserError, match=r"data\.dvc: is no pointer of DVC's; bring it back"):
+        versions.pinned(tmp_path / "data.dvc")
+
+
 def test_without_a_pointer_nothing_is_pinned(tmp_path):
     assert versions.pinned(tmp_path / "data.dvc") == {}
 
