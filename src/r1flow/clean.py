@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from r1flow import memo
-from r1flow.errors import UserError
+from r1flow.errors import UserError, listed
 
 STORE_GB = 10.0
 
@@ -40,8 +40,11 @@ def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, 
     lock = refuse_live(root)  # noqa: F841  (held until all is removed)
     if not yes and not agreed():
         return 1
+    kept = []
     for target in targets:
-        shutil.rmtree(target)  # does not follow links
+        shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
+    if kept:
+        raise UserError(f"{listed(kept)}: can't be removed, as somebody else's can't; all else is")
     print("removed")
     return 0
 

@@ -41,6 +41,7 @@ def make_stage(stage: Path, age_s: float) -> None:
         "seed": 5,
         "inputs": {"data": {"stage": "data", "sha256": "9f2c"}},
         "libraries": {"torch": "2.13.0"},
+        **dict.fromkeys(("program", "config", "code", "python", "identity", "outputs"), "c0de"),
     }
     manifest.write_json(stage / "provenance.json", provenance)
     manifest.write_json(stage / "metrics.json", {"rows": 10, "history": [{"step": 4, "reward": 0.5}]})
@@ -289,10 +290,25 @@ def test_export_replaces_an_older_export_only_when_told(project):
     assert "the run new" in (project / "mine/README.md").read_text()
 
 
-def test_a_model_that_is_not_what_its_stage_made_is_not_exported(project, capsys):
-    (project / "results/new/align_rl/model/model.safetensors").write_text("changed")
+@pytest.mark.parametrize("name", ["model/model.safetensors", "provenance.json", "manifest.json"])
+def test_a_model_that_is_not_what_its_stage_made_is_not_exported(project, capsys, name):
+    (project / "results/new/align_rl" / name).write_text("[7]")
     assert main(["export", "results/new/align_rl", "mine"]) == 2
-    assert "model.safetensors" in capsys.readouterr().err and not (project / "mine").exists()
+    assert name in capsys.readouterr().err and not (project / "mine").exists()
+
+
+def test_what_cannot_be_removed_is_a_line_and_the_rest_goes(project, monkeypatch, capsys):
+    rmdir = os.rmdir
+
+    def denied(path: str, **words: int) -> None:
+        if str(path).endswith("zero_rl"):
+            raise PermissionError(13, "Permission denied", path)
+        rmdir(path, **words)
+
+    monkeypatch.setattr(os, "rmdir", denied)
+    assert main(["clean", "--yes"]) == 2
+    assert re.search(r"scratch/zero_rl.*can.t be removed", capsys.readouterr().err)
+    assert not (project / "results/old").exists() and (project / "scratch/zero_rl").exists()
 
 
 # -- chat --------------------------------------------------------------------------------------------------------
