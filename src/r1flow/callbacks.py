@@ -7,12 +7,16 @@
 The rows are read from the trainer's own state, which is part of every snapshot: a resumed run has the whole curve.
 """
 
-import json
 import shutil
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelerate import PartialState
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from r1flow import manifest
 
 if TYPE_CHECKING:
     from r1flow.stage import Stage
@@ -47,6 +51,14 @@ class History(TrainerCallback):
 
     on_epoch_end = on_step_end  # save_strategy: epoch
 
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """A snapshot's manifest, when all ranks have written theirs and the disk holds it."""
+        PartialState().wait_for_everyone()
+        if state.is_world_process_zero:
+            snapshot = Path(args.output_dir, f"checkpoint-{state.global_step}")
+            manifest.sync(snapshot)
+            manifest.write_json(snapshot / manifest.MANIFEST, manifest.describe("snapshot", snapshot))
+
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any], **kwargs: Any
     ) -> None:
@@ -57,15 +69,17 @@ class History(TrainerCallback):
 
 
 def last_snapshot(folder: Path) -> str | None:
-    """The newest whole `checkpoint-N` in a trainer's output folder, or None; half-written ones are deleted.
+    """The newest `checkpoint-N` in a trainer's output folder that is what its manifest says, or None.
 
-    transformers writes trainer_state.json last, so a snapshot in which it can be read is whole.
+    One that isn't, as after a kill or a power cut, is set aside as `damaged`, which holds the last such.
     """
+    aside = folder / "damaged"
     snapshots = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
     for snapshot in snapshots:
-        try:
-            json.loads((snapshot / "trainer_state.json").read_text())
+        if not (fault := manifest.broken(snapshot)):
             return str(snapshot)
-        except (OSError, ValueError):
-            shutil.rmtree(snapshot)
+        print(f"{fault}: {snapshot.name} isn't whole; set aside as {aside}", file=sys.stderr)
+        with suppress(OSError):  # another rank was quicker
+            shutil.rmtree(aside, ignore_errors=True)
+            snapshot.rename(aside)
     return None

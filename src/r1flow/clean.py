@@ -5,7 +5,8 @@
     logs/r1_zero               0.1 MB
     .memo                      512.7 MB   96 results of 140 in the store, the longest unused
 
-Never touches data/, anything outside the project's root, or what a symbolic link points to. MLflow keeps its records.
+Never touches data/, anything outside the project's root, or what a symbolic link points to; but results/, logs/ and
+.memo may themselves be links, to a larger disk. MLflow keeps its records.
 """
 
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from r1flow import memo
-from r1flow.errors import UserError
+from r1flow.errors import UserError, listed
 
 STORE_GB = 10.0
 
@@ -39,8 +40,11 @@ def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, 
     lock = refuse_live(root)  # noqa: F841  (held until all is removed)
     if not yes and not agreed():
         return 1
+    kept = []
     for target in targets:
-        shutil.rmtree(target)  # does not follow links
+        shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
+    if kept:
+        raise UserError(f"{listed(kept)}: can't be removed, as somebody else's can't; all else is")
     print("removed")
     return 0
 
@@ -73,8 +77,11 @@ def surplus(store: Path, limit: float) -> list[Path]:
 
 
 def is_own_folder(root: Path, folder: Path) -> bool:
-    """A folder really there: no link, and none on the way to it."""
-    return folder.is_dir() and folder.resolve() == root.resolve() / folder.relative_to(root)
+    """A folder really there: no link, and none on the way to it but the first, as results/ may be one."""
+    first, *others = folder.relative_to(root).parts
+    return (
+        folder.is_dir() and not folder.is_symlink() and folder.resolve() == (root / first).resolve().joinpath(*others)
+    )
 
 
 def all_runs(root: Path) -> list[str]:

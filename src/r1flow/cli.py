@@ -400,9 +400,11 @@ def run_deliver(arguments: argparse.Namespace) -> int:
 
 
 def run_pin(arguments: argparse.Namespace) -> None:
+    from r1flow.clean import refuse_live
     from r1flow.versions import pin
 
     os.chdir(project_root())
+    lock = refuse_live(Path())  # noqa: F841  (held until all is done: a live run reads data/)
     pin(arguments.data)
 
 

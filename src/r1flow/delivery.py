@@ -9,7 +9,8 @@ each file was read, and the ids of its runs. It is written after every group of 
 lost, repeats at most one, and repeating changes nothing: MLflow drops equal metrics, tables are written whole, runs and
 models are looked for before they are made. A folder goes when all its files are closed and delivered; what is left of
 earlier executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED. What
-MLflow refuses stays beside the folder, in r1_tiny-1795240527046.refused.jsonl, with the reason.
+MLflow refuses stays beside the folder, in r1_tiny-1795240527046.refused.jsonl, with the reason. A line that is no
+record is passed over, and a folder that can't be read otherwise is set aside, as r1_tiny-1795240527046.damaged.
 
 Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another one wait until it is named.
 
@@ -61,11 +62,20 @@ METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
 FOREIGN = (MlflowException, OSError)  # an address, a server, a disk: no traceback needed
+FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that what a file says can lead to
 SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
 ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
 HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
 
 Record = dict[str, Any]
+RECORDS = {  # what a line of each kind has at least
+    "start": {"time": int, "name": str, "tags": dict, "config": dict},
+    "metrics": {"time": int, "step": object, "values": dict},  # MLflow says what it thinks of the step
+    "table": {"name": str, "rows": list},
+    "tag": {"key": str, "value": str},
+    "outputs": {"folder": str, "is_model": bool},
+    "end": {"time": int, "status": str},
+}
 Point = tuple[str, float, int, int]  # name, value, time in ms, step
 
 
@@ -95,7 +105,7 @@ def watch(tracking: Path, own: Path) -> int:
         delivered = deliver_all(tracking, own)
         if not ended:
             time.sleep(TICK_S if delivered else RETRY_S)
-    return int(own.exists())
+    return int(own.exists() or damaged(own).exists())
 
 
 def sweep(tracking: Path, redirected: bool = False) -> int:
@@ -110,7 +120,10 @@ def sweep(tracking: Path, redirected: bool = False) -> int:
         where = delivery.uri if delivery.store else "MLflow"
         hint = f"; set {URI} to it, and deliver again, or send it elsewhere with --to" if delivery.waits else ""
         print(f"{delivery.folder.name} is not, or not whole, in {hide(where)}{hint}", file=sys.stderr)
-    return int(bool(left))
+    aside = sorted(tracking.glob("*.damaged"))
+    for folder in aside:
+        print(f"{folder}: can't be read, and is not, or not whole, in MLflow; mend or delete it", file=sys.stderr)
+    return int(bool(left or aside))
 
 
 def deliver_all(tracking: Path, own: Path | None = None) -> bool:
@@ -128,12 +141,36 @@ def deliver_all(tracking: Path, own: Path | None = None) -> bool:
                 delivery.deliver()
         except Exception as error:
             complain(folder, error)
-            failed.add(server if isinstance(error, FOREIGN) else str(folder))
+            failed.add(server if is_foreign(folder, error) else str(folder))
+            if isinstance(error, FAULTS) or is_inside(folder, error):
+                set_aside(folder)
     return not failed
 
 
+def is_foreign(folder: Path, error: Exception) -> bool:
+    """Whether it is the server or the disk that failed, and would for the next execution too."""
+    refused = isinstance(error, MlflowException) and error.error_code in HOPELESS
+    return isinstance(error, FOREIGN) and not refused and not is_inside(folder, error)
+
+
+def is_inside(folder: Path, error: Exception) -> bool:
+    """Whether one of the folder's own files can't be read."""
+    return isinstance(error, OSError) and folder in Path(str(error.filename)).parents
+
+
+def set_aside(folder: Path) -> None:
+    """Keep what can't be delivered out of the way; a live execution's folder stays until that has ended."""
+    if not held(folder / f"{PARENT}.jsonl"):
+        folder.rename(damaged(folder))
+        print(f"{folder}: set aside as {damaged(folder).name}", file=sys.stderr, flush=True)
+
+
+def damaged(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.damaged")
+
+
 def executions(tracking: Path) -> list[Path]:
-    return [path.parent for path in tracking.glob(f"*/{PARENT}.jsonl")]
+    return [path.parent for path in tracking.glob(f"*/{PARENT}.jsonl") if path.parent.suffix != ".damaged"]
 
 
 _said: dict[Path, str] = {}
@@ -163,7 +200,9 @@ class Delivery:
         self.folder = folder
         self.ledger_file = folder / "delivered.json"
         # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
-        self.ledger: dict[str, Any] = read_json(self.ledger_file, {"offsets": {}, "runs": {}})
+        found = read_json(self.ledger_file, {})
+        whole = isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in ("offsets", "runs"))
+        self.ledger: dict[str, Any] = found if whole else {"offsets": {}, "runs": {}}
 
     @cached_property
     def store(self) -> dict[str, Any] | None:
@@ -518,12 +557,15 @@ def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
 
 
 def parsed(line: bytes) -> Record:
-    """The record of a line; one of the kind "damaged" for a write that was cut short, as by a full disk."""
+    """The record of a line; one of the kind "damaged" for what isn't one, as after a write that a full disk cut."""
     try:
         record = json.loads(line)
-    except ValueError:
-        record = None
-    return record if isinstance(record, dict) and "kind" in record else {"kind": "damaged"}
+        fields = RECORDS[record["kind"]]
+        whole = all(isinstance(record[key], kind) for key, kind in fields.items())
+        whole &= isinstance(record.get("store") or {"uri": ""}, dict) and isinstance(record.get("inputs", {}), dict)
+    except FAULTS:
+        whole = False
+    return record if whole else {"kind": "damaged"}
 
 
 def read_json(path: Path, default: Any) -> Any:

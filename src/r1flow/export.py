@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from r1flow import provenance
 from r1flow.errors import UserError
 from r1flow.manifest import broken, read_json
 
@@ -73,14 +74,24 @@ def export(model: Path, destination: Path, force: bool) -> None:
 def stage_folder(model: Path) -> Path:
     """The stage that made the model; raises UserError for a model from elsewhere, or one that was changed."""
     stage = model.resolve().parent
-    if not (stage / "provenance.json").is_file():
-        raise UserError(f"{model}: no provenance.json beside it; name a stage's model, results/<run>/<stage>/model")
-    if fault := broken(stage):
+    fault = broken(stage)
+    try:
+        provenance.read(stage / "provenance.json")
+    except FileNotFoundError:
+        raise UserError(
+            f"{model}: no provenance.json beside it; name a stage's model, results/<run>/<stage>/model"
+        ) from None
+    except (OSError, ValueError):
+        fault = f"{stage / 'provenance.json'} can't be read"
+    if fault:
         raise UserError(f"{fault}; run its stage again before it is exported")
     return stage
 
 
 def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
+    for folder in destination.resolve().parents:
+        if (folder / "provenance.json").is_file():
+            raise UserError(f"{destination} is in a stage's folder, which a run makes anew; choose another folder")
     if not destination.exists() and not destination.is_symlink():
         return
     if destination.resolve() in (model.resolve(), *model.resolve().parents):
@@ -98,7 +109,7 @@ def card(stage: Path) -> str:
         stage=stage.name,
         run=stage.parent.name,
         results=results_table(read_json(evaluation)) if evaluation.is_file() else "This model was not evaluated.",
-        provenance=provenance_list(read_json(stage / "provenance.json"), read_json(stage / "metrics.json")),
+        provenance=provenance_list(provenance.read(stage / "provenance.json"), read_json(stage / "metrics.json")),
         config=(stage / "config.yaml").read_text().strip(),
     )
 
@@ -117,11 +128,11 @@ def cell(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def provenance_list(provenance: dict[str, Any], metrics: dict[str, Any]) -> str:
+def provenance_list(made: dict[str, Any], metrics: dict[str, Any]) -> str:
     """What decided the model's bytes, and the training's own numbers, as a Markdown list."""
-    facts = {key: value for key, value in provenance.items() if not isinstance(value, dict)}
-    facts |= {f"input {name}": entry["sha256"] for name, entry in provenance.get("inputs", {}).items()}
-    facts |= {name: version for name, version in provenance.get("libraries", {}).items() if version}
+    facts = {key: value for key, value in made.items() if not isinstance(value, dict)}
+    facts |= {f"input {name}": entry["sha256"] for name, entry in made.get("inputs", {}).items()}
+    facts |= {name: version for name, version in made.get("libraries", {}).items() if version}
     facts |= {key: value for key, value in metrics.items() if isinstance(value, int | float)}
     facts |= last_step(metrics.get("history") or [])
     return "\n".join(

@@ -26,7 +26,7 @@ from typing import Any
 
 from r1flow import extras
 from r1flow.errors import UserError
-from r1flow.manifest import write_json
+from r1flow.manifest import sync, write_json
 
 PACKAGE = Path(__file__).parent
 CACHE = Path(".config/modules.json")
@@ -195,7 +195,7 @@ def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
 def remembered() -> dict[str, Source]:
     try:
         return {key: Source(meaning, tuple(names)) for key, (meaning, names) in json.loads(CACHE.read_text()).items()}
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
@@ -274,14 +274,22 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     contents = {name: file.read_bytes() for name, file in sorted(files.items())}
     whole = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
     target = folder / f"code-{whole}"
+    if target.exists() and not all(holds(target / name, content) for name, content in contents.items()):
+        print(f"{target}: not the copy that was written there, as after a power cut; written anew", file=sys.stderr)
+        shutil.rmtree(target)
     if not target.exists():
         partial = Path(f"{target}.{os.getpid()}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         for name, content in contents.items():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             (partial / name).write_bytes(content)
+        sync(partial)
         partial.replace(target)
     return target
+
+
+def holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
 
 
 def is_source(file: Path) -> bool:

@@ -6,10 +6,13 @@ Written by the process that composes (config.py), read by the stage, whose confi
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from r1flow.manifest import sync
 
 SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times faster
 
@@ -24,14 +27,25 @@ def digest(config: dict[str, Any]) -> str:
 
 
 def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
-    """Write the slice, unless that content is already there."""
+    """Write the slice, unless that content is already there; what else has its name is replaced, with a line."""
     path = folder / f"{stage}-{digest(config)}.yaml"
+    if path.exists() and not holds(path, config):
+        print(f"{path}: not what was written there, as after a power cut; written anew", file=sys.stderr)
+        path.unlink()
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")
         partial.write_text(dump(config))
+        sync(partial)
         partial.replace(path)
     return path
+
+
+def holds(path: Path, config: dict[str, Any]) -> bool:
+    try:
+        return load(path) == config
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
 
 
 def load(path: Path) -> dict[str, Any]:

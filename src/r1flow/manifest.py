@@ -42,6 +42,39 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+def read_cost(path: Path) -> dict[str, Any] | None:
+    """What a stage or a part of one took; None where that can't be read: nothing but a table depends on it."""
+    try:
+        found = read_json(path) if path.is_file() else {}
+        return found if isinstance(found["seconds"] + found["peak_mb"], int | float) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A manifest; raises OSError, or ValueError for what is none."""
+    return parse(path.read_bytes())
+
+
+def parse(text: bytes) -> dict[str, Any]:
+    """A manifest; raises ValueError for text that is none: another shape, or a name that leads out of its folder."""
+    try:
+        found = json.loads(text)
+        whole = isinstance(found["stage"], str) and isinstance(found.get("contract", {}), dict)
+        for name, entry in found["files"].items():
+            whole &= is_inside(name) and isinstance(entry["sha256"], str) and isinstance(entry["size"], int)
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise ValueError("no manifest of a stage")
+    return found
+
+
+def is_inside(name: Any) -> bool:
+    """Whether a name that somebody else wrote stays in the folder that it is relative to."""
+    return isinstance(name, str) and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
 def output_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """The files that count as outputs, named relative to the folder."""
     for path in sorted(folder.rglob("*")):
@@ -64,10 +97,10 @@ def strays(folder: Path, files: Container[str]) -> Iterator[Path]:
 def broken(folder: Path, digest: Digest = sha256) -> str | None:
     """The first file that isn't what the folder's manifest says, in words; None when all are."""
     try:
-        files = read_json(folder / MANIFEST)["files"]
+        files = read(folder / MANIFEST)["files"]
     except FileNotFoundError:
         return f"{folder / MANIFEST} is missing"
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return f"{folder / MANIFEST} can't be read"
     for path in strays(folder, files):
         return f"{path} is not in {folder / MANIFEST}"
@@ -80,15 +113,26 @@ def broken(folder: Path, digest: Digest = sha256) -> str | None:
     return None
 
 
+def sync(path: Path) -> None:
+    """Have the disk hold a file, or all of a folder: a rename must not outlive, in a power cut, what it renames."""
+    for each in (*path.rglob("*"), path):
+        if each.is_file() or each.is_dir():
+            handle = os.open(each, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)
+
+
 def publish(work: Path, out: Path) -> None:
-    """Move everything in `work` into `out` by renames, the manifest last; what was there before goes first."""
+    """Move everything in `work` into `out`, the manifest last; what was there before goes first."""
+    sync(work)
     out.mkdir(parents=True, exist_ok=True)
     (out / MANIFEST).unlink(missing_ok=True)
     for item in sorted(work.iterdir(), key=lambda path: path.name == MANIFEST):
         target = out / item.name
         if target.is_dir():
             shutil.rmtree(target)
-        item.replace(target)
+        shutil.move(item, target)  # a rename, but for a results/ on another disk
+    sync(out)
 
 
 class Hashes:
@@ -100,8 +144,8 @@ class Hashes:
     def __init__(self, folder: Path) -> None:
         self.memory = HASHES / f"{str(folder).replace('/', '.')}.json"
         try:
-            self.known: dict[str, list[Any]] = read_json(self.memory)
-        except (OSError, ValueError):
+            self.known: dict[str, list[Any]] = dict(read_json(self.memory))
+        except (OSError, ValueError, TypeError):
             self.known = {}
         self.learnt = False
 

@@ -139,10 +139,8 @@ def last_cost(folder: Path, job: str) -> float | None:
 
 
 def seconds_of(folder: Path) -> float | None:
-    try:
-        return float(manifest.read_json(folder / "cost.json")["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    cost = manifest.read_cost(folder / "cost.json")
+    return cost and float(cost["seconds"])
 
 
 def table(steps: list[Step], everything: bool = False) -> str:

@@ -441,10 +441,10 @@ def disk_needed(costs: list[Cost]) -> float:
     return sum(known(cost.disk for cost in costs)) + max(snapshots, default=0)
 
 
-def disk_certain(costs: list[Cost]) -> float:
-    """The part that no run can do without: every model once, and one snapshot of the largest."""
+def disk_certain(costs: list[Cost]) -> tuple[float, float]:
+    """Bytes that no run can do without: of every model once, and of one snapshot of the largest."""
     snapshots = known(cost.snapshot * bool(cost.snapshots) for cost in costs)
-    return sum(known(cost.weights for cost in costs)) + max(snapshots, default=0)
+    return sum(known(cost.weights for cost in costs)), max(snapshots, default=0)
 
 
 def memory_needed(cost: Cost, memory: float, gpus: int) -> float:

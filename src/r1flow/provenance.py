@@ -69,7 +69,7 @@ def input_of(path: Path) -> dict[str, str]:
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
                 raise UserError(f"{fault}; run again what made {folder}")
-        return {"stage": manifest.read_json(edge)["stage"], "sha256": manifest.sha256(edge)}
+        return {"stage": manifest.read(edge)["stage"], "sha256": manifest.sha256(edge)}
     if not path.exists():
         raise UserError(f"{path} is missing")
     return {"path": str(path), "sha256": content(path)}
@@ -81,7 +81,7 @@ def is_stage(folder: Path) -> bool:
         return False
     try:
         found = manifest.read_json(folder / manifest.MANIFEST)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True  # a damaged one, which manifest.broken says
     return isinstance(found, dict) and {"stage", "files"} <= found.keys()
 
@@ -95,6 +95,21 @@ def content(path: Path) -> str:
         return hashlib.sha256(listing.encode()).hexdigest()
 
 
+def read(path: Path) -> dict[str, Any]:
+    """A stage's provenance; raises OSError, or ValueError for what is none."""
+    try:
+        then = manifest.read_json(path)
+        whole = all(isinstance(then[key], str) for key in (*DECIDE, "identity", "outputs") if key != "libraries")
+        tables = [then["libraries"], then.get("modules", {}), then.get("accepted", {}), *then["inputs"].values()]
+        whole &= all(isinstance(value, str) for table in tables for value in table.values())
+        whole &= all("sha256" in entry for entry in then["inputs"].values())
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise ValueError("no provenance of a stage")
+    return then
+
+
 def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[dict[str, Any], str | None]:
     """The provenance of what lies in a stage's folder, and what is wrong with the folder, if anything is."""
     if not folder.exists():
@@ -102,10 +117,10 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
     if fault := manifest.broken(folder, hashed):
         return {}, fault
     try:
-        then = manifest.read_json(folder / manifest.PROVENANCE)
+        then = read(folder / manifest.PROVENANCE)
         if then["outputs"] != manifest.sha256(folder / manifest.MANIFEST) or then["identity"] != identity(then):
             return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return {}, f"{folder / manifest.PROVENANCE} is missing or can't be read"
     if not made_with(folder / "config.yaml", then):
         return {}, f"{folder / 'config.yaml'} is not what this was made with"

@@ -38,6 +38,11 @@ def publish(run: Path, remote: str | None = None) -> None:
 def check(run: Path, folders: list[Path]) -> None:
     if not folders:
         raise UserError(f"{run}: has no stages; nothing to publish")
+    for link in {path for folder in folders for path in (folder, *folder.parents) if path.is_symlink()}:
+        raise UserError(
+            f"{link}: is a link, and git takes no pointers from behind one; nothing was published: put a folder in its"
+            f" place and mount the other there (mount --bind {link.resolve()} {link})"
+        )
     for problem in problems(folders, Hashing(folders)):
         raise UserError(f"{problem}; nothing was published: finish the run first")
 

@@ -16,16 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from r1flow import versions
+from r1flow import manifest, provenance, versions
 from r1flow.clean import megabytes, refuse_live
-from r1flow.errors import UserError, listed
-from r1flow.manifest import MANIFEST, read_json, sha256, strays
+from r1flow.errors import UserError, listed, printable
+from r1flow.manifest import MANIFEST, sha256, strays
 from r1flow.progress import Progress
-from r1flow.provenance import DECIDE, identity, made_with
+from r1flow.provenance import identity, made_with
 
 RESULTS = Path("results")
 SHOWN = 5  # changed files in one line
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 class Fault(NamedTuple):
@@ -91,8 +90,15 @@ def find_pointers(run: str | None) -> list[Path]:
 
 
 def pull(pointers: list[Path], remote: str | None) -> None:
-    """`dvc pull`; raises UserError that names what is missing, or what would have been overwritten."""
-    error = versions.dvc("pull", *(["--remote", remote] if remote else []), *pointers)
+    """`dvc pull`; raises UserError that names what is missing, or what would have been overwritten.
+
+    First come the manifests alone, and with them the listings of what DVC would write: whoever published wrote these.
+    """
+    chosen = ["--remote", remote] if remote else []
+    for pointer in pointers:
+        versions.check_pointer(pointer)
+    error = versions.dvc("fetch", *chosen, *(pointer.with_suffix("") / MANIFEST for pointer in pointers))
+    error = error or versions.unlisted(pointers) or versions.dvc("pull", *chosen, *pointers)
     if error is None:
         return
     found = versions.status()
@@ -119,10 +125,10 @@ def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
 
 def bring_what_was_beside_data() -> None:
     """data/provenance.json and cost.json from git, if they are of just this data."""
-    made, edge = versions.BESIDE["provenance.json"], versions.DATA / MANIFEST
-    if made.exists() and edge.exists() and read_json(made).get("outputs") == sha256(edge):
+    made, edge = provenance_of(Path(), versions.BESIDE["provenance.json"].name), versions.DATA / MANIFEST
+    if made and edge.is_file() and made["outputs"] == sha256(edge):
         for name, kept in versions.BESIDE.items():
-            if kept.exists():
+            if kept.is_file():
                 shutil.copyfile(kept, versions.DATA / name)
 
 
@@ -145,7 +151,7 @@ def verify(run: Path | None) -> int:
         folders.append(versions.DATA)
     hashing, count = Hashing(folders), 0
     for problem in problems(folders, hashing):
-        print(problem)
+        print(printable(str(problem)))
         count += 1
     verdict = f"{count} problem{'s' if count > 1 else ''}" if count else "everything is as its manifest says"
     print(f"{len(folders)} stages, {hashing} hashed: {verdict}")
@@ -214,17 +220,16 @@ def unpinned(folder: Path) -> Iterator[Fault]:
 def hashes(folder: Path) -> dict[str, str] | None:
     """sha256 of each file as the manifest has it; None without one that can be read."""
     try:
-        return {name: entry["sha256"] for name, entry in read_json(folder / MANIFEST)["files"].items()}
-    except UNREADABLE:
+        return {name: entry["sha256"] for name, entry in manifest.read(folder / MANIFEST)["files"].items()}
+    except (OSError, ValueError):
         return None
 
 
-def provenance_of(folder: Path) -> dict[str, Any] | None:
+def provenance_of(folder: Path, name: str = "provenance.json") -> dict[str, Any] | None:
     """What the folder says it was made from; None without one that can be read."""
     try:
-        then = read_json(folder / "provenance.json")
-        return then if {"outputs", "identity", "inputs", *DECIDE} <= then.keys() else None
-    except UNREADABLE:
+        return provenance.read(folder / name)
+    except (OSError, ValueError):
         return None
 
 

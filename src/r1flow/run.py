@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -115,7 +116,12 @@ class Run:
 
     def frozen(self, stage: str) -> str:
         """The content-addressed file of the stage's slice."""
-        return str(frozen.freeze(stage, self.slice(stage), FROZEN))
+        return self.slices[stage]
+
+    @cached_property
+    def slices(self) -> dict[str, str]:
+        """Those of all stages, written and read back once."""
+        return {stage: str(frozen.freeze(stage, self.slice(stage), FROZEN)) for stage in STAGES}
 
     def folder(self, stage: str) -> str:
         """Where the stage's outputs are; data that data.dvc pins has a place of its own, shared by all runs."""
@@ -256,18 +262,36 @@ class Run:
         tracking.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
 
     def check_disk(self) -> None:
-        """Refuse a run that the disk has no room for, but for what a killed one left in scratch/."""
+        """Refuse a run that a disk has no room for, but for what a killed one left in scratch/."""
         computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
-        costs = [cost for cost in self.price() if cost.job in computed]
+        models, snapshot = pricing.disk_certain([cost for cost in self.price() if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
-        folders = [folder for folder in map(Path, (".", "results", "scratch")) if folder.is_dir()]  # may be links
-        free = {folder.stat().st_dev: shutil.disk_usage(folder).free for folder in folders}
-        need, have = pricing.disk_certain(costs) - there, sum(free.values())
-        if need > have:
-            raise UserError(
-                f"results/ and scratch/: the run's models and snapshots take {need / 1e9:.2f} GB and {have / 1e9:.2f}"
-                " GB are free; make room (`r1flow clean --dry-run` says with what)"
-            )
+        needs = {"results": models, "scratch": snapshot - there, str(memo.STORE): models}  # which keeps copies
+        disks: dict[int, list[Path]] = {}
+        for path in map(Path, needs):  # each may be a link
+            disks.setdefault((path if path.is_dir() else Path()).stat().st_dev, []).append(path)
+        for paths in disks.values():
+            need = sum(needs[str(path)] for path in paths)
+            have = shutil.disk_usage(paths[0] if paths[0].is_dir() else Path()).free
+            if need > have and paths != [memo.STORE]:  # a store that is full costs a line
+                raise UserError(
+                    f"{', '.join(map(str, paths))}: the run's models, their copies in the store and snapshots take"
+                    f" {need / 1e9:.2f} GB and {have / 1e9:.2f} GB are free; make room (`r1flow clean --dry-run` says"
+                    " with what)"
+                )
+
+    def clamp_times(self) -> None:
+        """Date now what jobs read and is dated in the future: Snakemake would find what they make older, and delete it.
+
+        After each job it compares its outputs with all its inputs, ancient() or not.
+        """
+        now = time.time()
+        folders = [Path("scratch", self.name, "parts"), *(Path(self.folder(job)) for job in self.jobs)]
+        files = [versions.POINTER, *FROZEN.glob("*.yaml"), *(path for folder in folders for path in folder.rglob("*"))]
+        for path in files:
+            with suppress(OSError):  # gone, or somebody else's
+                if path.stat().st_mtime > now:
+                    os.utime(path)
 
     def price(self) -> list[pricing.Cost]:
         """What each job would cost."""

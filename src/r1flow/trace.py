@@ -16,14 +16,14 @@ again (`r1flow verify` does that). Of MLflow's stores only the local SQLite file
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from r1flow import tracking
+from r1flow import manifest, provenance, tracking
 from r1flow.errors import UserError, did_you_mean
 from r1flow.frozen import load
 from r1flow.manifest import MANIFEST, read_json, sha256
@@ -62,20 +62,22 @@ class Record:
 
 def read_record(folder: Path) -> Record:
     """Raises UserError when the stage isn't whole, or its two files don't belong together."""
-    manifest, provenance = (read(folder / name) for name in (MANIFEST, "provenance.json"))
+    outputs = read(folder / MANIFEST, manifest.read)
+    made = read(folder / manifest.PROVENANCE, provenance.read)
     digest = sha256(folder / MANIFEST)
-    if provenance.get("outputs") != digest:
+    if made["outputs"] != digest:
         raise UserError(f"{folder / MANIFEST} isn't what provenance.json beside it names; delete it and run again")
-    return Record(folder, digest, manifest, provenance)
+    return Record(folder, digest, outputs, made)
 
 
-def read(path: Path) -> Any:
+def read(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
+    """What a stage's file says; raises UserError where it isn't there or can't be read."""
     try:
-        return read_json(path)
+        return how(path)
     except FileNotFoundError:
         raise UserError(f"{path} is missing; run the stage again, or restore it") from None
-    except ValueError as error:
-        raise UserError(f"{path} is no JSON ({error}); run the stage again, or restore it") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no JSON of a stage ({error}); run the stage again, or restore it") from error
 
 
 def folder_of(run: Path, stage: str) -> Path:
@@ -215,7 +217,7 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
 
 def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
     """What is known of one stage; the config of one that reads no other is what generated its outputs."""
-    cost = read(record.folder / "cost.json") if (record.folder / "cost.json").is_file() else {}
+    cost = manifest.read_cost(record.folder / "cost.json") or {}
     files = record.manifest["files"]
     return {
         "stage": record.stage,
@@ -254,8 +256,10 @@ def mlflow_run(record: Record) -> str:
 
 def logged_outputs(artifacts: str) -> str | None:
     """The manifest's hash according to the provenance among an MLflow run's artifacts."""
-    path = Path(unquote(urlparse(artifacts).path), "provenance.json")
-    return read_json(path).get("outputs") if path.is_file() else None
+    try:
+        return provenance.read(Path(unquote(urlparse(artifacts).path), "provenance.json"))["outputs"]
+    except (OSError, ValueError):
+        return None
 
 
 # -- in words ----------------------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class StageRun:
             self.spool = Spool(Path(folder, f"{file_name(self.stage)}.jsonl"))
         except FileNotFoundError:
             return self
-        except OSError as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             warn(error)
         inputs = self.provenance.get("inputs", {})
         tags = {"run": self.run, "stage": self.stage, "host": platform.node()}

@@ -10,6 +10,7 @@ keeps it in git beside the pointer: data.provenance.json, data.cost.json.
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -30,40 +31,88 @@ DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # a second DVC at 
 
 def pinned(pointer: Path = POINTER) -> dict[str, Any]:
     """What the pointer says of its data: `config` and `files`; empty without a pointer."""
-    return yaml.safe_load(pointer.read_text()).get("meta", {}) if pointer.exists() else {}
+    try:
+        return dict(yaml.safe_load(pointer.read_text()).get("meta", {})) if pointer.exists() else {}
+    except (ValueError, TypeError, AttributeError, yaml.YAMLError):
+        raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
 
 
 def fetch(work: Path) -> bool:
-    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it."""
+    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it, whole."""
+    if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
+        return False
     with TemporaryDirectory(dir=work) as folder:
-        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") is not None:
+        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") or differing(Path(folder, "data")):
             return False
         for item in Path(folder, "data").iterdir():
             item.replace(work / item.name)
     return True
 
 
+def check_pointer(pointer: Path) -> str:
+    """DVC's hash of the folder beside the pointer; raises UserError for a pointer to anything else, and for links."""
+    folder = pointer.with_suffix("")
+    for path in (pointer, folder, *folder.rglob("*"), *folder.parents):
+        if path.is_symlink():
+            raise UserError(f"{path}: is a link, through which DVC would write; nothing was touched: remove it")
+    try:
+        found = yaml.safe_load(pointer.read_text())
+        (out,) = found["outs"]
+        fine = found.keys() <= {"outs", "meta"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
+        fine &= out["path"] == folder.name and out["hash"] == "md5"
+        if fine and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
+            return out["md5"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        pass
+    raise UserError(f"{pointer}: is no pointer to {folder}/, as `r1flow publish` writes it; nothing was touched")
+
+
+def unlisted(pointers: list[Path]) -> str | None:
+    """A pointer whose listing, or manifest, DVC's cache doesn't have, in words; raises UserError where these name files
+    outside the pointer's folder."""
+    cache = Path(asked("cache", "dir").strip(), "files/md5")
+    for pointer in pointers:
+        md5 = check_pointer(pointer)
+        try:
+            files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
+            fine = all(manifest.is_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
+            if fine:
+                edge = files[manifest.MANIFEST]
+                manifest.read(cache / edge[:2] / edge[2:])
+        except FileNotFoundError:
+            return f"{pointer}: what it names isn't there"
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            fine = False
+        if not fine:
+            raise UserError(f"{pointer}: names files outside {pointer.with_suffix('')}/; nothing was touched")
+    return None
+
+
 def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
     """The data of a stage in `work`: with a pin what that pins, from DVC if it has it, else made; raises UserError when
     what was made isn't that."""
-    if not (pin and fetch(work)):
-        if pin:
-            print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
-        make()
+    if pin and fetch(work):
+        return
+    if pin:
+        print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
+    make()
     if pin:
         check(work, pin)
 
 
 def check(folder: Path, pointer: Path = POINTER) -> None:
     """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
-    expected = pinned(pointer)["files"]
-    found = contents(folder)
-    different = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
-    if different:
+    if different := differing(folder, pointer):
         raise UserError(
             f"{pointer}: the data made here isn't the data it pins: {', '.join(different)} differ; if that is meant "
             f"(a changed generator or library), make a new pin with `r1flow pin`"
         )
+
+
+def differing(folder: Path, pointer: Path = POINTER) -> list[str]:
+    """The files of `folder` that aren't those that the pointer pins, missing ones among them."""
+    expected, found = pinned(pointer)["files"], contents(folder)
+    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """SFT learns, masks the prompt, ends with the end of sequence, and resumes to the same bytes; 10 s, CPU."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,11 +106,16 @@ def test_resumed_equals_uninterrupted(base: Path, at: int, strategy: str, snapsh
     check_resume(sft.compute, lambda name: stage_of(base, name, **few), at, snapshot)
 
 
-def test_a_kill_while_a_snapshot_is_saved_goes_on_from_the_one_before(base: Path) -> None:
+def test_a_snapshot_that_a_kill_or_a_power_cut_left_is_set_aside_for_the_one_before(base: Path, capsys) -> None:
     stage = stage_of(base, "killed")
     kill(sft.compute, stage, at=5)
-    (stage.snapshots / "checkpoint-6").mkdir()  # without its last file, trainer_state.json
-    assert last_snapshot(stage.snapshots).endswith("checkpoint-3")
+    whole = stage.snapshots / "checkpoint-3"
+    for number, name in enumerate(["manifest.json", "model.safetensors", "optimizer.pt", "trainer_state.json"], 6):
+        damaged = shutil.copytree(whole, stage.snapshots / f"checkpoint-{number}")
+        (damaged / name).write_bytes(b"")
+        assert last_snapshot(stage.snapshots) == str(whole)
+        assert f"{damaged.name} isn't whole; set aside" in capsys.readouterr().err
+    assert {path.name for path in stage.snapshots.glob("*")} >= {"checkpoint-3", "damaged"} and not damaged.exists()
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -40,6 +41,7 @@ def make_stage(stage: Path, age_s: float) -> None:
         "seed": 5,
         "inputs": {"data": {"stage": "data", "sha256": "9f2c"}},
         "libraries": {"torch": "2.13.0"},
+        **dict.fromkeys(("program", "config", "code", "python", "identity", "outputs"), "c0de"),
     }
     manifest.write_json(stage / "provenance.json", provenance)
     manifest.write_json(stage / "metrics.json", {"rows": 10, "history": [{"step": 4, "reward": 0.5}]})
@@ -83,6 +85,8 @@ REFUSED = {
     "chat without room for a reply": ["chat", "results/old/align_rl/model", "--max-new-tokens=0"],
     "export without a model": ["export", "nowhere", "there"],
     "export onto itself": ["export", "results/old/align_rl/model", "results/old", "--force"],
+    "export into the model": ["export", "results/old/align_rl/model", "results/old/align_rl/model/sub"],
+    "export beside the model": ["export", "results/old/align_rl/model", "results/old/align_rl/mine"],
     "export over data": ["export", "results/old/align_rl/model", "data", "--force"],
     "clean an unknown run": ["clean", "--run", "odl", "--yes"],
     "clean outside": ["clean", "--run", "../data", "--yes"],
@@ -216,6 +220,19 @@ def test_clean_never_follows_a_link(project, tmp_path_factory):
     assert (elsewhere / "thesis").exists() and "linked" not in clean.all_runs(project)
 
 
+def test_results_and_a_store_on_another_disk_are_cleaned(project, tmp_path_factory, capsys):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (project / ".memo/base/2b").mkdir(parents=True, exist_ok=True)
+    (project / ".memo/base/2b/manifest.json").write_text("{}")
+    for name in ("results", ".memo"):
+        shutil.move(project / name, elsewhere / name)
+        (project / name).symlink_to(elsewhere / name)
+    assert clean.all_runs(project) == ["new", "old"]
+    assert main(["clean", "--yes", "--run", "old"]) == 0 and not (elsewhere / "results/old").exists()
+    assert main(["clean", "--yes", "--store-gb", "0"]) == 0 and not (elsewhere / ".memo/base/2b").exists()
+    assert (elsewhere / "results/new").exists() and (project / ".memo").is_symlink()
+
+
 def test_a_scratch_that_is_a_link_stays(project, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (project / "scratch").rename(elsewhere / "scratch")
@@ -273,10 +290,25 @@ def test_export_replaces_an_older_export_only_when_told(project):
     assert "the run new" in (project / "mine/README.md").read_text()
 
 
-def test_a_model_that_is_not_what_its_stage_made_is_not_exported(project, capsys):
-    (project / "results/new/align_rl/model/model.safetensors").write_text("changed")
+@pytest.mark.parametrize("name", ["model/model.safetensors", "provenance.json", "manifest.json"])
+def test_a_model_that_is_not_what_its_stage_made_is_not_exported(project, capsys, name):
+    (project / "results/new/align_rl" / name).write_text("[7]")
     assert main(["export", "results/new/align_rl", "mine"]) == 2
-    assert "model.safetensors" in capsys.readouterr().err and not (project / "mine").exists()
+    assert name in capsys.readouterr().err and not (project / "mine").exists()
+
+
+def test_what_cannot_be_removed_is_a_line_and_the_rest_goes(project, monkeypatch, capsys):
+    rmdir = os.rmdir
+
+    def denied(path: str, **words: int) -> None:
+        if str(path).endswith("zero_rl"):
+            raise PermissionError(13, "Permission denied", path)
+        rmdir(path, **words)
+
+    monkeypatch.setattr(os, "rmdir", denied)
+    assert main(["clean", "--yes"]) == 2
+    assert re.search(r"scratch/zero_rl.*can.t be removed", capsys.readouterr().err)
+    assert not (project / "results/old").exists() and (project / "scratch/zero_rl").exists()
 
 
 # -- chat --------------------------------------------------------------------------------------------------------

@@ -152,6 +152,16 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
 
 
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b""), lambda file: file.unlink()])
+def test_a_snapshot_that_a_power_cut_left_in_pieces_is_written_anew(package, tmp_path, capsys, damage):
+    copy = fingerprint.snapshot([], tmp_path / "frozen")
+    whole = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    damage(copy / "r1flow/classifier.py")
+    assert fingerprint.snapshot([], tmp_path / "frozen") == copy
+    assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == whole
+    assert f"{copy}: not the copy that was written there" in capsys.readouterr().err
+
+
 def test_a_snapshot_has_the_data_files_of_a_users_package(package, tmp_path):
     (tmp_path / "mine/rules").mkdir(parents=True)
     (tmp_path / "mine/__init__.py").write_text("from mine.rules import limits\n\n\ndef brevity():\n    return limits\n")

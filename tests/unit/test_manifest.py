@@ -1,5 +1,6 @@
 """Manifests: equal contents are an equal edge, a changed byte is seen, and outputs appear whole or not at all."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from r1flow import manifest, provenance
+from r1flow import frozen, manifest, provenance
 from r1flow.errors import UserError
+from r1flow.trace import read_record
 
 
 @pytest.fixture
@@ -42,7 +44,15 @@ def test_a_missing_file_is_named(folder):
     assert "metrics.json is missing" in manifest.broken(folder)
 
 
-@pytest.mark.parametrize(("text", "said"), [(None, "is missing"), ("{", "can't be read"), ("[]", "can't be read")])
+SHAPES = [
+    *("{", "[]", "{}", "7", '"files"', '{"files": {}}', '{"files": [], "stage": "a"}', '{"files": {}, "stage": 5}'),
+    *(f'{{"files": {files}, "stage": "a"}}' for files in ('{"a": 5}', '{"a": {"sha256": 1, "size": 1}}')),
+    *(f'{{"files": {{"{name}": {{"sha256": "a", "size": 1}}}}, "stage": "a"}}' for name in ("../a", "/a", "a/../b")),
+    *('{"contract": 5, "files": {}, "stage": "a"}', "[" * 100_000),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "is missing"), *((text, "can't be read") for text in SHAPES)])
 def test_a_manifest_that_says_nothing_is_named(folder, text, said):
     (folder / "manifest.json").unlink()
     if text:
@@ -55,6 +65,35 @@ def test_what_a_stage_cost_is_not_part_of_its_edge(folder):
     (folder / "cost.json").write_text('{"seconds": 3}')
     (folder / "provenance.json").write_text("{}")
     assert manifest.describe("base", folder) == before
+
+
+PROVENANCE = {
+    **{"stage": "a", "program": "p", "config": "c", "code": "d", "python": "3.11", "libraries": {"torch": "2"}},
+    **{"inputs": {"model": {"stage": "b", "sha256": "ff"}}, "modules": {}, "identity": "i", "outputs": "o"},
+}
+MISSHAPEN = [
+    *([], 7, None, "x", {}, {**PROVENANCE, "inputs": None}, {**PROVENANCE, "inputs": []}),
+    *({**PROVENANCE, "inputs": {"model": entry}} for entry in ("x", [], {}, {"sha256": 5}, {"stage": "b"})),
+    *({**PROVENANCE, key: 5} for key in ("stage", "code", "libraries", "modules", "accepted", "outputs")),
+]
+
+
+@pytest.mark.parametrize("found", MISSHAPEN)
+def test_a_provenance_of_another_shape_is_named(folder, found):
+    manifest.write_json(folder / "provenance.json", PROVENANCE)
+    assert "is not of these outputs" in provenance.recorded(folder)[1]
+    manifest.write_json(folder / "provenance.json", found)
+    assert provenance.recorded(folder) == ({}, f"{folder / 'provenance.json'} is missing or can't be read")
+    with pytest.raises(UserError, match=r"provenance\.json is no JSON of a stage"):
+        read_record(folder)
+
+
+def test_hashes_that_were_remembered_wrongly_are_forgotten(folder):
+    manifest.HASHES.mkdir(parents=True, exist_ok=True)
+    for text in ("", "[7]", "7", "{"):
+        manifest.Hashes(folder).memory.write_text(text)
+        with manifest.Hashes(folder) as remembered:
+            assert manifest.broken(folder, remembered) is None
 
 
 def test_a_stage_refuses_to_compute_from_a_broken_input(folder):
@@ -108,8 +147,34 @@ def test_publishing_replaces_what_was_there_and_puts_the_manifest_last(folder, t
     (out / "model/old").write_text("old")
     (out / "manifest.json").write_text(json.dumps({"files": {}}))
     moved = []
-    replace = type(out).replace
-    monkeypatch.setattr(type(out), "replace", lambda self, to: (moved.append(self.name), replace(self, to))[1])
+    rename, fsync = os.rename, os.fsync
+    monkeypatch.setattr(os, "rename", lambda path, to: (moved.append(Path(path)), rename(path, to))[1])
+    monkeypatch.setattr(
+        os, "fsync", lambda file: (moved.append(f"sync {os.readlink(f'/proc/self/fd/{file}')}"), fsync(file))
+    )
+    files = [path for path in folder.rglob("*") if path.is_file()]
     manifest.publish(folder, out)
-    assert moved[-1] == "manifest.json" and not (out / "model/old").exists()
+    renames = [event for event in moved if isinstance(event, Path)]
+    assert renames[-1].name == "manifest.json" and not (out / "model/old").exists()
+    assert {f"sync {path}" for path in files} <= set(moved[: moved.index(renames[0])])  # the disk holds all by then
     assert manifest.broken(out) is None
+
+
+def test_publishing_reaches_results_on_another_disk(folder, tmp_path_factory, monkeypatch):
+    def rename(path, to):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    out = tmp_path_factory.mktemp("out")
+    monkeypatch.setattr(os, "rename", rename)
+    manifest.publish(folder, out)
+    assert manifest.broken(out) is None and not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "seed: 2\n", "seed: [", "\0" * 8])
+def test_a_frozen_config_that_is_not_what_was_written_is_written_anew(tmp_path, capsys, text):
+    path = frozen.freeze("base", {"seed": 1}, tmp_path)
+    path.write_text(text)
+    assert frozen.load(frozen.freeze("base", {"seed": 1}, tmp_path)) == {"seed": 1}
+    assert f"{path}: not what was written there" in capsys.readouterr().err
+    frozen.freeze("base", {"seed": 1}, tmp_path)
+    assert capsys.readouterr().err == ""

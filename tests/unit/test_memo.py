@@ -8,6 +8,7 @@ import pytest
 
 from r1flow import clean, frozen, manifest, memo, provenance
 from r1flow.fingerprint import Code
+from r1flow.plan import seconds_of
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def kept(folder: Path, seed: int) -> Path:
     """The folder as a stage with this seed would have left it, and in the store."""
     config = {"seed": seed, "threads": 1, "device": "cpu"}
     (folder / "config.yaml").write_text(frozen.dump(config))
+    manifest.write_json(folder / "cost.json", {"seconds": 1.5, "peak_mb": 800})
     manifest.write_json(folder / "manifest.json", manifest.describe("base", folder))
     made = provenance.describe("base", "pretrain", config, Code({}, {}), {})
     outputs = manifest.sha256(folder / "manifest.json")
@@ -82,7 +84,7 @@ def test_an_edit_of_the_outputs_does_not_reach_the_store(computed):
     assert memo.take("base", identity(computed), back) and (back / "model/weights").read_bytes() == b"1234"
 
 
-@pytest.mark.parametrize("name", ["model/weights", "provenance.json", "config.yaml", "manifest.json"])
+@pytest.mark.parametrize("name", ["model/weights", "provenance.json", "config.yaml", "manifest.json", "cost.json"])
 def test_a_damaged_entry_is_thrown_away_and_not_served(computed, capsys, name):
     (memo.entry("base", identity(computed)) / name).write_bytes(b"")
     back = empty("back")
@@ -141,3 +143,51 @@ def test_the_store_is_trimmed_from_the_longest_unused_and_of_what_a_kill_cut_off
     assert [path.name for path in clean.surplus(memo.STORE, 0)] == [names[1], names[2], first]
     (memo.STORE / "base/4d.17.partial/model").mkdir(parents=True)
     assert [path.name for path in clean.surplus(memo.STORE, 3 * size)] == ["4d.17.partial"]
+
+
+ODD = {
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "a link to itself": lambda path: (path.unlink(), path.symlink_to(path.name)),
+    "a link out": lambda path: (path.rename("out"), path.symlink_to(Path("out").absolute())),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+@pytest.mark.parametrize("name", ["model/weights", "cost.json", "provenance.json", "manifest.json"])
+def test_what_no_stage_leaves_in_the_store_is_not_served_and_stops_nothing(computed, capsys, what, name):
+    source = memo.entry("base", identity(computed))
+    ODD[what](source / name)
+    memo.manifest_of("base", identity(computed))
+    seconds_of(source)
+    back = empty("back")
+    assert not memo.take("base", identity(computed), back) and not any(back.iterdir())
+    assert ("damaged" in capsys.readouterr().err) == (name != "manifest.json" or what == "a link out")
+    memo.keep("base", identity(computed), computed)
+    assert memo.take("base", identity(computed), empty("again"))
+
+
+def test_a_folder_that_leads_back_to_itself_is_not_copied_again_and_again(computed):
+    (memo.entry("base", identity(computed)) / "model/loop").symlink_to("..")
+    back = empty("back")
+    assert memo.take("base", identity(computed), back) and {p.name for p in (back / "model").iterdir()} == {"weights"}
+
+
+def denied(*words: object, **more: object) -> None:
+    raise PermissionError(13, "Permission denied", "theirs")
+
+
+def test_an_entry_that_somebody_else_owns_is_served(computed, monkeypatch):
+    utime, source = os.utime, memo.entry("base", identity(computed))
+    monkeypatch.setattr(
+        os, "utime", lambda path, *words, **more: (denied if path == source else utime)(path, *words, **more)
+    )
+    assert memo.take("base", identity(computed), empty("back"))
+
+
+@pytest.mark.parametrize("call", ["shutil.copyfile", "manifest.sha256"])
+def test_a_store_that_cannot_be_read_costs_a_line_at_most(computed, monkeypatch, capsys, call):
+    back = empty("back")
+    monkeypatch.setattr(f"r1flow.memo.{call}", denied)
+    assert not memo.take("base", identity(computed), back) and not any(back.iterdir())
+    assert ("Permission denied" in capsys.readouterr().err) == (call == "shutil.copyfile")
+    assert (memo.entry("base", identity(computed)) / "model/weights").exists()  # not ours to throw away

@@ -2,9 +2,12 @@
 
 import json
 import math
+import os
 import struct
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,16 +200,55 @@ def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
 
 
 def test_a_disk_too_small_is_refused_with_the_numbers_when_the_run_begins(monkeypatch):
-    usage = type("Usage", (), {"free": 5e9})
+    usage = type("Usage", (), {"free": 10e9})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     monkeypatch.setattr("r1flow.extras.find_spec", lambda name: name)  # vLLM
-    with pytest.raises(UserError, match=r"take 8\.89 GB and 5\.00 GB are free"):
-        Run.compose(ROOT, ZERO).begin()  # 2 bytes for base, 4 + 12 for zero_rl: 18 × 494M
+    with pytest.raises(UserError, match=r"^results, scratch, \.memo: .* take 11\.86 GB and 10\.00 GB are free"):
+        Run.compose(ROOT, ZERO).begin()  # twice 2 bytes for base and 4 for zero_rl, once 12: 24 × 494M
     Run.compose(ROOT, "r1_tiny").check_disk()
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "others"),
+    [(".memo", r"^results, scratch: .* 8\.89 GB"), ("results", r"^scratch, \.memo: .* 8\.89 GB")],
+)
+def test_a_store_or_results_on_another_disk_are_counted_there(tmp_path, monkeypatch, elsewhere, others):
+    """2.96 GB of models in each, 5.93 GB of a snapshot in scratch/."""
+    free, stat = {elsewhere: 3e9}, Path.stat
+    (tmp_path / elsewhere).mkdir()
+    run = Run.compose(ROOT, ZERO)
+    assert run.steps  # planned with the disks as they are
+    device = {elsewhere: SimpleNamespace(st_dev=-1)}
+    monkeypatch.setattr(Path, "stat", lambda path, **words: device.get(str(path)) or stat(path, **words))
+    monkeypatch.setattr(Path, "is_dir", lambda path: str(path) == elsewhere)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free.get(str(path), 5e9)))
+    with pytest.raises(UserError, match=others):
+        run.check_disk()
+    free["."] = 9e9
+    run.check_disk()
+    free[elsewhere] = 1e9
+    with pytest.raises(UserError, match=r"^results: ") if elsewhere == "results" else nullcontext():
+        run.check_disk()  # a store that is full costs a line
+
+
+def test_what_is_dated_in_the_future_is_dated_now(tmp_path):
+    run = Run.compose(ROOT, "r1_tiny")
+    read = [Path("results/r1_tiny/base/manifest.json"), Path("scratch/r1_tiny/parts/rejection.1-of-2")]
+    kept = Path("results/r1_tiny/base/metrics.json")
+    for path in (*read, kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    Path("data.dvc").write_text("outs: []\n")
+    read += [Path("data.dvc"), Path(run.frozen("base"))]
+    for path in read:
+        os.utime(path, (4e9, 4e9))
+    os.utime(kept, (1e9, 1e9))
+    run.clamp_times()
+    assert all(path.stat().st_mtime <= time.time() for path in read) and kept.stat().st_mtime == 1e9
+
+
 def test_snapshots_that_a_killed_run_left_are_not_asked_for_again(tmp_path, monkeypatch):
-    usage = type("Usage", (), {"free": 5e9})
+    usage = type("Usage", (), {"free": 10e9})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     left = tmp_path / "scratch" / ZERO / "zero_rl" / "weights"
     left.parent.mkdir(parents=True)

@@ -1,12 +1,14 @@
 """Publishing and restoring a run with real git and DVC: what comes back is what was there, or is named."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +17,7 @@ from r1flow import frozen, manifest, versions
 from r1flow.errors import UserError
 from r1flow.provenance import identity
 from r1flow.publish import drop_pointers_without_a_stage, keep_contract, publish
-from r1flow.restore import find_pointers, restore, verify
+from r1flow.restore import find_pointers, pull, restore, verify
 from r1flow.run import hold
 
 ROOT = Path(__file__).parents[2]
@@ -309,6 +311,15 @@ def test_restore_finds_what_the_plan_finds(project, monkeypatch, line):
     assert not list((RUN / "base").rglob(Path(line.split()[0]).name))  # and isn't served
 
 
+@pytest.mark.parametrize("name", ["results", "results/tiny", "data"])
+def test_a_run_behind_a_link_is_refused_with_a_way_that_works_before_it_is_hashed(project, monkeypatch, name):
+    monkeypatch.setattr("r1flow.restore.sha256", lambda path: pytest.fail("hashed"))
+    Path(name).rename("elsewhere")
+    Path(name).symlink_to(Path("elsewhere").absolute())
+    with pytest.raises(UserError, match=rf"^{name}: is a link.*mount --bind \S+/elsewhere {name}\)$"):
+        publish(RUN)
+
+
 def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
     (RUN / "rejection").mkdir()  # Snakemake makes the folder before the stage runs
     assert verify(None) == 0
@@ -333,6 +344,104 @@ def test_a_machine_without_git_is_told_so_in_a_line(project, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match=r"^git isn't installed here; install it \(apt-get install git\)$"):
         restore("v1", None)
+
+
+LEADING_OUT = ["../../../victim.txt", "/victim.txt", "model/../../../../victim.txt", "", "./a", 5]
+
+
+@pytest.fixture
+def fetched(project, monkeypatch):
+    """The project with what DVC has fetched for base: its listing, and its manifest as a publisher wrote it."""
+    Path("victim.txt").write_text("mine")
+    monkeypatch.setattr(versions, "dvc", lambda word, *rest: pytest.fail("dvc pull") if word == "pull" else None)
+    monkeypatch.setattr(versions, "asked", lambda *words: ".dvc/cache\n")
+
+    def cache(listed: object, of: object, named: object) -> None:
+        files = {named: {"sha256": "ff", "size": 1}} if isinstance(named, str) else named
+        edge = stored(json.dumps({"stage": "base", "files": files}).encode())
+        listing = [{"relpath": "manifest.json", "md5": edge}, {"relpath": listed, "md5": of}]
+        point(md5=f"{stored(json.dumps(listing).encode(), '.dir')}.dir")
+
+    return cache
+
+
+def stored(content: bytes, suffix: str = "", root: str = ".dvc/cache") -> str:
+    """Put content into DVC's cache or remote; its hash."""
+    md5 = hashlib.md5(content).hexdigest()
+    path = Path(root, "files/md5", md5[:2], f"{md5[2:]}{suffix}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return md5
+
+
+def point(top: dict[str, Any] = {}, **out: object) -> None:  # noqa: B006
+    """Rewrite base's pointer."""
+    found = yaml.safe_load((RUN / "base.dvc").read_text())
+    found["outs"][0] |= out
+    (RUN / "base.dvc").write_text(yaml.safe_dump(found | top))
+
+
+@pytest.mark.parametrize("name", LEADING_OUT)
+@pytest.mark.parametrize("whose", ["manifest", "listing"])
+def test_names_that_lead_out_of_a_stages_folder_are_refused_before_anything_is_touched(fetched, whose, name):
+    before = contents(Path())
+    fetched(*(("a", "0" * 32, name) if whose == "manifest" else (name, "0" * 32, {})))
+    with pytest.raises(
+        UserError, match=r"^results/tiny/base\.dvc: names files outside results/tiny/base/; nothing was t"
+    ):
+        pull([RUN / "base.dvc"], None)
+    (RUN / "base.dvc").unlink()
+    assert Path("victim.txt").read_text() == "mine"
+    assert contents(Path()) == {path: text for path, text in before.items() if not path.endswith("base.dvc")}
+
+
+def test_a_hash_that_leads_out_of_the_cache_is_refused(fetched):
+    fetched("a", "ab/../../../victim.txt", {})
+    with pytest.raises(UserError, match="names files outside"):
+        pull([RUN / "base.dvc"], None)
+
+
+@pytest.mark.parametrize("name", [name for name in LEADING_OUT if name != 5])
+def test_a_manifest_on_disk_that_names_files_outside_costs_none_of_them(project, monkeypatch, name):
+    Path("victim.txt").write_text("mine")
+    manifest.write_json(RUN / "base/manifest.json", {"stage": "base", "files": {name: {"sha256": "ff", "size": 1}}})
+    monkeypatch.setattr("r1flow.restore.pull", lambda pointers, remote: None)
+    with pytest.raises(UserError, match=r"base/manifest\.json can't be read"):
+        restore(None, "tiny")
+    assert Path("victim.txt").read_text() == "mine"
+
+
+POINTERS = {
+    "another folder": lambda: point(path="../../src"),
+    "an absolute path": lambda: point(path="/tmp/victim"),
+    "another place to begin": lambda: point({"wdir": "../../src"}),
+    "more than one folder": lambda: point({"outs": [{"path": "base"}, {"path": "../../src"}]}),
+    "a hash that is a path": lambda: point(md5="ab/../../../victim.txt"),
+    "another remote": lambda: point(remote="theirs"),
+    "an import": lambda: point({"deps": [{"path": "x", "repo": {"url": "https://evil.example/x"}}]}),
+    "no mapping": lambda: (RUN / "base.dvc").write_text("[]"),
+    "a link": lambda: (RUN / "base.dvc").rename("b.dvc") and (RUN / "base.dvc").symlink_to("../../b.dvc"),
+    "a stage that is a link": lambda: (RUN / "base").rename("src") and (RUN / "base").symlink_to("../../src"),
+    "a run that is a link": lambda: RUN.rename("src") and RUN.symlink_to("../src"),
+    "a link in a stage": lambda: (RUN / "base/tokenizer").symlink_to("../../../src"),
+}
+
+
+@pytest.mark.parametrize("what", POINTERS)
+def test_a_pointer_to_anything_but_the_folder_beside_it_is_refused_before_dvc_is_called(project, what):
+    POINTERS[what]()
+    with pytest.raises(UserError, match=r"(is no pointer to|is a link).*nothing was touched"):
+        restore(None, "tiny")
+
+
+def test_nothing_is_planted_beside_the_stages_by_a_publisher_and_a_remote_that_agree(clone):
+    pointer = yaml.safe_load((RUN / "base.dvc").read_text())["outs"][0]["md5"]
+    listing = json.loads(Path(".dvc-remote/files/md5", pointer[:2], pointer[2:]).read_text())
+    listing.append({"relpath": "../../../src/evil.py", "md5": stored(b"evil", root=".dvc-remote")})
+    point(md5=f"{stored(json.dumps(listing).encode(), '.dir', '.dvc-remote')}.dir")
+    with pytest.raises(UserError, match="names files outside"):
+        restore(None, "tiny")
+    assert not Path("src").exists() and not Path("data").exists() and not (RUN / "base").exists()
 
 
 def test_an_unknown_revision_or_run_is_one_line(project):

@@ -217,6 +217,12 @@ def test_what_parts_cost_is_counted_in_with_the_stage_and_once(run_stage, monkey
     assert json.loads(Path("results/r/zero_rl/cost.json").read_text())["seconds"] == 40
 
 
+def test_a_part_whose_cost_a_power_cut_emptied_keeps_no_stage_from_its_end(run_stage):
+    run_stage(fill, part="1-of-2")
+    next(Path("scratch").rglob("cost.json")).write_text("")
+    assert run_stage(gather) == 0
+
+
 def test_parts_work_side_by_side_and_never_beside_the_stage(run_stage):
     def is_free(path: Path, how: int) -> bool:
         with path.open("a+") as file:

@@ -84,6 +84,14 @@ def test_the_record_ends_with_what_happened_to_the_stage(project, error, status)
     )
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"folder": 5}'])
+def test_a_pointer_that_a_power_cut_emptied_stops_no_stage(project, text):
+    tracking.pointer(project, "tiny").parent.mkdir(parents=True)
+    tracking.pointer(project, "tiny").write_text(text)
+    with stage("zero_rl") as run:
+        run.log_metrics(1, {"reward": 0.5})
+
+
 def test_only_numbers_become_metrics():
     import numpy
 
@@ -311,20 +319,31 @@ def test_half_a_line_waits_for_its_other_half(project, store):
     assert folder.exists()
 
 
+BROKEN = {
+    "no kind": b'{"time": 1}\n',
+    "no such kind": b'{"kind": "nope", "time": 1}\n',
+    "a kind that is none": b'{"kind": ["tag"], "time": 1}\n',
+    "without its fields": b'{"kind": "metrics", "time": 1}\n',
+    "a time that is none": b'{"kind": "start", "time": "x", "name": "zero_rl", "tags": {}, "config": {}}\n',
+    "deep": b"[" * 100_000 + b"\n",
+}
+
+
 def damage(folder: Path, how: str) -> None:
     """What a full disk or a lost power supply leaves."""
     file = folder / "zero_rl.jsonl"
     records = file.read_bytes().splitlines(keepends=True)
     if how == "ledger":
-        (folder / "delivered.json").write_text("")
+        (folder / "delivered.json").write_text("[]")
     elif how == "parent":
         (folder / "execution.jsonl").write_text("")
     else:
-        bad = {"torn": records[1][:20] + records[0], "zeros": b"\0" * 64 + b"\n", "no record": b"7\n"}[how]
+        bad = {"torn": records[1][:20] + records[0], "zeros": b"\0" * 64 + b"\n", "no record": b"7\n"} | BROKEN
+        bad = bad[how]
         file.write_bytes(b"".join([*records[:2], bad, *records[2:]]))
 
 
-@pytest.mark.parametrize("how", ["torn", "zeros", "no record", "ledger", "parent"])
+@pytest.mark.parametrize("how", ["torn", "zeros", "no record", "ledger", "parent", *BROKEN])
 def test_a_damaged_file_costs_no_more_than_its_damage(project, store, how, capsys):
     folder = begin(project)
     with stage("zero_rl") as run:
@@ -365,7 +384,20 @@ def test_an_attempt_after_one_that_died_within_a_line_begins_a_new_one(project):
     assert written[1] == '{"kind": "metr' and json.loads(written[2])["kind"] == "start"
 
 
-def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, store, monkeypatch):
+BREAKAGES = {
+    "a folder for a file": lambda folder: (folder / "zero_rl.jsonl").mkdir(),
+    "rows that are none": lambda folder: append(folder, '{"kind": "table", "time": 1, "name": "a", "rows": [7]}'),
+    "a ledger of others": lambda folder: (folder / "delivered.json").write_text('{"offsets": {}, "runs": {"a": 7}}'),
+}
+
+
+def append(folder: Path, line: str) -> None:
+    with (folder / "execution.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+
+
+@pytest.mark.parametrize("how", BREAKAGES)
+def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, store, monkeypatch, capsys, how):
     from r1flow import delivery
 
     folders = []
@@ -373,9 +405,12 @@ def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, st
         monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
         folders.append(begin(project))
         tracking.end_execution("tiny", project, "FINISHED")
-    (folders[0] / "delivered.json").write_text("[]")  # not ours: none of our writers leaves that
+    BREAKAGES[how](folders[0])
     assert not delivery.deliver_all(tracking.TRACKING)
-    assert [folder.exists() for folder in folders] == [True, False]
+    assert [path.name for path in tracking.TRACKING.glob("*-*")] == [f"{folders[0].name}.damaged"]
+    assert f"set aside as {folders[0].name}.damaged" in capsys.readouterr().err
+    assert delivery.deliver_all(tracking.TRACKING)
+    assert delivery.sweep(tracking.TRACKING, redirected=True) == 1 and "mend or delete" in capsys.readouterr().err
 
 
 def set_aside(folder: Path) -> list[dict]:

@@ -1,10 +1,14 @@
 """data.dvc as a contract: the pinned data passes, and what differs is named."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from r1flow import versions
+from r1flow.cli import main
 from r1flow.errors import UserError
+from r1flow.run import hold
 
 
 @pytest.fixture
@@ -31,10 +35,46 @@ def test_data_that_differs_is_named(data, change):
         versions.check(data, data.parent / "data.dvc")
 
 
+def test_data_that_a_power_cut_left_in_dvcs_cache_is_made_again(data, tmp_path, monkeypatch, capsys):
+    def cut(*words):
+        if words[0] == "get":
+            target = Path(words[-1])
+            target.mkdir()
+            (target / "rl.jsonl").write_text("")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(versions, "dvc", cut)
+    monkeypatch.setattr(versions, "check_pointer", lambda pointer: "md5")
+    monkeypatch.setattr(versions, "unlisted", lambda pointers: None)
+    work = tmp_path / "work"
+    work.mkdir()
+    made = (data / "rl.jsonl").read_text()
+    versions.bring_or_make(work, Path("data.dvc"), lambda: (work / "rl.jsonl").write_text(made))
+    assert (work / "rl.jsonl").read_text() == made and "it is made again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "a: [", "meta: 5"])
+def test_a_pointer_that_is_none_is_one_line(tmp_path, text):
+    (tmp_path / "data.dvc").write_text(text)
+    with pytest.raises(UserError, match=r"data\.dvc: is no pointer of DVC's; bring it back"):
+        versions.pinned(tmp_path / "data.dvc")
+
+
 def test_without_a_pointer_nothing_is_pinned(tmp_path):
     assert versions.pinned(tmp_path / "data.dvc") == {}
 
 
 def test_data_that_dvc_does_not_have_is_not_fetched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert versions.fetch(tmp_path) is False and not list(tmp_path.iterdir())
+    Path("data.dvc").write_text(yaml.safe_dump({"outs": [{"md5": f"{'0' * 32}.dir", "hash": "md5", "path": "data"}]}))
+    assert versions.fetch(tmp_path) is False and [path.name for path in tmp_path.iterdir()] == ["data.dvc"]
+
+
+def test_nothing_is_pinned_under_a_live_run(tmp_path, monkeypatch, data, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("Snakefile").touch()
+    before = sorted(path.read_bytes() for path in data.iterdir())
+    lock = hold(Path("scratch/live.lock"))
+    assert main(["pin", str(data)]) == 2 and "a run is live" in capsys.readouterr().err
+    lock.close()
+    assert sorted(path.read_bytes() for path in data.iterdir()) == before

@@ -43,6 +43,7 @@ try:
         RUN.check_libraries()
         if not workflow.output_settings.dryrun:
             RUN.accept()
+            RUN.clamp_times()
         else:
             for line in RUN.missing:
                 logger.warning(f"r1flow: a run would be refused here: {line}")

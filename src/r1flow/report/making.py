@@ -9,14 +9,15 @@ don't. So it is written anew whenever a run ends well.
 from pathlib import Path
 from typing import Any
 
-from r1flow.manifest import read_json, write_json
+from r1flow.manifest import read_cost, read_json, write_json
 
 
 def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
     """Write both files into `out`, from the folders of the run's jobs in dataflow order."""
     from r1flow.report.templates import fill
 
-    costs, provenance = (sidecars(folders, f"{name}.json") for name in ("cost", "provenance"))
+    costs = {job: cost for job, folder in folders.items() if (cost := read_cost(folder / "cost.json"))}
+    provenance = sidecars(folders, "provenance.json")
     values = {"run": run, "costs": cost_rows(costs), "provenance": provenance, "libraries": libraries(provenance)}
     write_json(out / "costs.json", costs)
     (out / "making.html").write_text(fill("making.html.jinja", **values), encoding="utf-8")
