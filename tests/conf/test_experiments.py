@@ -309,7 +309,7 @@ def test_a_mistyped_word_of_the_command_line_is_refused(word):
 
 def test_a_run_s_name_is_text_that_names_a_folder():
     """Whatever it is the name of: a folder, a word of a shell's line, a record."""
-    assert Run.compose(ROOT, run=5).name == "5" and config.run_name("Seed_2.0-b") == "Seed_2.0-b"
+    assert Run.compose(ROOT, run=5).name == config.run_name(5) == "5" and config.run_name("Seed_2.0-b") == "Seed_2.0-b"
     for name in (
         *"-. é",
         "",
