@@ -48,6 +48,7 @@ NO_SECRETS = (
     "it would end in results, MLflow and model cards; set HF_TOKEN in the environment for the hub, and for a server"
     " name the variable that holds its key (api_key_env)"
 )
+QUOTE = "No closing quotation"  # says shlex
 # Which class of which wheel owns the keys under `trainer:` of a stage.
 TRAINERS = {
     "pretrain": [("transformers", "training_args.py")],
@@ -120,6 +121,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         raise UserError(f'{key}: an experiment leaves this to you; add overrides="{key}=…"') from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         said = nearest(conf, experiment, str(error)) or first_lines(error)
+        said += "; Snakemake takes quotes off both ends: let another word come last" if QUOTE in said else ""
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
 
 

@@ -133,7 +133,7 @@ REFUSED = {
         "experiment=cold_start_stronger",
         'cold_start_data.engine_options.model: an experiment leaves this to you; add overrides="cold_start_data.',
     ),
-    "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation"),
+    "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation; Snakemake takes quotes off both"),
     "a word that TRL doesn't know": ("cold_start.trainer.packing_strategy=bdf", "packing_strategy: there is no 'bdf'"),
     "a schedule that transformers doesn't know": ("base.trainer.lr_scheduler_type=cosin", "did you mean 'cosine'"),
     "a loss that TRL doesn't know": (

@@ -83,14 +83,14 @@ def test_a_place_where_a_run_would_fail_at_its_end_is_refused_at_its_start(tmp_p
 def test_a_dry_run_ends_with_the_plan_and_its_commands_hold_any_name(copy, tmp_path):
     name = "my (model) $(touch ran); `touch ran`"
     shutil.copytree(copy.folder / "results/r1_micro/base/model", copy.folder / name)
-    words = f"stages=[data,zero_rl,evaluate,report] \"zero_rl.init_from='{name}'\""
-    done = copy.snakemake("--dry-run", "--printshellcmds", overrides=words)
+    words = f"seed=1 \"zero_rl.init_from='{name}'\" stages=[data,zero_rl,evaluate,report]"
+    done = copy.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", overrides=words)
     assert done.returncode == 0, done.stderr
     assert re.match(r"\d to compute, \d .*; at most \d+ s of computing", done.stdout.splitlines()[-1])
 
     (tmp_path / "r1flow-stage").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     (tmp_path / "r1flow-stage").chmod(0o755)
-    [command] = [line for line in done.stdout.splitlines() if "r1flow-stage grpo" in line]
+    [command] = re.findall(r"r1flow-stage grpo .*", done.stdout)
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     said = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=path, capture_output=True, text=True).stdout
     assert f"model={name}" in said.splitlines() and not (tmp_path / "ran").exists()
