@@ -86,7 +86,6 @@ REFUSED = {
     "chat without a model": ["chat", "results/old/zero_rl/model"],
     "chat with a folder that is no model": ["chat", "data"],
     "chat with a negative temperature": ["chat", "results/old/align_rl/model", "--temperature=-1"],
-    "chat at no temperature": ["chat", "results/old/align_rl/model", "--temperature=nan"],
     "chat with top-p 0": ["chat", "results/old/align_rl/model", "--top-p=0"],
     "chat without room for a reply": ["chat", "results/old/align_rl/model", "--max-new-tokens=0"],
     "export without a model": ["export", "nowhere", "there"],
@@ -392,6 +391,12 @@ def next_or_end(said) -> str:
         return next(said)
     except StopIteration:
         raise EOFError from None
+
+
+@pytest.mark.parametrize("temperature", [float("nan"), float("inf")])
+def test_a_temperature_that_is_no_number_is_refused_before_the_model_is_loaded(temperature):
+    with pytest.raises(UserError, match=r"^--temperature: (nan|inf) can't be"):
+        chat.check(temperature, top_p=1.0, max_new_tokens=1)
 
 
 def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, capsys):
