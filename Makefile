@@ -11,7 +11,8 @@ overrides ?=
 run ?=
 libraries ?= refuse
 options ?=
-CONFIG = --config experiment=$(experiment) overrides="$(overrides)" run="$(run)" libraries=$(libraries)
+quoted = '$(subst ','\'',$(1))'
+CONFIG = --config $(foreach word,experiment overrides run libraries,$(word)=$(call quoted,$($(word))))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-slow report ui lint bench reward-check vllm vllm-cpu clean

@@ -7,6 +7,7 @@
 Left out: a conversation. The models were trained on single questions, so every question is asked alone.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,8 +48,8 @@ def chat(
 
 
 def check(temperature: float, top_p: float, max_new_tokens: int) -> None:
-    if temperature < 0:
-        raise UserError(f"--temperature: {temperature} is negative; 0 gives the likeliest reply, 1 the model's own mix")
+    if not 0 <= temperature < math.inf:
+        raise UserError(f"--temperature: {temperature} can't be; 0 gives the likeliest reply, 1 the model's own mix")
     if not 0 < top_p <= 1:
         raise UserError(f"--top-p: {top_p} is not in (0, 1]")
     if max_new_tokens < 1:
@@ -57,6 +58,8 @@ def check(temperature: float, top_p: float, max_new_tokens: int) -> None:
 
 def asker(model: Path, temperature: float, top_p: float, max_new_tokens: int, engine: str, seed: int) -> Ask:
     """Load the model (seconds) and return what asks it one question, in the template it was trained with."""
+    from jinja2 import TemplateError
+
     from r1flow.sampling import SamplingParams, seed_of
 
     sampler = load_quietly(model, engine)
@@ -65,7 +68,10 @@ def asker(model: Path, temperature: float, top_p: float, max_new_tokens: int, en
     params = SamplingParams(temperature, top_p, max_new_tokens)
 
     def ask(question: str, number: int) -> tuple[str, bool]:
-        prompt = render(sampler.tokenizer, question)
+        try:
+            prompt = render(sampler.tokenizer, question)
+        except TemplateError as error:
+            raise UserError(f"{model}: its chat template can't show the question: {error}") from error
         [completion] = sampler.sample([prompt], params, [seed_of(seed, question, number)])
         return completion.text, completion.finished
 

@@ -7,8 +7,11 @@ Values that are wrong whatever the data. Unknown keys are config.py's, missing f
 """
 
 import ast
+import codecs
 import dataclasses
 import fnmatch
+import locale
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -51,8 +54,25 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
             extras.check_attention(config["attention"], config["device"])
         if program in CHECKS:
             CHECKS[program](config)
+    except KeyError as error:  # all other keys were looked at before
+        key = f"{stage}.trainer.{error.args[0]}"
+        raise UserError(f"{key}: missing; every key is written in conf/, so put it there") from error
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
+
+
+def check_place() -> None:
+    """Refuse a shell in which texts fail, hours later, and a folder that records can't be kept in; for a run."""
+    check_encoding()
+    if "?" in str(Path.cwd()) and not os.environ.get("MLFLOW_TRACKING_URI"):
+        raise UserError(f"{Path.cwd()}: MLflow's database can't be below a folder with a ? in its name; rename that")
+
+
+def check_encoding() -> None:
+    """Refuse a shell whose texts aren't UTF-8, as all files here are; a run's jobs are told (PYTHONUTF8)."""
+    encoding = locale.getpreferredencoding(False)
+    if codecs.lookup(encoding).name != "utf-8":
+        raise UserError(f"the locale's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
 
 
 COUNTS = (

@@ -7,10 +7,11 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 
 if TYPE_CHECKING:
     from r1flow.run import Run
@@ -39,8 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.words += rest  # vLLM's options
     elif rest:
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    from r1flow.checks import check_encoding
+
     try:
-        return arguments.command(arguments) or 0
+        check_encoding()
+        with nullcontext() if arguments.command is run_chat else shown_plainly():  # which has codes of its own
+            return arguments.command(arguments) or 0
     except UserError as error:
         print(f"r1flow: {error}", file=sys.stderr)
         return 2
@@ -49,6 +54,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `r1flow plan | head`
         sys.stdout = None
         return 0
+
+
+@contextmanager
+def shown_plainly() -> Iterator[None]:
+    """On a terminal, what records, file names and models say can't move the cursor; programs read it as it is."""
+    with redirect_stdout(Plain(sys.stdout)), redirect_stderr(Plain(sys.stderr)):
+        yield
+
+
+class Plain:
+    """A stream without the codes that a terminal obeys, if it is one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(printable(text) if self.stream.isatty() else text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import difflib
 import importlib.util
+import math
 import re
 import shlex
 from functools import cache
@@ -32,6 +33,22 @@ SETTINGS = {
     "evaluate": settings.Evaluate,
     "report": settings.Report,
 }
+# Of the whole; each stage's own keys are its program's.
+WHOLE = dataclasses.make_dataclass(
+    "Whole",
+    [("run", Any), ("seed", int), ("threads", int), ("device", str), ("stages", list[str])]
+    + [(stage, dict[str, Any]) for stage in STAGES],
+)
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+# Configurations are written to results, to MLflow and to model cards.
+SECRET_KEY = re.compile(r"(hub|hf|auth|access)_token|(api|access|secret)_key|password|secret")
+SECRET_ADDRESS = re.compile(r"://[^/\s]*@|://\S*[?&][^=\s]*(key|token|secret|password)[^=\s]*=", re.I)
+TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
+NO_SECRETS = (
+    "it would end in results, MLflow and model cards; set HF_TOKEN in the environment for the hub, and for a server"
+    " name the variable that holds its key (api_key_env)"
+)
+QUOTE = "No closing quotation"  # says shlex
 # Which class of which wheel owns the keys under `trainer:` of a stage.
 TRAINERS = {
     "pretrain": [("transformers", "training_args.py")],
@@ -73,12 +90,17 @@ EVALUATING = {
 }
 
 
-def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
+def compose(conf: Path, experiment: str, overrides: str = "", run: Any = None) -> dict[str, Any]:
     """The whole configuration of a run as a plain dict with every interpolation resolved.
 
-    `overrides` are Hydra's, separated by blanks: `zero_rl.trainer.learning_rate=1.0e-5 seed=1`.
+    `overrides` are Hydra's, separated by blanks: `zero_rl.trainer.learning_rate=1.0e-5 seed=1`; `run` is its name.
     Raises UserError, in one line, for an unknown experiment, key or value.
     """
+    return settle(composed(conf, experiment, overrides, run), experiment, conf.parent / sources.LOCK)
+
+
+def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str, Any]:
+    """What Hydra makes of it, of whatever shape."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.errors import HydraException
@@ -90,25 +112,42 @@ def compose(conf: Path, experiment: str, overrides: str = "") -> dict[str, Any]:
         raise UserError(f"conf/experiment: there is no {experiment!r}{did_you_mean(experiment, names)}")
     try:
         words = [f"experiment={experiment}", *shlex.split(overrides)]  # ValueError: a quote that doesn't end
+        words += [] if run is None else [f"run='{run_name(run)}'"]
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
-            composed = hydra_compose("config", overrides=words)
-            run = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+            made = hydra_compose("config", overrides=words)
+            return OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         key = error.full_key
         raise UserError(f'{key}: an experiment leaves this to you; add overrides="{key}=…"') from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         said = nearest(conf, experiment, str(error)) or first_lines(error)
+        said += "; Snakemake takes quotes off both ends: let another word come last" if QUOTE in said else ""
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
-    run |= {"run": run["run"] or experiment, "experiment": experiment}
-    sources.locked(run, conf.parent / sources.LOCK)
+
+
+def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
+    """What was composed, with the run's name, and in each stage what holds for all; raises UserError."""
+    check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
+    run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
     for stage in STAGES:  # the run's, unless the stage's own block says otherwise
-        program = program_of(stage, run[stage])
-        own = {field.name for field in dataclasses.fields(SETTINGS[program])}
+        schema = SETTINGS[program_of(stage, run[stage])]
+        own = {field.name for field in dataclasses.fields(schema)}
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
+        if stage == "report":
+            run[stage]["run"] = run["run"]
+        check_keys(stage, run[stage], schema)
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
-    run["report"]["run"] = run["run"]
+    sources.locked(run, lock)
     return run
+
+
+def run_name(given: Any) -> str:
+    """A run's name as text (Snakemake and YAML read 5 as a number); it is a folder's, and a word in commands."""
+    number = isinstance(given, int) and not isinstance(given, bool)
+    if not (number or isinstance(given, str)) or not NAME.fullmatch(str(given)):
+        raise UserError(f"run: {given!r} can't name a folder; use letters, digits, _ . and -, not at the start")
+    return str(given)
 
 
 def nearest(conf: Path, experiment: str, said: str) -> str | None:
@@ -186,6 +225,8 @@ def listed_in(option: ast.AnnAssign) -> list[str]:
 
 def check(run: dict[str, Any]) -> None:
     """Refuse, before anything is computed, what no stage could run; raises UserError naming the key and the remedy."""
+    if not run["stages"]:
+        raise UserError("stages: there are none; name at least data and a model's stage")
     for stage in run["stages"]:
         if stage not in STAGES:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
@@ -195,7 +236,6 @@ def check(run: dict[str, Any]) -> None:
         raise UserError("stages: report reads evaluate, which is not among them; add it")
     for stage in STAGES:
         program = program_of(stage, run[stage])
-        check_keys(stage, run[stage], SETTINGS[program])
         if "trainer" in run[stage]:
             check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
             check_choices(stage, run[stage]["trainer"], trainer_choices(program))
@@ -220,13 +260,33 @@ def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    dot = f"{stage}." if stage else ""
     try:
         merged = OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(config))
     except OmegaConfBaseException as error:
-        key = f"{stage}.{error.full_key}" if error.full_key else stage
+        key = f"{dot}{error.full_key}" if error.full_key else stage
         raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
     if missing := sorted(OmegaConf.missing_keys(merged)):
-        raise UserError(f"{stage}.{missing[0]}: missing; every key is written in conf/, so put it there")
+        raise UserError(f"{dot}{missing[0]}: missing; every key is written in conf/, so put it there")
+    check_values(stage, config, OmegaConf.to_container(merged))
+
+
+def check_values(place: str, given: Any, read: Any) -> None:
+    """Refuse what OmegaConf read as another type than it is ('2' as 2), numbers that are none, and secrets."""
+    if isinstance(given, dict | list):
+        for key, value in given.items() if isinstance(given, dict) else enumerate(given):
+            where = f"{place}.{key}".strip(".") if isinstance(given, dict) else f"{place}[{key}]"
+            if value and SECRET_KEY.fullmatch(str(key)):
+                raise UserError(f"{where}: {NO_SECRETS}")
+            if value and key == "trust_remote_code":
+                raise UserError(f"{where}: code of a model's own folder is never run; take it out")
+            check_values(where, value, read[key])
+    elif type(given) is not type(read) and not (isinstance(given, int) and isinstance(read, float)):
+        raise UserError(f"{place}: {given!r} is no {type(read).__name__}; write it as one")
+    elif isinstance(given, float) and not math.isfinite(given):
+        raise UserError(f"{place}: {given} is no number to compute with; use another")
+    elif isinstance(given, str) and SECRET_ADDRESS.search(given):
+        raise UserError(f"{place}: an address with a password or key in it: {NO_SECRETS}")
 
 
 def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
@@ -235,6 +295,11 @@ def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -
     for key, value in trainer.items():
         if key not in fields:
             raise UserError(f"{stage}.trainer.{key}: the trainer has no such option{did_you_mean(key, list(fields))}")
+        if value and TO_THE_HUB.match(key):
+            raise UserError(
+                f"{stage}.trainer.{key}: a training sends nothing to a hub; upload what `r1flow export` writes, with"
+                " HF_TOKEN in the environment"
+            )
         kinds = [kind.strip() for kind in fields[key].split("|")]
         if value is None and "None" not in kinds:
             raise UserError(f"{stage}.trainer.{key}: null is not {fields[key]}; give it a value")

@@ -14,6 +14,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,13 @@ def check(stage: str, program: str, config: dict[str, Any], contracts: dict[str,
     """Refuse, before anything is computed, inputs that fit neither each other nor the config; raises UserError."""
     for fault in faults(program, config, contracts):
         raise UserError(f"{stage}: {fault}")
+
+
+def check_taken(side: str, folder: Path) -> None:
+    """Refuse a model from outside that no stage after this one would take; raises UserError."""
+    made = describe(folder)
+    for fault in chain(tokenizer_faults(side, made), weights_faults(side, made, scores=False, trains=False)):
+        raise UserError(fault)
 
 
 def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> Iterator[str]:

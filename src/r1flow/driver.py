@@ -90,6 +90,8 @@ def main(argv: list[str] | None = None) -> None:
     """
     arguments = parse_arguments(argv)
     signal.signal(signal.SIGTERM, interrupt)
+    with open(os.devnull) as nothing:  # no library can ask anybody
+        os.dup2(nothing.fileno(), 0)
     what = f"{arguments.stage} {arguments.part}" if arguments.part else arguments.stage
     terminal = Progress(what, redirect_output(arguments.log), log=arguments.log)
     try:
@@ -98,7 +100,7 @@ def main(argv: list[str] | None = None) -> None:
         terminal.interrupted()
         sys.exit(130)
     except Exception as error:
-        if not isinstance(error, UserError | launch.RankFailed):
+        if not isinstance(error, UserError | launch.RankFailed | promises.BrokenPromise):
             print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
         terminal.failed(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")

@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import os
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -65,11 +66,12 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         parts = split_address(self.url) if isinstance(self.url, str) else None
-        shown = "" if "@" in str(self.url) else f" {self.url!r}"  # there may be a password in it
+        shown = "" if re.search("[@?]", str(self.url)) else f" {self.url!r}"  # there may be a password in it
         rules = {
             f"url{shown} is no address like http://127.0.0.1:8000/v1": parts,
-            "url has a password in it; name the environment variable that holds the key instead": parts
-            and parts.password is None,
+            "url has a password or key in it; name the environment variable that holds the key instead": parts
+            and parts.username is None
+            and not parts.query,
             f"timeout_s {self.timeout_s!r} must be seconds, above 0": is_number(self.timeout_s) and self.timeout_s > 0,
             f"concurrency {self.concurrency!r} must be 1 or more": is_count(self.concurrency),
             f"attempts {self.attempts!r} must be 1 or more": is_count(self.attempts),

@@ -14,6 +14,7 @@ import ctypes
 import importlib
 import os
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Iterator
@@ -42,9 +43,9 @@ class RankFailed(Exception):
 
 def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | None = None) -> int:
     """How many processes compute a stage that holds so many GPUs; raises UserError where a step can't be shared out."""
-    if program == "pretrain" and gpus > 1 and not config["init_from"]:
-        raise UserError(f"gpu={gpus}: a model is pretrained from nothing by one process; give it 1")
     if program not in PROGRAMS:
+        if "trainer" in config and gpus > 1 and not (program == "pretrain" and config["init_from"]):
+            raise UserError(f"gpu={gpus}: {program} trains in one process (ranks.PROGRAMS hasn't it); give it 1")
         return 1
     ranks = processes or (gpus if config["device"] == "cuda" else 1) or 1
     check_batches(config["trainer"], ranks)
@@ -89,9 +90,11 @@ def meeting_point(ranks: int) -> Iterator[None]:
     """What torch.distributed and accelerate look for: this process holds the store in which ranks find each other."""
     from torch.distributed import TCPStore
 
-    store = TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
+    door = socket.create_server((HOST, 0))  # torch's own would listen on every interface
+    port = door.getsockname()[1]
+    store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=door.detach())
     os.environ |= {
-        **{"MASTER_ADDR": HOST, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        **{"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True"},
         **{"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)},
         "GLOO_SOCKET_IFNAME": "lo",  # gloo would ask a name server for this machine's own address
     }

@@ -271,6 +271,8 @@ class Book:
         if program == "curate":
             tokens = self.rows_of(PACKED, None) * (self.prompt + self.response(PACKED))
             return Cost(job, disk=2 * self.prices["bytes_per_token"] * tokens)
+        if program not in (*TRAINED, "rejection", "evaluate"):  # somebody's own
+            return Cost(job, **dict.fromkeys(("parameters", "sampling", "training", "disk", "weights"), UNKNOWN))
         model, reward = self.model(job), self.reward(job)
         samples, trained, scored = self.tokens(job, program, config)
         sampled = samples and samples * (self.prompt + self.completion(config, program))

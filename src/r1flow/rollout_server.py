@@ -10,6 +10,7 @@ there. So it listens on localhost unless told otherwise. Left out: starting it f
 
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -82,8 +83,9 @@ def address(configured: str | None) -> str | None:
     if ":" not in given:
         given = Path(given).read_text().strip() if Path(given).is_file() else ""
     parts = split_address(given)
-    if given and (not parts or parts.path.strip("/")):
-        raise UserError(f"{ADDRESS}: {given!r} is no address like http://127.0.0.1:8000 (without /v1)")
+    if given and (not parts or parts.path.strip("/") or parts.username is not None or parts.query):
+        shown = "what it names" if re.search("[@?]", given) else repr(given)  # there may be a password in it
+        raise UserError(f"{ADDRESS}: {shown} is no address like http://127.0.0.1:8000 (without /v1, user or key)")
     return given.rstrip("/") or None
 
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 from r1flow import config as conf
 from r1flow import extras, frozen, manifest, memo, pricing, tracking, versions
 from r1flow.data.leaks import REPORT
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 from r1flow.fingerprint import snapshot
 from r1flow.launch import ranks_of
 from r1flow.plan import COMPUTE, FOLLOW, KEEP, Step, plan
@@ -43,9 +43,10 @@ class Run:
     def compose(
         cls,
         root: Path,
-        experiment: str = "r1_tiny",
+        /,
+        experiment: str | int = "r1_tiny",
         overrides: str | None = "",
-        run: str | None = "",
+        run: str | int | None = "",
         libraries: str = "refuse",
         **unknown: Any,
     ) -> Self:
@@ -59,10 +60,8 @@ class Run:
                 f"--config overrides: Snakemake reads this as {overrides}; write an override without ': ', "
                 "a.b=1 a.c=2 for a={b: 1, c: 2}"
             )
-        words = overrides or ""  # Snakemake reads `overrides=` as None
-        if run:
-            words += f" run={run}"
-        composed = conf.compose(root / "conf", experiment, words)
+        named = None if run == "" else run  # Snakemake reads `run=` and `overrides=` as None
+        composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
         conf.check(composed)
         return cls(composed, libraries, root)
 
@@ -246,6 +245,7 @@ class Run:
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(self.sources).resolve()), others]))
         os.environ["R1FLOW_JOBS"] = " ".join(self.jobs)
+        os.environ["PYTHONUTF8"] = "1"
 
     def begin(self) -> None:
         """Refuse a second live run here and one that can't end, keep what is replaced, open the run's MLflow record."""
@@ -302,6 +302,18 @@ class Run:
         if Path(self.path("report")).exists():
             folders = {job: Path(self.folder(job)) for job in self.jobs}
             write_making(self.name, folders, Path(self.folder("report")))
+
+    def outcome(self) -> str:
+        """What a finished run ends with: its verdicts, where its report is, and the next command."""
+        lines = []
+        summary = Path(self.folder("report"), "summary.json")
+        if "report" in self.jobs and summary.is_file():
+            claims = manifest.read_json(summary)["claims"]
+            lines += [f"{name} {claim['verdict']}: {claim['text']}" for name, claim in claims.items()]
+            lines.append(f"report: {summary.with_name('report.html')}")
+        model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None
+        lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []
+        return printable("\n".join(lines))
 
     def accept(self) -> None:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""

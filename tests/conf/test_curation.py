@@ -12,6 +12,7 @@ from r1flow import config
 from r1flow.errors import UserError
 from r1flow.provenance import input_of
 from r1flow.run import Run
+from r1flow.settings import Curate
 
 ROOT = Path(__file__).parents[2]
 OTHER = {"of": "data", "files": ["a.jsonl"], "share": 1, "filters": None}
@@ -56,7 +57,6 @@ REFUSED = {
     "a stage that isn't there": ({"curate.sources.traces.of": "rejection"}, "curate reads rejection"),
     "nearness": ({"curate.nearness": 1.5}, "curate.nearness: 1.5"),
     "no rows": ({"curate.rows": 0}, "curate.rows: 0"),
-    "a key that isn't known": ({"curate.rowss": 1}, "curate.rowss"),
 }
 
 
@@ -65,6 +65,11 @@ def test_it_is_refused_in_one_line(plain: dict[str, Any], changes: dict[str, Any
     with pytest.raises(UserError, match=said) as refusal:
         config.check(changed(plain, changes))
     assert "\n" not in str(refusal.value)
+
+
+def test_a_key_that_isnt_known_is_refused(plain: dict[str, Any]):
+    with pytest.raises(UserError, match=r"^curate\.rowss"):
+        config.check_keys("curate", plain["curate"] | {"rowss": 1}, Curate)
 
 
 def test_a_file_that_nothing_fetches_is_refused():

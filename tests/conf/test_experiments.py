@@ -1,9 +1,13 @@
 """Every experiment composes, passes its checks and slices; what is wrong is refused in one line."""
 
 import ast
+import copy
 import importlib.util
+import math
 import re
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -129,7 +133,7 @@ REFUSED = {
         "experiment=cold_start_stronger",
         'cold_start_data.engine_options.model: an experiment leaves this to you; add overrides="cold_start_data.',
     ),
-    "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation"),
+    "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation; Snakemake takes quotes off both"),
     "a word that TRL doesn't know": ("cold_start.trainer.packing_strategy=bdf", "packing_strategy: there is no 'bdf'"),
     "a schedule that transformers doesn't know": ("base.trainer.lr_scheduler_type=cosin", "did you mean 'cosine'"),
     "a loss that TRL doesn't know": (
@@ -285,6 +289,8 @@ def test_the_device_reaches_every_stage_and_its_trainer():
 
 
 def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
+    with pytest.raises(UserError, match="there is no '2024'"):  # as Snakemake reads it
+        Run.compose(ROOT, 2024)
     with pytest.raises(UserError, match="did you mean 'r1_tiny'"):
         Run.compose(ROOT, "r1_tinny")
 
@@ -295,9 +301,93 @@ def test_empty_words_of_the_command_line_are_as_none_given():
     assert Run.compose(ROOT, overrides=None, run="mine").name == "mine"
 
 
-def test_a_mistyped_word_of_the_command_line_is_refused():
-    with pytest.raises(UserError, match="--config experimnt"):
-        Run.compose(ROOT, experimnt="r1_zero")
+@pytest.mark.parametrize("word", ["experimnt", "root", "cls"])
+def test_a_mistyped_word_of_the_command_line_is_refused(word):
+    with pytest.raises(UserError, match=f"--config {word}: the words are experiment, "):
+        Run.compose(ROOT, **{word: "r1_zero"})
+
+
+def test_a_run_s_name_is_text_that_names_a_folder():
+    """Whatever it is the name of: a folder, a word of a shell's line, a record."""
+    assert Run.compose(ROOT, run=5).name == config.run_name(5) == "5" and config.run_name("Seed_2.0-b") == "Seed_2.0-b"
+    for name in (
+        *"-. é",
+        "",
+        "..",
+        "../../evil",
+        "a/b",
+        "-n",
+        "a b",
+        "$(touch x)",
+        "it's",
+        "a;b",
+        "x\n",
+        2.1,
+        True,
+        {},
+    ):
+        with pytest.raises(UserError, match=r"^run: .* can't name a folder"):
+            config.run_name(name)
+    with pytest.raises(UserError, match=r"^run: 'a/b' can't"):
+        Run.compose(ROOT, run="a/b")
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Any]:
+    """What Hydra composes of the default, before anything is checked."""
+    return config.composed(ROOT / "conf", "r1_tiny", "", None)
+
+
+GONE = object()
+SECRET = "hunter2"
+BENT = {
+    "no stages": ("stages", [], "stages: there are none"),
+    "stages that are no list": ("stages", 3, "stages"),
+    "a stage of null": ("zero_rl", None, "zero_rl: "),
+    "a stage that is gone": ("zero_rl", GONE, "zero_rl: missing"),
+    "no trainer": ("zero_rl.trainer", None, "zero_rl.trainer: "),
+    "a trainer of text": ("zero_rl.trainer", "x", "zero_rl.trainer: "),
+    "a trainer without what it needs": ("zero_rl.trainer.save_steps", GONE, "zero_rl.trainer.save_steps: missing"),
+    "no data": ("data", None, "data: "),
+    "sources of another shape": ("data.sources", 3, "data."),
+    "an unknown key of the whole": ("sead", 3, "sead: "),
+    "a number in quotes": ("threads", "2", "threads: '2' is no int; write it as one"),
+    "no number": ("evaluate.temperature", math.nan, "evaluate.temperature: nan is no number to compute with"),
+    "no number of a trainer's": ("zero_rl.trainer.learning_rate", math.inf, "zero_rl.trainer.learning_rate: inf is"),
+    "a run's name": ("run", "$(touch evil)", "run: '$(touch evil)' can't name a folder"),
+    "a hub's token": ("zero_rl.trainer.hub_token", SECRET, "HF_TOKEN"),
+    "a training that uploads": ("zero_rl.trainer.push_to_hub", True, "zero_rl.trainer.push_to_hub: a training sends"),
+    "a training that logs to a space": ("base.trainer.trackio_space_id", "me/x", "base.trainer.trackio_space_id: a tr"),
+    "code of a model's own": ("zero_rl.trainer.trust_remote_code", True, "zero_rl.trainer.trust_remote_code: code"),
+    "code, further down": ("sft_mix.trainer.model_init_kwargs", {"trust_remote_code": True}, "kwargs.trust_remote"),
+    "a judge's password": (
+        "zero_rl.rewards.judge",
+        {"args": {"url": f"http://me:{SECRET}@h"}},
+        "rewards.judge.args.url",
+    ),
+    "a judge's user": ("zero_rl.rewards.judge", {"args": {"url": f"http://{SECRET}@h/v1"}}, "rewards.judge.args.url"),
+    "a judge's key": (
+        "zero_rl.rewards.judge",
+        {"args": {"url": f"http://h?api-key={SECRET}"}},
+        "rewards.judge.args.url",
+    ),
+    "a key as an argument": ("zero_rl.rewards.own", {"args": {"api_key": SECRET}}, "rewards.own.args.api_key"),
+    "a server's key": ("evaluate.engine_options", {"api_key": SECRET}, "evaluate.engine_options.api_key"),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "said"), BENT.values(), ids=BENT)
+def test_a_configuration_of_any_shape_is_refused_in_one_line_that_shows_no_secret(whole, path, value, said):
+    bent = copy.deepcopy(whole)
+    *parents, key = path.split(".")
+    block = reduce(lambda block, parent: block.setdefault(parent, {}), parents, bent)
+    if value is GONE:
+        del block[key]
+    else:
+        block[key] = value
+    with pytest.raises(UserError) as refusal:
+        config.check(config.settle(bent, "r1_tiny", ROOT / "no.lock"))
+    assert said in str(refusal.value) and "\n" not in str(refusal.value) and SECRET not in str(refusal.value)
 
 
 def test_numbers_in_scientific_notation_are_numbers():

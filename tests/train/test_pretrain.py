@@ -1,5 +1,6 @@
 """Pretraining packs whole documents, moves every weight, gives the same bytes twice, and resumes to them; 20 s, CPU."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,6 +111,17 @@ def test_an_existing_model_can_be_the_base(folder: Path):
     assert all(torch.equal(value, taken.state_dict()[name]) for name, value in source.state_dict().items())
     assert AutoTokenizer.from_pretrained(stage.work / "model").chat_template == TEMPLATE
     assert metrics["tokens"] == 0
+
+
+def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder: Path):
+    """Else the stage after it would refuse what this one made."""
+    make_model(folder / "torn")
+    path = folder / "torn/generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": 5}))
+    stage = stage_of(folder, "torn_taken")
+    stage.config["init_from"] = str(folder / "torn")
+    with pytest.raises(UserError, match=r"init_from .*torn.* ends a text with 0 and .* with .5.; make eos_token and"):
+        pretrain.compute(stage)
 
 
 def test_every_parameter_belongs_to_one_optimizer():

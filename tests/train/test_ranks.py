@@ -14,8 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
+import torch.distributed
 import yaml
 from safetensors.torch import load_file
 from tiny import make_model
@@ -61,6 +63,20 @@ def broken(prompts, completions, **columns):
     return [0.0 for _ in completions]
 """
 LORA = {"r": 4, "alpha": 8, "dropout": 0.0, "target_modules": "all-linear"}
+
+
+def test_the_ranks_meet_where_no_other_machine_can(monkeypatch) -> None:
+    for name in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "")  # to be put back
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    process = psutil.Process()
+    before = {one.laddr for one in process.net_connections() if one.status == psutil.CONN_LISTEN}
+    with launch.meeting_point(2):
+        doors = {one.laddr for one in process.net_connections() if one.status == psutil.CONN_LISTEN} - before
+        assert doors == {(launch.HOST, int(os.environ["MASTER_PORT"]))}
+        other = torch.distributed.TCPStore(launch.HOST, int(os.environ["MASTER_PORT"]), wait_for_workers=False)
+        other.set("a", "b")
+        assert other.get("a") == b"b"
 
 
 def make_project(folder: Path) -> Path:

@@ -1,5 +1,6 @@
 """The command line: quick help, one-line refusals, and nothing written, removed or replaced by mistake."""
 
+import io
 import json
 import os
 import re
@@ -8,13 +9,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from jinja2 import TemplateError
 
 from r1flow import chat, clean, export, manifest, sampling
+from r1flow.checks import check_place
 from r1flow.cli import main, pairs_of
 from r1flow.errors import UserError
-from r1flow.run import hold
+from r1flow.plan import COMPUTE, Step
+from r1flow.run import Run, hold
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -146,6 +153,57 @@ def test_pin_says_so_outside_a_project_and_copies_nothing(monkeypatch, tmp_path,
     monkeypatch.chdir(tmp_path)
     assert main(["pin", "results/old/data"]) == 2 and not list(tmp_path.iterdir())
     assert "is not in a project (no Snakefile here or above); change into one" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "safe"), [(Terminal, True), (io.StringIO, False)])
+def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(project, monkeypatch, stream, safe):
+    step = Step("zero_rl", COMPUTE, ["config: run.note a\x1b[2J → b"])
+    run = SimpleNamespace(steps=[step], missing=[], check_libraries=lambda: None)
+    monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
+    monkeypatch.setattr(sys, "stdout", stream())
+    assert main(["plan"]) == 0
+    assert "run.note" in sys.stdout.getvalue() and ("\x1b" not in sys.stdout.getvalue()) == safe
+
+
+def test_a_shell_whose_texts_arent_utf8_is_refused_before_anything(project):
+    latin = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "r1flow.cli", "clean", "--scratch", "--yes"]
+    done = subprocess.run(words, env=os.environ | latin, capture_output=True, text=True)
+    assert done.returncode == 2 and (project / "scratch/zero_rl/f").exists()
+    assert "export PYTHONUTF8=1" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_jobs_are_told_that_texts_are_utf8(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"PATH": ""})
+    run = Run({"stages": []})
+    run.sources = "copy"
+    run.equip_jobs()
+    assert os.environ["PYTHONUTF8"] == "1"
+
+
+def test_a_project_below_a_folder_with_a_question_mark_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "a?b").mkdir()
+    monkeypatch.chdir(tmp_path / "a?b")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(UserError, match="a\\?b: MLflow's database can't be"):
+        check_place()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    check_place()
+
+
+def test_what_is_said_to_make_reaches_snakemake_as_it_is(tmp_path):
+    said = """a.b='c "d" `touch ran`'; touch ran"""
+    lines = subprocess.run(
+        ["make", "-n", "run", f"overrides={said}"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    shell = f"snakemake() {{ printf '%s\\n' \"$@\"; }}; {lines[-1]}"
+    words = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True).stdout.splitlines()
+    assert f"overrides={said}" in words and "experiment=r1_tiny" in words and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -365,6 +423,23 @@ def next_or_end(said) -> str:
         return next(said)
     except StopIteration:
         raise EOFError from None
+
+
+@pytest.mark.parametrize("temperature", [float("nan"), float("inf")])
+def test_a_temperature_that_is_no_number_is_refused_before_the_model_is_loaded(temperature):
+    with pytest.raises(UserError, match=r"^--temperature: (nan|inf) can't be"):
+        chat.check(temperature, top_p=1.0, max_new_tokens=1)
+
+
+def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, capsys):
+    def refuse(messages, **options):
+        raise TemplateError("roles \x1b[2J must alternate")
+
+    monkeypatch.setattr(Echo.tokenizer, "apply_chat_template", refuse)
+    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
+    error = capsys.readouterr().err
+    assert "its chat template can't show the question: roles" in error and "\x1b" not in error
 
 
 def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):

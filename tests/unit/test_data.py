@@ -79,6 +79,12 @@ def test_facts_are_true_and_within_bounds(task):
         assert 0 <= value <= 999
 
 
+def test_a_template_is_rendered_in_a_sandbox_only():
+    assert data.chat_prompt("Q: {{ messages[0].content }}\n")("2 + 2?") == "Q: 2 + 2?"
+    with pytest.raises(UserError, match=r"data\.template: .*unsafe"):
+        data.chat_prompt("{{ messages.__class__.__mro__ }}")
+
+
 def test_two_spellings_of_a_problem_share_an_id():
     canonical = FAMILIES["products"].canonical
     assert canonical({"expression": "47 * 12"}) == canonical({"expression": "12 * 47"})

@@ -677,6 +677,7 @@ def test_what_cannot_be_fetched_is_refused_when_the_run_is_planned(key, value, n
     block = functools.reduce(dict.__getitem__, path, run)
     block[last] = block[last] | value if key == "base" else value
     with pytest.raises(UserError) as refusal:
+        config.check_keys("data", run["data"], config.SETTINGS["fetch"])
         config.check(run)
     assert named in str(refusal.value) and "\n" not in str(refusal.value)
 

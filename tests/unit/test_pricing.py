@@ -55,6 +55,16 @@ def model_folder(folder: Path, **shapes: list[int]) -> Path:
     return folder
 
 
+def test_a_program_that_nobody_priced_costs_what_isnt_known(monkeypatch):
+    """A run with a program of somebody's own is planned and its disk looked at like any other."""
+    known = pricing.program_of
+    monkeypatch.setattr(pricing, "program_of", lambda job, config: "dpo" if job == "sft_mix" else known(job, config))
+    run = Run.compose(ROOT, "r1_tiny")
+    found = run.price()
+    assert "? not known for sft_mix" in pricing.table(found, "H100", 1, PRICES)
+    assert 0 < pricing.disk_certain(found) < pricing.disk_needed(found)
+
+
 # Models.
 
 

@@ -87,6 +87,8 @@ def test_the_configs_address_wins(tmp_path, monkeypatch) -> None:
         ("http://127.0.0.1:abc", "is no address"),
         ("http://127.0.0.1:99999", "is no address"),
         ("http://127.0.0.1:8000/v1", r"is no address .*without /v1"),
+        ("http://me:hunter2@127.0.0.1:8000", rf"^{ADDRESS}: what it names is no address .*without .* user or key"),
+        ("http://127.0.0.1:8000?api_key=hunter2", rf"^{ADDRESS}: what it names is no address"),
         ("http://127.0.0.1:1", r"no vLLM server answers at http://127.0.0.1:1 after 0 s; start it with"),
         ("nowhere.url", "no vLLM server answers at nowhere.url"),
     ],

@@ -1,5 +1,6 @@
 """A full disk, a folder that can't be written: a line that says so, nothing half-written, and the run goes on."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -60,10 +61,39 @@ def test_a_results_folder_that_cannot_be_made_is_a_line_and_nothing_is_lost(copy
     done = copy.snakemake()
     assert done.returncode != 0 and "results/r1_micro/report" in done.stderr
     (copy.folder / "results/r1_micro/report").unlink()
-    assert copy.snakemake().returncode == 0
+    done = copy.snakemake()
+    assert done.returncode == 0
+    *verdicts, report, then = done.stderr.splitlines()[-9:]
+    assert [line.partition(" ")[0] for line in verdicts] == [f"C{number}" for number in range(1, 8)]
+    assert report == "report: results/r1_micro/report/report.html"
+    assert then == "next: r1flow chat results/r1_micro/align_rl/model"
     assert (
         edges(copy.folder)["results/r1_micro/report/manifest.json"] == (copy.folder / "kept/manifest.json").read_bytes()
     )
+
+
+def test_a_place_where_a_run_would_fail_at_its_end_is_refused_at_its_start(tmp_path):
+    run = checkout(tmp_path / "a?b")
+    done = run.snakemake("--dry-run")
+    assert done.returncode != 0 and "a?b: MLflow's database can't be" in done.stderr
+    done = run.snakemake("--dry-run", hooks={"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"})
+    assert done.returncode != 0 and "export PYTHONUTF8=1" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_dry_run_ends_with_the_plan_and_its_commands_hold_any_name(copy, tmp_path):
+    name = "my (model) $(touch ran); `touch ran`"
+    shutil.copytree(copy.folder / "results/r1_micro/base/model", copy.folder / name)
+    words = f"seed=1 \"zero_rl.init_from='{name}'\" stages=[data,zero_rl,evaluate,report]"
+    done = copy.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", overrides=words)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"\d to compute, \d .*; at most \d+ s of computing", done.stdout.splitlines()[-1])
+
+    (tmp_path / "r1flow-stage").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / "r1flow-stage").chmod(0o755)
+    [command] = re.findall(r"r1flow-stage grpo .*", done.stdout)
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    said = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=path, capture_output=True, text=True).stdout
+    assert f"model={name}" in said.splitlines() and not (tmp_path / "ran").exists()
 
 
 def test_a_number_of_gpus_that_a_step_cant_be_shared_out_to_is_refused_when_planned(empty_checkout):

@@ -1,10 +1,12 @@
 # The words of the rules. The configuration is composed here, once, by the process that plans.
 
+import atexit
 import sys
 from pathlib import Path
 
-from r1flow.checks import check_parts, check_rules
-from r1flow.errors import UserError
+from r1flow.checks import check_parts, check_place, check_rules
+from r1flow.errors import UserError, printable
+from r1flow.plan import table
 from r1flow.recipe import program_of, stage_of
 from r1flow.run import Run
 from snakemake.logging import logger
@@ -36,6 +38,7 @@ def gpus_given():
 
 try:
     if workflow.is_main_process:
+        check_place()
         check_parts(workflow.resource_settings.overwrite_scatter)
         check_rules(workflow.resource_settings.overwrite_resources)
         RUN = Run.compose(Path(workflow.basedir), **config)
@@ -46,7 +49,8 @@ try:
             RUN.clamp_times()
         else:
             for line in RUN.missing:
-                logger.warning(f"r1flow: a run would be refused here: {line}")
+                logger.warning(f"r1flow: a run would be refused here: {printable(line)}")
+            atexit.register(print, printable(table(RUN.steps)))  # Snakemake has the last word before that
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
         REASONS = {job: RUN.reason(job) for job in RUN.jobs}
     else:  # a job on another machine must see what was planned, not compose and plan again
@@ -54,7 +58,7 @@ try:
         REASONS = {}
     RUN.equip_jobs()
 except (UserError, OSError) as error:
-    sys.exit(f"r1flow: {error}")
+    sys.exit(f"r1flow: {printable(str(error))}")
 
 
 # Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe.py) and in the stage's configuration.
@@ -148,6 +152,7 @@ onstart:
 
 onsuccess:
     RUN.end("FINISHED")
+    atexit.register(print, RUN.outcome(), file=sys.stderr)
 
 
 onerror:

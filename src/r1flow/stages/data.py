@@ -135,12 +135,17 @@ def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
 
 def chat_prompt(template: str) -> Chat:
     """A function from a question to the prompt that a chat template makes of it."""
-    import jinja2
+    from jinja2 import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     mark = "\0"
     messages = [{"role": "user", "content": mark}]
-    rendered = environment.from_string(template).render(messages=messages, add_generation_prompt=True, eos_token=EOS)
+    try:
+        compiled = environment.from_string(template)
+        rendered = compiled.render(messages=messages, add_generation_prompt=True, eos_token=EOS)
+    except TemplateError as error:
+        raise UserError(f"data.template: {error}; take a chat template like those in conf/template/") from error
     before, found, after = rendered.partition(mark)
     if not found:
         raise UserError("data.template: the chat template doesn't show the user's message")

@@ -28,7 +28,7 @@ from r1flow.data import leaks, loaders
 from r1flow.data.loaders import Count, Row
 from r1flow.data.sources import Fetched, fetch, here, matching
 from r1flow.data.splits import split_of
-from r1flow.errors import UserError
+from r1flow.errors import UserError, printable
 from r1flow.manifest import read_json, write_json
 from r1flow.schema import FIELDS, FILES
 
@@ -120,7 +120,8 @@ def share_out(
         owners[row["id"]] = file
         files[file].add(row)
     for reason, place in count.first.items():
-        print(f"{source['repo']}: {count.left_out[reason]} rows left out: {reason}; first: {place}", file=sys.stderr)
+        said = f"{source['repo']}: {count.left_out[reason]} rows left out: {reason}; first: {place}"
+        print(printable(said), file=sys.stderr)
     return count
 
 

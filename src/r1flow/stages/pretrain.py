@@ -29,6 +29,7 @@ from transformers import (
     set_seed,
 )
 
+from r1flow import contract
 from r1flow.callbacks import History, last_snapshot
 from r1flow.data.sources import fetch
 from r1flow.errors import UserError
@@ -91,6 +92,7 @@ def adopt(stage: Stage) -> dict[str, Any]:
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     model = read_model(AutoModelForCausalLM, folder)
     save(model, tokenizer, stage.work / "model")
+    contract.check_taken(f"init_from ({source})", stage.work)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}
 
