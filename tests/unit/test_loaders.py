@@ -400,6 +400,34 @@ def test_a_small_parquet_file_of_enormous_rows_is_never_in_memory(tmp_path, monk
     assert 1_000_000 < watched.max_memory() < 16_000_000  # at 64 rows at once: 99 MB
 
 
+def test_a_list_that_names_one_large_value_often_is_too_large_unwritten(tmp_path):
+    """A row of 1 kB on disk and 20 MB in memory, with honest ones around it; nulls and empty lists are honest."""
+    said = [["2 + 3?", "5"], ["2" * 100_000] * 200, None, [], ["3 + 2?", None]]
+    values = pa.array([None if row is None else [{"content": text} for text in row] for row in said])
+    parquet.write_table(pa.table({"messages": values}), tmp_path / "rows.parquet", compression="zstd")
+    watched = pa.proxy_memory_pool(usual := pa.default_memory_pool())
+    pa.set_memory_pool(watched)
+    try:
+        found = list(loaders.parquet_rows(tmp_path / "rows.parquet", ["messages"], 10**6))
+    finally:
+        pa.set_memory_pool(usual)
+    assert [str(row) for row in found if isinstance(row, loaders.Damaged)] == ["row too large"]
+    assert [row["messages"] for row in found if isinstance(row, dict)] == [
+        [{"content": "2 + 3?"}, {"content": "5"}],
+        None,
+        [],
+        [{"content": "3 + 2?"}, {"content": None}],
+    ]
+    assert watched.max_memory() < 4_000_000
+
+
+def test_what_a_parquet_column_is_called_cannot_write_over_the_terminal(tmp_path):
+    parquet.write_table(pa.table({"\x1b[2J\x1b[31mquestion\x9b\r": ["2 + 3?"]}), tmp_path / "train.parquet")
+    with pytest.raises(UserError) as refused:
+        loaded(tmp_path, "train.parquet", source_of("gsm8k"))
+    assert str(refused.value).isprintable() and "question" in str(refused.value)
+
+
 @pytest.mark.parametrize("name", ["train.parquet", "train.jsonl.gz", "train.json"])
 def test_a_file_that_is_none_is_refused(name, tmp_path):
     (tmp_path / name).write_bytes(b"PAR1 nothing of the kind PAR1")
