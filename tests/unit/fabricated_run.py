@@ -35,7 +35,10 @@ GRPO = {
     },
 }
 METRICS = {
-    "rejection": {"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
+    "rejection": {
+        **{"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
+        **{"mix": 2015, "general": 504, "general_share": 504 / 2015},
+    },
     "grpo": {"steps": 40, "flops": 3.0e12},
     "sft": {"steps": 40, "flops": 1.0e12},
 }

@@ -262,6 +262,7 @@ def test_rejection_counts_are_all_there(whole):
     page, _ = whole
     for text in ("1,511", "3,000", "mixed language"):
         assert text in page
+    assert "has 2,015 rows, 504 of them general: 25.0 %" in " ".join(page.split())
 
 
 def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path):

@@ -27,7 +27,9 @@ from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 
 FENCE = "```"
 
-MOST_TIMEOUTS = 3  # of a program's tests; after them, and after so many wall limits in sum, the others count as timed out
+MOST_TIMEOUTS = (
+    3  # of a program's tests; after them, and after so many wall limits in sum, the others count as timed out
+)
 MOST_WALL_LIMITS = 10
 TOLERANCE = 1e-6  # absolute or relative, as contest judges have it
 MOST_DIGITS = 400  # of a number in an output; a longer one isn't compared as a number

@@ -61,7 +61,11 @@ def render(results: Results) -> str:
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
-        rejections=[(stage, title, rows) for stage, title in REJECTIONS.items() if (rows := fates(results, stage))],
+        rejections=[
+            (stage, title, rows, results.metrics[stage])
+            for stage, title in REJECTIONS.items()
+            if (rows := fates(results, stage))
+        ],
         examples=examples(results),
     )
 
