@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from r1flow.data import sift
+from r1flow.data import loaders, sift
 from r1flow.data.choose import BANDS, choose
 from r1flow.data.decontaminate import SLOTS
-from r1flow.data import loaders
 from r1flow.data.loaders import Damaged
 from r1flow.data.sift import FILTERS, lines_of, rows_of, shards_of, sketches
 from r1flow.errors import UserError
