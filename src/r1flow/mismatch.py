@@ -42,8 +42,9 @@ class MismatchWatch(TrainerCallback):
             shown = ", ".join(f"{value:.3g}" for value in latest)
             raise UserError(
                 f"stop_above.mismatch: {METRIC} is {shown} in the latest {IN_A_ROW} logged steps, above {self.limit}:"
-                " the sampler (vLLM's, or our engine) draws from another model than is trained; look at its dtype, attention and version, and"
-                " whether the weights reach it (docs/scaling.md), or raise the limit; the last snapshot is kept"
+                " the sampler (vLLM, or our engine) draws from another model than is trained; look at its dtype,"
+                " attention and version, and whether the weights reach it (docs/scaling.md), or raise the limit; the"
+                " last snapshot is kept"
             )
 
 

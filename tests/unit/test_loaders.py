@@ -23,14 +23,15 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 
-from r1flow import checks, config, frozen, gate, manifest, provenance
+from r1flow import checks, config, frozen, gate, manifest, provenance, sandbox
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.errors import UserError
 from r1flow.grading.tasks import correct
 from r1flow.run import Run
-from r1flow.schema import FILES, Problem, read_jsonl
-from r1flow.stages import evaluate, fetch
+from r1flow.sampling import Completion
+from r1flow.schema import FILES, Problem, read_jsonl, write_jsonl
+from r1flow.stages import evaluate, fetch, rejection
 from r1flow.template import split
 
 ROOT = Path(__file__).parents[2]
@@ -190,6 +191,29 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "humaneval": (
+        "test",
+        "openai_humaneval/test-00000-of-00001.parquet",
+        [
+            {
+                "task_id": "HumanEval/53",
+                "prompt": 'def add(x: int, y: int):\n    """Add."""\n',
+                "canonical_solution": "    return x + y\n",
+                "test": "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert candidate(0, 1) == 1\n",
+                "entry_point": "add",
+            }
+        ],
+        [
+            {
+                "task": "humaneval",
+                "answer": "",
+                "question": "Complete this function in Python, and write it whole:\n"
+                '```python\ndef add(x: int, y: int):\n    """Add."""\n```',
+                "entry": '[{"call": "add", "args": "(2, 3)", "output": 5}, '
+                '{"call": "add", "args": "(0, 1)", "output": 1}]',
+            }
+        ],
+    ),
     "livecodebench": (
         "v6",
         "test6.jsonl",
@@ -311,6 +335,29 @@ def test_a_ready_source_gives_whole_rows_of_at_least_one_file(name):
     checks.check_source(source)
     have = {"id", *source["columns"], *source["fixed"]}
     assert any(have >= set(row.__dataclass_fields__) for row in FILES.values())
+
+
+PROGRAMS = {
+    "codeforces": "print(2 * int(input()))",
+    "livecodebench": "class Solution:\n    def square(self, n): return n * n",
+    "humaneval": "def add(x, y): return x + y",
+}
+
+
+@pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_problems_with_tests_are_evaluated_and_rejected_by_their_tests(name, tmp_path):
+    _, file, rows, _ = REAL[name]
+    write(tmp_path, file, rows)
+    found, _ = loaded(tmp_path, file, source_of(name))
+    write_jsonl(tmp_path / "test.jsonl", found)
+    (problem, *_), ungradable = evaluate.load_problems(tmp_path, "test", None)
+    assert ungradable == 0 and {row["task"] for row in found} == {name}
+    for program, right in ((PROGRAMS[name], True), ("def add(x, y): return 5\nprint(0)", False)):
+        said = Completion([], f"<think>so</think>```python\n{program}\n```", True)
+        assert evaluate.grade_program(problem, said)["correct"] is right
+        sample = rejection.Sample(Problem(**problem), 0, said.text, 9, True)
+        assert rejection.wrong(sample) is not right
 
 
 @pytest.mark.parametrize("name", ["openr1_math", "mixture_of_thoughts"])

@@ -13,7 +13,7 @@ backslash: "\\frac" read as form feed and "rac"), half a surrogate pair, not-a-n
 left out and counted; the first of each reason is named with file, row and column. A Parquet file without a column is
 refused, and one that unpacks to a thousand times its size; of its values few are in memory at once. A
 function that finds no usable value (no trace that is right) leaves the row out too, but that is the data set's nature
-and no damage. Nothing here runs, imports or unpickles what a row says.
+and no damage. Nothing here runs, imports or unpickles what a row says, but for HumanEval's tests in the sandbox.
 """
 
 import base64
@@ -394,6 +394,22 @@ def io_tests(tests: Any) -> str:
     return listed_tests(tests or [])
 
 
+def function_question(frame: Any) -> str:
+    """HumanEval: a function to complete, whole, so that the answer runs by itself."""
+    return f"Complete this function in Python, and write it whole:\n```python\n{text(frame).strip()}\n```"
+
+
+def noted_calls(frame: Any, solution: Any, test: Any, function: Any) -> str:
+    """HumanEval: the calls that a problem's own test makes, noted while it runs in the sandbox with its solution."""
+    from r1flow.data.humaneval import call_tests
+
+    names = ("prompt", "canonical_solution", "test", "entry_point")
+    problem = dict(zip(names, map(text, (frame, solution, test, function)), strict=True))
+    if not problem["entry_point"].isidentifier():
+        raise Damaged("no name of a function")
+    return json.dumps(call_tests(problem), ensure_ascii=False)
+
+
 def contest_question(content: Any, starter: Any) -> str:
     """LiveCodeBench: a problem with the form of its tests: the frame with the function to call, or standard input."""
     form = "Write a Python program that reads standard input and prints the output."
@@ -469,6 +485,8 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
         dialogue_reply,
         statement,
         io_tests,
+        function_question,
+        noted_calls,
         contest_question,
         contest_tests,
     )
