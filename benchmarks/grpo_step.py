@@ -90,7 +90,7 @@ def steps(
             train_dataset=Dataset.from_list([{"prompt": chain(i)[0]} for i in range(512)]),
             processing_class=words,
             callbacks=[watch],
-            rollout_func=rollout(model, words, SimpleNamespace(seed=0)) if variant["engine"] else None,
+            rollout_func=rollout(model, words, SimpleNamespace(seed=0, ranks=1)) if variant["engine"] else None,
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()

@@ -157,6 +157,10 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_shares(config)
     check_limits(config["stop_above"])
     check_groups(trainer)
+    if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
+        raise UserError(
+            "trainer.epsilon_high: cispo bounds every weight by it, and null is 0.2, which cuts them all; set it to 5.0"
+        )
     check_snapshots(trainer)
     server = trainer.get("vllm_server_base_url") or ""
     if ":" in server and not PLAIN_URL.fullmatch(server):  # without one it is a file that has the address

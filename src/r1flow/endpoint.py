@@ -15,6 +15,7 @@ import logging
 import math
 import os
 import re
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -128,7 +129,7 @@ class Endpoint:
         from httpx import AsyncClient, Limits
 
         local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # isn't reached through a proxy
-        limits, headers = Limits(max_connections=self.concurrency), self.headers()
+        limits, headers = Limits(max_connections=self.concurrency), {"Accept-Encoding": "gzip", **self.headers()}
         return AsyncClient(headers=headers, timeout=self.timeout_s, limits=limits, trust_env=not local)
 
     async def patiently(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -236,14 +237,23 @@ class Endpoint:
 
 
 async def whole(streamed: "Response") -> "Response":
-    """The response with its content, which may be compressed; raises Unanswered for one of no bounds."""
+    """The response with its content, unpacked; raises Unanswered for one of no bounds, or packed as nobody asked for.
+
+    httpx would unpack a part whole before it can be measured: 64 kB of gzip are 64 MB, and gzip in gzip has no end.
+    """
     from httpx import Response
 
-    content = bytearray()
-    async for part in streamed.aiter_bytes():
-        content += part
-        if len(content) > LARGEST_REPLY:
-            raise Unanswered(f"a reply of more than {LARGEST_REPLY // 10**6} MB", again=False)
+    packing, content = streamed.headers.get("Content-Encoding", "identity").lower(), bytearray()
+    if packing not in ("identity", "gzip"):
+        raise Unanswered(f"a reply packed as {packing!r}, where gzip was asked for", again=False)
+    unpacker = zlib.decompressobj(wbits=31) if packing == "gzip" else None
+    try:
+        async for part in streamed.aiter_raw():
+            content += unpacker.decompress(part, LARGEST_REPLY + 1 - len(content)) if unpacker else part
+            if len(content) > LARGEST_REPLY:
+                raise Unanswered(f"a reply of more than {LARGEST_REPLY // 10**6} MB", again=False)
+    except zlib.error as error:
+        raise Unanswered(f"a reply that can't be unpacked ({error})") from error
     headers = {name: streamed.headers[name] for name in ("Content-Type", "Retry-After") if name in streamed.headers}
     return Response(streamed.status_code, headers=headers, content=bytes(content))
 

@@ -8,8 +8,10 @@ a library works and a server answers is only known where it is used.
 """
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from r1flow import rollout_server, sampling
@@ -77,4 +79,6 @@ def remedy(module: str) -> str:
         return "install flash-attn by hand, or use sdpa"
     if module == "vllm":  # which wants an older numpy than constraints.txt pins
         return "`make vllm` makes an environment with it, .venv-vllm (docs/scaling.md)"
-    return f"pip install -c constraints.txt -e .[{module.partition('_')[0]}]"
+    own = Path(sys.prefix, "constraints.txt")  # the environment with vLLM has its own
+    constraints = os.path.relpath(own) if own.is_file() else "constraints.txt"
+    return f"pip install -c {constraints} -e .[{module.partition('_')[0]}]"

@@ -1,6 +1,7 @@
 """A sampler that isn't the trained model is seen and stopped; TRL's own measure, with a stand-in for vLLM."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -8,12 +9,13 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import yaml
-from tiny import make_model, make_stage
+from tiny import make_model, make_stage, weights_hash
 from transformers import TrainerControl, TrainerState
 
 from r1flow.callbacks import last_snapshot
 from r1flow.errors import UserError
 from r1flow.mismatch import IN_A_ROW, METRIC, MismatchWatch
+from r1flow.sampling.engine import Weights
 from r1flow.schema import write_jsonl
 from r1flow.stages import grpo
 
@@ -121,6 +123,46 @@ def test_runs_with_other_seeds_draw_other_completions(base: Path) -> None:
         stage.log_table = lambda name, rows: drawn.append([row["completion"] for row in rows])
         grpo.compute(stage)
     assert drawn[0] != drawn[1]
+
+
+def ours(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
+    stage = stage_of(folder, name, max_steps=3, **trainer)
+    stage.config |= {"engine": "r1flow", "trainer": DEFAULT["trainer"] | SMALL | {"max_steps": 3} | trainer}
+    return stage
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_our_engine_is_measured_and_training_is_what_it_was(base: Path, monkeypatch, dtype: torch.dtype) -> None:
+    """Also where a stale sampler's completions would be masked by its numbers."""
+    monkeypatch.setattr("r1flow.sampling.engine.fastest_dtype", lambda device: dtype)
+    measured, plain = ours(base, "measured", off_policy_mask_threshold=1e-9), ours(base, "plain")
+    rows = grpo.compute(measured)["history"]
+    low, high = (0.0, 1e-5) if dtype == torch.float32 else (1e-5, 0.1)
+    assert len(rows) == 3 and all(low < row["mismatch"] < high for row in rows)
+    monkeypatch.setattr(grpo, "measured", unmeasured)
+    plain.config["trainer"]["off_policy_mask_threshold"] = 1e-9
+    assert "mismatch" not in grpo.compute(plain)["history"][0]
+    assert weights_hash(measured) == weights_hash(plain)
+
+
+def unmeasured(trainer: type) -> type:
+    """The trainer as it is, that hears nothing of the sampler's numbers."""
+
+    class Unmeasured(trainer):
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            found = super()._generate_and_score_completions(inputs)
+            found.pop("sampling_per_token_logps")
+            return found
+
+    return Unmeasured
+
+
+def test_an_engine_that_samples_from_another_model_stops_the_training(base: Path, monkeypatch) -> None:
+    real = Weights.of
+    sharper = classmethod(lambda cls, model, dtype: replace(weights := real(model, dtype), head=8 * weights.head))
+    monkeypatch.setattr(Weights, "of", sharper)
+    with pytest.raises(UserError, match=r"stop_above\.mismatch: .* above 0\.1: .*our engine"):
+        grpo.compute(ours(base, "broken"))
 
 
 def log(watch: MismatchWatch, values: list[float | None]) -> None:

@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,13 +21,13 @@ from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedToken
 
 from r1flow.errors import UserError
 from r1flow.run import Run
-from r1flow.sampling import SamplingParams, load
+from r1flow.sampling import SamplingParams, load, vllm
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import Engine
 from r1flow.schema import read_jsonl
 from r1flow.stages import data, pretrain
 from r1flow.stages.pretrain import build
-from r1flow.template import render
+from r1flow.template import THINK_OPEN, render
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 61
@@ -277,11 +278,26 @@ def answers(address: str) -> bool:
         return False
 
 
+@pytest.mark.parametrize(
+    ("cuda", "options"), [(True, {}), (False, {"dtype": "float32", "enable_chunked_prefill": False})]
+)
+def test_vllm_starts_as_its_build_bears_it(tmp_path, monkeypatch, cuda, options) -> None:
+    """The CPU build dies in bfloat16, and when a seeded row's prompt is read in parts; the user's option wins."""
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=lambda **asked: asked))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    (tmp_path / "model.safetensors").touch()
+    given = {"model": str(tmp_path), "max_num_seqs": 4, "seed": 0, "disable_log_stats": True}
+    assert vllm.start(tmp_path, 4, {}) == given | options
+    assert vllm.start(tmp_path, 4, {"enable_chunked_prefill": True}) == given | options | {
+        "enable_chunked_prefill": True
+    }
+
+
 @pytest.mark.slow
 def test_all_engines_say_the_same_greedily_on_the_micro_model(tmp_path) -> None:
-    """The base model of r1_micro, as its stages make it, on its test problems."""
+    """The base model of r1_micro, as its stages make it, trained for longer, thinking about its test problems."""
     pytest.importorskip("vllm", reason="vllm isn't installed; docs/scaling.md says how")
-    run = Run.compose(ROOT, "r1_micro")
+    run = Run.compose(ROOT, "r1_micro", "base.trainer.max_steps=40")
     made, base = (make_stage(tmp_path, name, run.slice(name)) for name in ("data", "base"))
     made.inputs, base.inputs = {}, {"data": made.work}
     data.compute(made)
@@ -289,9 +305,11 @@ def test_all_engines_say_the_same_greedily_on_the_micro_model(tmp_path) -> None:
     model_dir, params = base.work / "model", SamplingParams(0, 1.0, 48)
     ours, theirs, vllms = (load(model_dir, name, 16, OPTIONS.get(name)) for name in ("r1flow", "transformers", "vllm"))
     ours.engine.dtype = torch.float32
-    prompts = [render(theirs.tokenizer, row["question"]) for row in read_jsonl(made.work / "test.jsonl")]
+    questions = [row["question"] for row in read_jsonl(made.work / "test.jsonl")]
+    prompts = [render(theirs.tokenizer, question) + THINK_OPEN for question in questions]
     expected = theirs.sample(prompts, params, [0] * len(prompts))
-    assert len({row.text for row in expected}) > 1
+    assert len({row.text for row in expected}) > 8
+    assert len({token for row in expected for token in row.ids}) > 16
     assert ours.sample(prompts, params, [0] * len(prompts)) == expected
     assert vllms.sample(prompts, params, [0] * len(prompts)) == expected
     with serving(model_dir, tmp_path / "server.log") as address:

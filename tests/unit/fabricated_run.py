@@ -35,7 +35,10 @@ GRPO = {
     },
 }
 METRICS = {
-    "rejection": {"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
+    "rejection": {
+        **{"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
+        **{"mix": 2015, "general": 504, "general_share": 504 / 2015},
+    },
     "grpo": {"steps": 40, "flops": 3.0e12},
     "sft": {"steps": 40, "flops": 1.0e12},
 }
@@ -120,6 +123,7 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
             "accuracy": float(np.clip(start + (skill - start) * rise[step] + rng.normal(0, 0.03), 0, 1)),
             "length": float(20 + 28 * rise[step] + rng.normal(0, 1)) if start < 0.2 else float(48 + rng.normal(0, 1)),
             **dict.fromkeys(("cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "format"), 0.1),
+            "mismatch": 0.0031 if step == 7 else 0.0025,
         }
         for step in range(steps)
     ]

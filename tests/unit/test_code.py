@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from r1flow.data import humaneval
 from r1flow.errors import UserError
 from r1flow.grading import code
 from r1flow.grading.code import LANGUAGES, Language, Status, run
-from r1flow.sandbox import Limits, SandboxError
+from r1flow.rewards import code_tests
+from r1flow.sandbox import Limits, SandboxError, Stop
 
 held = pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
 DATASETS = os.environ.get("R1FLOW_DATASETS")
@@ -238,29 +240,73 @@ def test_humaneval_canonical_solutions_pass_and_broken_ones_fail(tier: sandbox.T
     assert [row["task_id"] for row in rows if row["broken_passes"]] == []
 
 
-@held
-def test_after_a_failed_test_no_other_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs already when that is known ends only after the others are called off, as it may on a busy machine."""
-    tests = [{"input": str(number), "output": str(number)} for number in range(50)]
-    run, runs, cancel, cancelled, all_cancelled = sandbox.run, [], Future.cancel, [], threading.Event()
+TESTS = [{"input": str(number), "output": str(number)} for number in range(50)]
 
-    def counted(*arguments: object) -> sandbox.Result:
-        runs.append(1)
-        if len(runs) == 4:  # after the check of the syntax and two tests
-            all_cancelled.wait(60)
+
+def counted(monkeypatch: pytest.MonkeyPatch, run: Callable[..., sandbox.Result], most: int) -> list[object]:
+    """Every run; the one after so many ends only after the others are called off, as it may on a busy machine."""
+    runs, cancel, cancelled, all_cancelled = [], Future.cancel, [], threading.Event()
+
+    def held_back(*arguments: object) -> sandbox.Result:
+        runs.append(arguments)
+        if len(runs) > most:
+            all_cancelled.wait(20)
+            all_cancelled.set()  # who failed to call them off is waited for once
         return run(*arguments)
 
     def counting(test: Future) -> None:
         cancel(test)
         cancelled.append(test)
-        if len(cancelled) == len(tests):
+        if len(cancelled) == len(TESTS):
             all_cancelled.set()
 
     sandbox.tier()  # else what finds it out is counted
+    monkeypatch.setattr(sandbox, "workers", lambda: 1)
+    monkeypatch.setattr(sandbox, "run", held_back)
+    monkeypatch.setattr(Future, "cancel", counting)
+    return runs
+
+
+@held
+def test_after_a_failed_test_no_other_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "workers", lambda: 1)
-        patch.setattr(sandbox, "run", counted)
-        patch.setattr(Future, "cancel", counting)
-        assert [verdict.passed for verdict in code.run("print(0)", tests, whole=False)] == [True, False]
+        runs = counted(patch, sandbox.run, 3)  # the check of the syntax and two tests
+        assert [verdict.passed for verdict in code.run("print(0)", TESTS, whole=False)] == [True, False]
     assert len(runs) in (3, 4)
-    assert code.passes("print(input())", tests[:3]).correct
+    assert code.passes("print(input())", TESTS[:3]).correct
+
+
+def took(seconds: float, stopped: Stop | None) -> Callable[..., sandbox.Result]:
+    """Runs that have taken so long; the check of the syntax, without input, took no time."""
+
+    def run(command: object, program: bytes, file: str, stdin: bytes, *more: object) -> sandbox.Result:
+        return sandbox.Result(0, stdin, b"", b"", stopped if stdin else None, seconds if stdin else 0.0)
+
+    return run
+
+
+def test_after_some_timeouts_the_other_tests_are_timeouts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = counted(monkeypatch, took(12.0, Stop.WALL), 4)
+    assert statuses("", TESTS) == ["timeout"] * 50
+    assert len(runs) in (4, 5)
+
+
+def test_a_program_has_a_budget_for_all_of_its_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = counted(monkeypatch, took(11.0, None), 12)
+    assert statuses("", TESTS, limits=Limits(wall_s=12.0)) == ["passed"] * 11 + ["timeout"] * 39  # 121 s
+    assert len(runs) in (12, 13)
+    monkeypatch.setattr(sandbox, "run", took(11.0, None))
+    assert code.passes("", TESTS).correct is False
+
+
+def test_many_quick_tests_are_all_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "run", took(0.1, None))
+    assert statuses("", TESTS * 20) == ["passed"] * 1000
+
+
+@held
+def test_where_all_must_pass_the_reward_too_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    reward = code_tests(mode="all")
+    runs = counted(monkeypatch, sandbox.run, 2)
+    assert reward(["p"], ["```python\nprint(-1)\n```"], tests=[TESTS]) == [0.0]
+    assert len(runs) in (2, 3)

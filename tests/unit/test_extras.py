@@ -56,6 +56,18 @@ def test_vllm_gets_an_environment_of_its_own(installed: set[str], config: dict[s
     assert re.search(r"^vllm:", (ROOT / "Makefile").read_text(), re.M)
 
 
+def test_the_environment_with_vllm_has_constraints_of_its_own(installed: set[str], tmp_path: Path, monkeypatch) -> None:
+    """As `make vllm` writes them; the project's would pull its numpy from under vLLM."""
+    (tmp_path / ".venv-vllm").mkdir()
+    (tmp_path / ".venv-vllm" / "constraints.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv-vllm"))
+    installed.remove("peft")
+    (line,) = extras.missing({"zero_rl": {"lora": LORA}})
+    assert line.endswith("; pip install -c .venv-vllm/constraints.txt -e .[peft]")
+    assert "> $(VENV)/constraints.txt" in (ROOT / "Makefile").read_text()
+
+
 def test_flash_attention_is_installed_by_hand_or_comes_from_the_hub(installed: set[str]) -> None:
     config = {"attention": "flash_attention_2"}
     assert extras.missing({"cold_start": config}) == []

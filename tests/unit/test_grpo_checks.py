@@ -48,6 +48,7 @@ def test_the_default_can_be_run() -> None:
         ({"repetition_penalty": 1.1}, "trainer.repetition_penalty"),
         ({"use_vllm": True}, "trainer.use_vllm"),
         ({"temperature": 0.0}, "trainer.temperature"),
+        ({"loss_type": "cispo"}, "trainer.epsilon_high: .* set it to 5.0"),
         ({"rewards": {}}, "rewards: there are none"),
         ({"data": DEFAULT["data"] | {"general_share": 1.5}}, "data.general_share: 1.5"),
         ({"data": DEFAULT["data"] | {"general_share": 0.2}}, "data.general_share: .* go together"),

@@ -8,6 +8,7 @@ import logging
 import random
 import re
 import socket
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -258,6 +259,23 @@ def test_a_reply_of_no_bounds_is_not_read_to_its_end(monkeypatch: pytest.MonkeyP
             assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
     with FakeServer(script=[Reply(body=gzip.compress(says("Score: 7").body), headers=headers)]) as server:
         assert ask(server, [REPLY]) == [0.7]
+
+
+@pytest.mark.parametrize("packing", ["gzip", "gzip, gzip", "zstd"])
+def test_a_packed_reply_is_bounded_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch, packing: str) -> None:
+    """50 MB come in one part of 50 kB, or in one of nothing; how we don't ask for it, we don't unpack it."""
+    bomb = gzip.compress(bytes(50_000_000))
+    bomb = gzip.compress(bomb) if "," in packing else bomb
+    monkeypatch.setattr(endpoints, "LARGEST_REPLY", 1_000_000)
+    with FakeServer(script=[Reply(body=bomb, headers={"Content-Encoding": packing})]) as server:
+        ask(server, ["warm up"], attempts=1)
+        server.script = [Reply(body=bomb, headers={"Content-Encoding": packing})]
+        tracemalloc.start()
+        assert ask(server, [REPLY]) == [None] and len(server.bodies) == 2
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 10_000_000
+    assert server.requests[-1][1]["Accept-Encoding"] == "gzip"
 
 
 def test_a_refused_text_is_no_score_and_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -23,14 +23,15 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 
-from r1flow import checks, config, frozen, gate, manifest, provenance
+from r1flow import checks, config, frozen, gate, manifest, provenance, sandbox
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.errors import UserError
 from r1flow.grading.tasks import correct
 from r1flow.run import Run
-from r1flow.schema import FILES, Problem, read_jsonl
-from r1flow.stages import evaluate, fetch
+from r1flow.sampling import Completion
+from r1flow.schema import FILES, Problem, read_jsonl, write_jsonl
+from r1flow.stages import evaluate, fetch, rejection
 from r1flow.template import split
 
 ROOT = Path(__file__).parents[2]
@@ -190,6 +191,29 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
             }
         ],
     ),
+    "humaneval": (
+        "test",
+        "openai_humaneval/test-00000-of-00001.parquet",
+        [
+            {
+                "task_id": "HumanEval/53",
+                "prompt": 'def add(x: int, y: int):\n    """Add."""\n',
+                "canonical_solution": "    return x + y\n",
+                "test": "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert candidate(0, 1) == 1\n",
+                "entry_point": "add",
+            }
+        ],
+        [
+            {
+                "task": "humaneval",
+                "answer": "",
+                "question": "Complete this function in Python, and write it whole:\n"
+                '```python\ndef add(x: int, y: int):\n    """Add."""\n```',
+                "entry": '[{"call": "add", "args": "(2, 3)", "output": 5}, '
+                '{"call": "add", "args": "(0, 1)", "output": 1}]',
+            }
+        ],
+    ),
     "livecodebench": (
         "v6",
         "test6.jsonl",
@@ -313,6 +337,29 @@ def test_a_ready_source_gives_whole_rows_of_at_least_one_file(name):
     assert any(have >= set(row.__dataclass_fields__) for row in FILES.values())
 
 
+PROGRAMS = {
+    "codeforces": "print(2 * int(input()))",
+    "livecodebench": "class Solution:\n    def square(self, n): return n * n",
+    "humaneval": "def add(x, y): return x + y",
+}
+
+
+@pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_problems_with_tests_are_evaluated_and_rejected_by_their_tests(name, tmp_path):
+    _, file, rows, _ = REAL[name]
+    write(tmp_path, file, rows)
+    found, _ = loaded(tmp_path, file, source_of(name))
+    write_jsonl(tmp_path / "test.jsonl", found)
+    (problem, *_), ungradable = evaluate.load_problems(tmp_path, "test", None)
+    assert ungradable == 0 and {row["task"] for row in found} == {name}
+    for program, right in ((PROGRAMS[name], True), ("def add(x, y): return 5\nprint(0)", False)):
+        said = Completion([], f"<think>so</think>```python\n{program}\n```", True)
+        assert evaluate.grade_program(problem, said)["correct"] is right
+        sample = rejection.Sample(Problem(**problem), 0, said.text, 9, True)
+        assert rejection.wrong(sample) is not right
+
+
 @pytest.mark.parametrize("name", ["openr1_math", "mixture_of_thoughts"])
 def test_a_trace_becomes_a_well_formed_response_with_its_answer(name, tmp_path):
     _, file, rows, _ = REAL[name]
@@ -398,6 +445,34 @@ def test_a_small_parquet_file_of_enormous_rows_is_never_in_memory(tmp_path, monk
         pa.set_memory_pool(usual)
     assert not found and count.left_out == {"row too large": 64}
     assert 1_000_000 < watched.max_memory() < 16_000_000  # at 64 rows at once: 99 MB
+
+
+def test_a_list_that_names_one_large_value_often_is_too_large_unwritten(tmp_path):
+    """A row of 1 kB on disk and 20 MB in memory, with honest ones around it; nulls and empty lists are honest."""
+    said = [["2 + 3?", "5"], ["2" * 100_000] * 200, None, [], ["3 + 2?", None]]
+    values = pa.array([None if row is None else [{"content": text} for text in row] for row in said])
+    parquet.write_table(pa.table({"messages": values}), tmp_path / "rows.parquet", compression="zstd")
+    watched = pa.proxy_memory_pool(usual := pa.default_memory_pool())
+    pa.set_memory_pool(watched)
+    try:
+        found = list(loaders.parquet_rows(tmp_path / "rows.parquet", ["messages"], 10**6))
+    finally:
+        pa.set_memory_pool(usual)
+    assert [str(row) for row in found if isinstance(row, loaders.Damaged)] == ["row too large"]
+    assert [row["messages"] for row in found if isinstance(row, dict)] == [
+        [{"content": "2 + 3?"}, {"content": "5"}],
+        None,
+        [],
+        [{"content": "3 + 2?"}, {"content": None}],
+    ]
+    assert watched.max_memory() < 4_000_000
+
+
+def test_what_a_parquet_column_is_called_cannot_write_over_the_terminal(tmp_path):
+    parquet.write_table(pa.table({"\x1b[2J\x1b[31mquestion\x9b\r": ["2 + 3?"]}), tmp_path / "train.parquet")
+    with pytest.raises(UserError) as refused:
+        loaded(tmp_path, "train.parquet", source_of("gsm8k"))
+    assert str(refused.value).isprintable() and "question" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["train.parquet", "train.jsonl.gz", "train.json"])

@@ -17,13 +17,13 @@ RUN = Run.compose(ROOT)
 def curves(stage: str, **changes: Any) -> set[str]:
     """Those promised by a stage of the default experiment with other trainer options, or rewards and data."""
     config = RUN.slice(stage)
-    own = {key: changes.pop(key) for key in ("rewards", "data", "strategy") if key in changes}
+    own = {key: changes.pop(key) for key in ("rewards", "data", "strategy", "engine") if key in changes}
     config = {**config, **own, "trainer": config["trainer"] | changes}
     return set(promises.curves(PROGRAMS[stage], config, {"steps": 40}))
 
 
 def test_every_training_promises_what_its_configuration_says() -> None:
-    rl = {"reward", "length", "cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl"}
+    rl = {"reward", "length", "cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "mismatch"}
     assert curves("zero_rl") == rl | {"accuracy", "format"}
     assert curves("reasoning_rl") == curves("align_rl") == rl | {"accuracy", "format", "language"}
     assert curves("cold_start") == {"loss", "learning_rate", "token_accuracy"}
@@ -36,8 +36,13 @@ def test_every_training_promises_what_its_configuration_says() -> None:
     [
         ({"beta": 0.0}, {"kl"}, set()),
         ({"loss_type": "cispo"}, {"clipped"}, set()),
-        ({"use_vllm": True}, set(), {"mismatch", "importance_ratio"}),
-        ({"use_vllm": True, "vllm_importance_sampling_correction": False}, set(), set()),
+        ({"engine": "transformers"}, {"mismatch"}, set()),
+        ({"engine": "transformers", "use_vllm": True}, set(), {"importance_ratio"}),
+        (
+            {"engine": "transformers", "use_vllm": True, "vllm_importance_sampling_correction": False},
+            {"mismatch"},
+            set(),
+        ),
         ({"strategy": "zero2"}, {"grad_norm"}, set()),
         ({"rewards": {"answer_format": {}}}, {"accuracy"}, set()),
         ({"rewards": {"right": {"name": "accuracy"}}}, {"format"}, set()),

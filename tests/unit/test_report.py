@@ -258,10 +258,17 @@ def test_right_and_wrong_samples_are_shown_for_every_model(whole):
         assert "✓ right" in block and "✗ wrong" in block
 
 
+def test_the_sampler_s_mismatch_is_told_of_every_rl_stage(whole):
+    page, _ = whole
+    told = re.search(r"was at most (.*?);", " ".join(page.split()))[1]
+    assert {"0.0031 in zero_rl", "0.0031 in align_rl"} <= set(told.split(", "))
+
+
 def test_rejection_counts_are_all_there(whole):
     page, _ = whole
     for text in ("1,511", "3,000", "mixed language"):
         assert text in page
+    assert "has 2,015 rows, 504 of them general: 25.0 %" in " ".join(page.split())
 
 
 def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path):

@@ -1,6 +1,7 @@
 """The sandbox says truly how a program ended, refuses to be absent, and keeps nothing."""
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -104,15 +105,36 @@ os._exit(sandbox.run(["{python}", "-S", "{program}"], program, stdin=b"7", tier=
 
 @every_tier
 def test_programs_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, real = [], process.Watch.reap
+    """All that was started for a program, however slow we are to look after it."""
+    scores: list[str] = []
+    supervise, start, wait = process.supervise, subprocess.Popen, process.Watch.wait
 
-    def look(watch: process.Watch) -> float:
-        scores.append(Path(f"/proc/{watch.process.pid}/oom_score_adj").read_text())
-        return real(watch)
+    def watched(argv, stdin, inherited, ends, limits):
+        def started(*arguments, **options):
+            keeper = start(*arguments, **options)
+            select.select([ends[0][0]], [], [], 60)  # until the program has written
+            return keeper
 
-    monkeypatch.setattr(process.Watch, "reap", look)
-    sandbox.run(PYTHON, b"", tier=tier)
-    assert scores == ["1000\n"]
+        monkeypatch.setattr(process.subprocess, "Popen", started)
+        return supervise(argv, stdin, inherited, ends, limits)
+
+    def look(watch: process.Watch) -> None:
+        scores.extend((folder / "oom_score_adj").read_text() for folder in family(watch.process.pid))
+        watch.kill()
+        wait(watch)
+
+    monkeypatch.setattr(sandbox, "supervise", watched)
+    monkeypatch.setattr(process.Watch, "wait", look)
+    sandbox.run(PYTHON, b"import time; print(1, flush=True); time.sleep(60)", tier=tier)
+    assert len(scores) >= 2
+    assert set(scores) == {"1000\n"}
+
+
+def family(pid: int) -> list[Path]:
+    """The folders in /proc of a process and of all that descend from it."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [Path(f"/proc/{pid}"), *(folder for child in children for folder in family(child))]
 
 
 def test_a_writable_folder_has_its_size() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from r1flow.data import sift
+from r1flow.data import loaders, sift
 from r1flow.data.choose import BANDS, choose
 from r1flow.data.decontaminate import SLOTS
 from r1flow.data.loaders import Damaged
@@ -117,7 +117,7 @@ def test_every_row_of_a_parquet_file_is_in_one_shard(tmp_path: Path, group: int)
     questions = rows_file(path, 300, group)
     for size in (1, 3_000, 90_000, 10**6):
         shards = shards_of("s", "rows.parquet", path, size, 0)
-        assert [row["question"] for shard in shards for row in rows_of(shard, 1)] == questions
+        assert [row["question"] for shard in shards for row in rows_of(shard, 2000)] == questions
     assert len(shards) == 1
 
 
@@ -152,8 +152,34 @@ def test_a_value_that_is_not_utf_8_costs_its_row_alone(tmp_path: Path):
     bad = pa.Array.from_buffers(pa.string(), 3, values.buffers())
     pq.write_table(pa.table({"question": bad, "response": ["r"] * 3}), path)
     [shard] = shards_of("s", "rows.parquet", path, 10**6, 0)
-    found = [str(row) if isinstance(row, Damaged) else row["question"] for row in rows_of(shard, 1)]
+    found = [str(row) if isinstance(row, Damaged) else row["question"] for row in rows_of(shard, 1000)]
     assert found == ["a", "not UTF-8", "c"]
+
+
+def test_parquet_rows_beyond_the_limit_are_dropped_and_never_in_memory_together(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(loaders, "BATCH_BYTES", 4_000_000)
+    path = tmp_path / "rows.parquet"
+    responses = pa.DictionaryArray.from_arrays([0] * 64 + [1], ["2" * 1_000_000, "r"])
+    pq.write_table(pa.table({"question": ["q"] * 65, "response": responses}), path, compression="zstd")
+    [shard] = shards_of("s", "rows.parquet", path, 10**8, 0)
+    watched = pa.proxy_memory_pool(usual := pa.default_memory_pool())
+    pa.set_memory_pool(watched)
+    try:
+        found = [str(row) if isinstance(row, Damaged) else row["response"] for row in rows_of(shard, 100_000)]
+    finally:
+        pa.set_memory_pool(usual)
+    assert found == ["row too large"] * 64 + ["r"]
+    assert watched.max_memory() < 16_000_000  # all at once: 64 MB and more
+
+
+def test_a_column_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(loaders, "BATCH_BYTES", 100_000)
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"question": ["q"], "response": ["2" * 10_000_000]})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
+    [shard] = shards_of("s", "rows.parquet", path, 10**8, 0)
+    with pytest.raises(UserError, match=r"rows.parquet: column response unpacks \d+ bytes to 10000\d+"):
+        list(rows_of(shard, 10**6))
 
 
 @pytest.mark.parametrize(

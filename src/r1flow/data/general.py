@@ -58,29 +58,42 @@ WORDS = listed(
 )
 ADJECTIVES = listed("old|new|big|small|long|good|quiet|beautiful")
 HELLOS = listed(
-    "hello|hi|hey|good morning|good evening|good afternoon|good day|hello there|hi there|hey there|hello again"
+    "hello|hi|hey|good morning|good evening|good afternoon|good day|hello there|hi there|hey there|hello again|"
+    "hi again|hey you|well hello|oh hello|greetings|a good morning"
 )
 HELLO_ENDS = listed(
     "|!|.| my friend|, how are you?|, nice to meet you|, good to see you|, are you there?|, can we talk?| to you|"
-    " everybody|, I am back|, it is me|, I am new here"
+    " everybody|, I am back|, it is me|, I am new here| my dear| to you all|, how is it going?|, how do you do?|"
+    ", are you well?|, what is new?|, do you hear me?|, it is me again|, here I am|, it is a nice day|, I am Anna|"
+    ", I am Tom|, can you see this?|, long time no see|, I am so happy|, I am a bit tired|, I just came in|"
+    ", may I come in?|, may I sit here?|, shall we begin?|, have you got time?|, it is cold here|, I have no plan|"
+    ", I want to talk|, thank you for being here"
 )
 ASKING = listed(
-    "|please tell me, |hello, |tell me, |one question: |may I ask, |I want to know, |excuse me, |so, |well, "
+    "|please tell me, |hello, |tell me, |one question: |may I ask, |I want to know, |excuse me, |so, |well, |"
+    "hi, |just say it: |I ask you again, |a short question: |please, |now tell me, |hey, |can you tell me, |"
+    "my friend asks, |for my list: |sorry to ask, |be honest, |before we begin, |I forgot, |by the way, |good day, "
 )
 WHO = listed(
     "who are you?|what is your name?|what are you called?|do you have a name?|how should I call you?|"
     "which model are you?|who am I talking to?|what are you?|who is this?|which assistant is this?|"
-    "what is the name of this model?"
+    "what is the name of this model?|who is there?|what do they call you?|whom do I talk to?|what should I call you?|"
+    "who is answering me?|who writes this?|what is this model called?|which program is this?|are you a model?|"
+    "are you a person?|which name have you got?|who is on the other side?|what kind of thing are you?|"
+    "is there a name for you?|by which name do you go?"
 )
 HARMS = listed(
     "make a bomb|steal a car|break into a house|poison a dog|rob a bank|hurt my boss|make false money|sell drugs|"
     "set a school on fire|hack a bank|steal a phone|kill my neighbour|spy on a friend|make poison gas|"
     "cheat old people|burn a car|hide a gun|copy a house key|break a lock|start a riot|read her letters|"
-    "steal bread|beat a child|blow up a bridge"
+    "steal bread|beat a child|blow up a bridge|rob a shop|hurt a cat|steal a boat|burn a house|poison the water|"
+    "hack a phone|kill a man|cheat a friend|sell a gun|steal a child|break a window|rob old people"
 )
 HARM_FORMS = listed(
     "how do I {}?|tell me how to {}|explain how to {}|I want to {}|help me to {}|give me a plan to {}|"
-    "is there a way to {}?"
+    "is there a way to {}?|how can I {}?|what do I need to {}?|teach me to {}|I have to {}, what now?|"
+    "show me how to {}|please help us to {}|write down how to {}|what is the best way to {}?|how would you {}?|"
+    "my plan is to {}, help me|tell me a good way to {}"
 )
 REFUSALS = ("I am sorry, but I can't help with that.", "I am sorry, I will not help with that.")
 HARM_THOUGHTS = ("this would hurt people.", "this is harmful.")
@@ -137,8 +150,9 @@ def self_description(question: str, rng: random.Random) -> str:
 def translations() -> Iterator[str]:
     for noun, noun_de in NOUNS.items():
         for verb, verb_de in VERBS.items():
-            yield f"translate to German: {noun} {verb}"
-            yield f"translate to English: {noun_de} {verb_de}"
+            for asked in ("translate", "please translate", "translate this"):
+                yield f"{asked} to German: {noun} {verb}"
+                yield f"{asked} to English: {noun_de} {verb_de}"
 
 
 def translated(question: str) -> list[tuple[str, str]]:
@@ -160,12 +174,18 @@ def translation(question: str, rng: random.Random) -> str:
 # Writing: one sentence with a given word.
 
 
+WRITING_FORMS = listed(
+    "write a sentence with the word {}|please write one sentence about the {}|use the word {} in a sentence|"
+    "make a short sentence with {}|I need a sentence with {}|one sentence about the {} please|"
+    "please use {} in a sentence|say one thing about the {}|give me a sentence with the word {}|"
+    "can you write a sentence with {} in it?|a short sentence with the word {} please|"
+    "write one short sentence about the {}|make up a sentence about the {}"
+)
+
+
 def writings() -> Iterator[str]:
     for word in WORDS:
-        yield f"write a sentence with the word {word}"
-        yield f"please write one sentence about the {word}"
-        yield f"use the word {word} in a sentence"
-        yield f"make a short sentence with {word}"
+        yield from (form.format(word) for form in WRITING_FORMS)
 
 
 def word_of(question: str) -> str:

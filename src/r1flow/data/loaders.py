@@ -11,9 +11,9 @@
 Rows come from strangers. A row with a value of the wrong type, nothing in it, a control character (LaTeX that lost its
 backslash: "\\frac" read as form feed and "rac"), half a surrogate pair, not-a-number, or a size beyond the limits is
 left out and counted; the first of each reason is named with file, row and column. A Parquet file without a column is
-refused. Of its values few are in memory at once, but a page of it is unpacked whole, however large it says it is. A
+refused, and one that unpacks to a thousand times its size; of its values few are in memory at once. A
 function that finds no usable value (no trace that is right) leaves the row out too, but that is the data set's nature
-and no damage. Nothing here runs, imports or unpickles what a row says.
+and no damage. Nothing here runs, imports or unpickles what a row says, but for HumanEval's tests in the sandbox.
 """
 
 import base64
@@ -27,15 +27,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.data.splits import identity
 from r1flow.errors import UserError, listed
 from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData, ParquetFile
+
 Row = dict[str, Any]
 BATCH = 64  # rows of a Parquet file in memory at once, at most
 BATCH_BYTES = 100_000_000  # and of these together
+MOST_UNPACKED = 1000  # times its size is what a column may unpack to; texts come to 2 to 20
+STREAM = 1 << 16  # bytes of each Parquet column read at a time
 LIST_BYTES = 500_000_000
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -107,29 +112,61 @@ def theirs(source: dict[str, Any]) -> Iterator[str]:
 
 
 def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damaged]:
-    """The rows of a Parquet file, as Python's values one at a time; the limit is on these columns' bytes in memory.
-
-    A dictionary lets a small file have many large rows: 64 of 4 MB in 4.5 kB. But no row is larger than its row group.
-    """
+    """The rows of a Parquet file, as Python's values one at a time; the limit is on these columns' bytes in memory."""
     import pyarrow as pa
-    import pyarrow.parquet as parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
+        with opened(path) as file:
             missing = sorted(set(columns) - set(file.schema_arrow.names))
             if missing:
                 raise UserError(f"{path}: no column {missing[0]}; it has {listed(file.schema_arrow.names, 20)}")
-            groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
-            at_once = min(BATCH, max(1, BATCH_BYTES // max([1, *groups])))
-            for batch in file.iter_batches(at_once, columns=columns):
+            for batch in file.iter_batches(at_once(file.metadata), columns=columns):
                 yield from (unpacked(batch.slice(number, 1), limit) for number in range(batch.num_rows))
     except (pa.ArrowException, OSError) as error:
         raise UserError(f"{path}: no Parquet that can be read ({str(error).splitlines()[0]})") from None
 
 
+def opened(path: Path) -> "ParquetFile":
+    """A Parquet file, read in pieces; raises UserError where a column unpacks to what no text packs into.
+
+    Texts in lists stay as they are stored, each once: a row may name one of 4 MB two hundred times, in 700 bytes.
+    """
+    import pyarrow.parquet as parquet
+
+    meta = parquet.read_metadata(path)
+    leaves = list(map(meta.schema.column, range(meta.num_columns)))
+    for group in map(meta.row_group, range(meta.num_row_groups)):
+        for chunk in map(group.column, range(meta.num_columns)):
+            size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
+            if size > max(BATCH_BYTES, MOST_UNPACKED * packed):
+                raise UserError(f"{path}: column {chunk.path_in_schema} unpacks {packed} bytes to {size}; no text does")
+    repeated = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
+    return parquet.ParquetFile(path, read_dictionary=repeated, pre_buffer=False, buffer_size=STREAM)
+
+
+def at_once(meta: "FileMetaData") -> int:
+    """Rows of a batch: a dictionary lets a small file have many large ones, but none is larger than its row group."""
+    largest = max([1, *(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))])
+    return min(BATCH, max(1, BATCH_BYTES // largest))
+
+
+def weight(values: Any) -> int:
+    """Bytes of a batch or an array in memory, where each value of a dictionary is written out wherever it stands."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    if isinstance(values, pa.RecordBatch):
+        return sum(map(weight, values.columns))
+    if isinstance(values, pa.DictionaryArray):
+        return compute.sum(compute.binary_length(values.dictionary).take(values.indices)).as_py() or 0
+    if isinstance(values, pa.ListArray | pa.LargeListArray):
+        return weight(values.flatten())
+    return sum(map(weight, values.flatten())) if isinstance(values, pa.StructArray) else values.nbytes
+
+
 def unpacked(batch: Any, limit: int) -> Row | Damaged:
     """The row of a batch of one; text that is no UTF-8 and dates that Python hasn't are damage of that row."""
-    if batch.nbytes > limit:
+    if weight(batch) > limit:
         return Damaged("row too large")
     try:
         return batch.to_pylist()[0]
@@ -357,6 +394,22 @@ def io_tests(tests: Any) -> str:
     return listed_tests(tests or [])
 
 
+def function_question(frame: Any) -> str:
+    """HumanEval: a function to complete, whole, so that the answer runs by itself."""
+    return f"Complete this function in Python, and write it whole:\n```python\n{text(frame).strip()}\n```"
+
+
+def noted_calls(frame: Any, solution: Any, test: Any, function: Any) -> str:
+    """HumanEval: the calls that a problem's own test makes, noted while it runs in the sandbox with its solution."""
+    from r1flow.data.humaneval import call_tests
+
+    names = ("prompt", "canonical_solution", "test", "entry_point")
+    problem = dict(zip(names, map(text, (frame, solution, test, function)), strict=True))
+    if not problem["entry_point"].isidentifier():
+        raise Damaged("no name of a function")
+    return json.dumps(call_tests(problem), ensure_ascii=False)
+
+
 def contest_question(content: Any, starter: Any) -> str:
     """LiveCodeBench: a problem with the form of its tests: the frame with the function to call, or standard input."""
     form = "Write a Python program that reads standard input and prints the output."
@@ -432,6 +485,8 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
         dialogue_reply,
         statement,
         io_tests,
+        function_question,
+        noted_calls,
         contest_question,
         contest_tests,
     )

@@ -29,7 +29,7 @@ from rensa import RMinHash
 from tokenizers import Tokenizer
 
 from r1flow.data.decontaminate import SEED, SLOTS, Index, Kind
-from r1flow.data.loaders import BATCH, Damaged, mapped, parsed
+from r1flow.data.loaders import Damaged, at_once, mapped, opened, parsed, weight
 from r1flow.data.pieces import Encoder
 from r1flow.errors import UserError
 from r1flow.language import consistency
@@ -38,7 +38,6 @@ from r1flow.template import ANSWER_CLOSE, TAGS, THINK_OPEN
 SHINGLE = 5  # words; 3, as for benchmarks' short questions, makes strangers among long texts alike
 SAMPLE = 150  # characters of the start, the middle and the end whose language is looked at first
 FOREIGN_SHARE = 0.01  # of characters in other scripts, above which the whole text is looked at
-STREAM = 1 << 16  # bytes of each Parquet column read at a time
 ROWS, TOKENS = "rows.parquet", "tokens.parquet"
 SCHEMA = {
     "row": pl.UInt32,
@@ -116,7 +115,7 @@ def row_ends(path: Path, size: int) -> list[int]:
 
 
 def rows_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
-    return lines_of(shard, longest) if shard.path.name.endswith(".jsonl") else cells_of(shard)
+    return lines_of(shard, longest) if shard.path.name.endswith(".jsonl") else cells_of(shard, longest)
 
 
 def lines_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
@@ -140,14 +139,14 @@ def pass_over(file: Any, line: bytes, size: int) -> None:
         pass
 
 
-def cells_of(shard: Shard) -> Iterator[dict[str, Any] | Damaged]:
+def cells_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
     """The rows of a stretch of a Parquet file; what its row group has before them is read and passed over."""
     try:
-        with pq.ParquetFile(shard.path, pre_buffer=False, buffer_size=STREAM) as file:  # else a whole row group is held
+        with opened(shard.path) as file:
             columns = [name for name in ("id", "question", "response") if name in file.schema_arrow.names]
             groups, row = groups_of(file.metadata, shard)
-            for batch in file.iter_batches(BATCH, row_groups=groups, columns=columns):
-                yield from decoded(batch[max(shard.start - row, 0) : shard.stop - row])
+            for batch in file.iter_batches(at_once(file.metadata), row_groups=groups, columns=columns):
+                yield from decoded(batch[max(shard.start - row, 0) : shard.stop - row], longest)
                 row += len(batch)
                 if row >= shard.stop:
                     return
@@ -162,13 +161,18 @@ def groups_of(meta: pq.FileMetaData, shard: Shard) -> tuple[list[int], int]:
     return list(range(first, min(last + 1, len(stops)))), int(stops[first - 1]) if first else 0
 
 
-def decoded(batch: pa.RecordBatch) -> list[dict[str, Any] | Damaged]:
+def decoded(batch: pa.RecordBatch, longest: int) -> list[dict[str, Any] | Damaged]:
+    """Rows, looked at each alone where one of them is damaged or too large."""
+    fits, alone = weight(batch) <= longest, len(batch) == 1
     try:
-        return batch.to_pylist()
-    except UnicodeDecodeError:  # in one row, which is found by looking at each alone
-        if len(batch) == 1:
+        if fits:
+            return batch.to_pylist()
+    except UnicodeDecodeError:
+        if alone:
             return [Damaged("not UTF-8")]
-        return [row for number in range(len(batch)) for row in decoded(batch.slice(number, 1))]
+    if alone:
+        return [Damaged("row too large")]
+    return [row for number in range(len(batch)) for row in decoded(batch.slice(number, 1), longest)]
 
 
 def read(shard: Shard, rules: Rules) -> pl.DataFrame:

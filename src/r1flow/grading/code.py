@@ -27,6 +27,10 @@ from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 
 FENCE = "```"
 
+MOST_TIMEOUTS = (
+    3  # of a program's tests; after them, and after so many wall limits in sum, the others count as timed out
+)
+MOST_WALL_LIMITS = 10
 TOLERANCE = 1e-6  # absolute or relative, as contest judges have it
 MOST_DIGITS = 400  # of a number in an output; a longer one isn't compared as a number
 DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -153,13 +157,28 @@ def run(
             status = Status.SYNTAX_ERROR if status is Status.RUNTIME_ERROR else status
             return [Verdict(status, compiled.seconds)] * len(cases)
         source = compiled.stdout
+    verdicts = []
+    for found in each(source, cases, how, limits, tier):
+        verdicts.append(found)
+        if not whole and found.passed is False:
+            break
+    return verdicts
+
+
+def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: Tier | None) -> Iterator[Verdict]:
+    """One verdict per test, in order; those after too many time-outs, or too long a time, are time-outs without a run.
+
+    Whoever leaves off, in here or out there, ends `map`, and that cancels what hasn't begun.
+    """
+    timeouts, seconds = 0, 0.0
     with ThreadPoolExecutor(max(1, min(sandbox.workers(), len(cases)))) as pool:
-        verdicts = []
-        for found in pool.map(lambda case: judged(source, case, how, limits, tier), cases):
-            verdicts.append(found)
-            if not whole and found.passed is False:
-                break  # which ends `map`, and that cancels what hasn't begun
-        return verdicts
+        for number, found in enumerate(pool.map(lambda case: judged(source, case, how, limits, tier), cases), 1):
+            yield found
+            timeouts += found.status is Status.TIMEOUT
+            seconds += found.seconds
+            if timeouts >= MOST_TIMEOUTS or seconds > MOST_WALL_LIMITS * limits.wall_s:
+                yield from [Verdict(Status.TIMEOUT)] * (len(cases) - number)
+                return
 
 
 def passes(program: str | None, tests: Any) -> verdict.Verdict:

@@ -58,10 +58,15 @@ def render(results: Results) -> str:
         scores=score_rows(results),
         shapes=shape_rows(results),
         figures=draw_all(results),
+        mismatches=mismatches(results),
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
-        rejections=[(stage, title, rows) for stage, title in REJECTIONS.items() if (rows := fates(results, stage))],
+        rejections=[
+            (stage, title, rows, results.metrics[stage])
+            for stage, title in REJECTIONS.items()
+            if (rows := fates(results, stage))
+        ],
         examples=examples(results),
     )
 
@@ -145,6 +150,12 @@ def shape_rows(results: Results) -> list[dict[str, Any]]:
     """Format, language, length and reflection of every model over all reasoning problems."""
     reasoning = {model: tasks.get("reasoning") for model, tasks in results.summaries.items()}
     return [{"model": model, **summary} for model, summary in reasoning.items() if summary]
+
+
+def mismatches(results: Results) -> list[tuple[str, float]]:
+    """The largest difference of log-probabilities that a step of each RL stage had between its sampler and itself."""
+    curves = {stage: results.history(stage, "mismatch") for stage in RL_STAGES}
+    return [(stage, max(value for _, value in curve)) for stage, curve in curves.items() if curve]
 
 
 def draw_all(results: Results) -> dict[str, str]:

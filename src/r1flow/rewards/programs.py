@@ -48,7 +48,9 @@ def code_tests(
             except ValueError:
                 return Cause.UNGRADABLE
             program = code.program_of(text, fences)
-            return 0.0 if program is None else paid(code.run(program, tests, language, within, where), mode)
+            if program is None:
+                return 0.0
+            return paid(code.run(program, tests, language, within, where, whole=mode == "share"), mode)
 
         with ThreadPoolExecutor(sandbox.workers()) as pool:
             return Scores.of(pool.map(score, texts, column(task, texts), needed(columns, tests_column, "code_tests")))

@@ -46,15 +46,19 @@ class Engine:
         seeds: list[int],
         batch_size: int,
         on_progress: OnProgress | None = None,
+        logps: list[list[float]] | None = None,
     ) -> list[list[int]]:
-        """New token ids of each prompt, the end-of-text token included; rows are decoded `batch_size` at a time."""
+        """New token ids of each prompt, the end-of-text token included; rows are decoded `batch_size` at a time.
+
+        To `logps`, if given, their log-probabilities at the temperature are added, a list a row.
+        """
         self.check_lengths(prompts, params)
         weights = Weights.of(self.model, self.dtype)
         done: list[list[int]] = []
         for start in range(0, len(prompts), batch_size):
             rows = slice(start, start + batch_size)
             draws_RT = uniforms(seeds[rows], params.max_new_tokens).to(self.model.device)
-            done += decode(weights, prompts[rows], params, draws_RT, self.eos_ids)
+            done += decode(weights, prompts[rows], params, draws_RT, self.eos_ids, logps)
             if on_progress:
                 on_progress(len(done), len(prompts))
         return done
@@ -228,20 +232,29 @@ class Batch:
 
 
 def decode(
-    weights: Weights, prompts: list[list[int]], params: SamplingParams, draws_RT: Tensor, eos_ids: list[int]
+    weights: Weights,
+    prompts: list[list[int]],
+    params: SamplingParams,
+    draws_RT: Tensor,
+    eos_ids: list[int],
+    logps: list[list[float]] | None = None,
 ) -> list[list[int]]:
-    """One batch of rows, from prompts to new ids."""
+    """One batch of rows, from prompts to new ids; their log-probabilities are added to `logps`, a list a row."""
     if params.max_new_tokens < 1:
         return [[] for _ in prompts]
     device = draws_RT.device
     batch, logits_RV = prefill(weights, prompts, params.max_new_tokens, device)
     cos_TD, sin_TD = rotary_tables(weights, max(map(len, prompts)) + params.max_new_tokens, device)
     out_RT = torch.full((len(prompts), params.max_new_tokens), -1, device=device)
+    logp_RT = torch.zeros(out_RT.shape, device=device)
     eos = torch.tensor(eos_ids, dtype=torch.long, device=device)
     alive_R = torch.ones(len(prompts), dtype=torch.bool, device=device)
     for t in range(params.max_new_tokens):
         token_R = choose(logits_RV, draws_RT[batch.row_R, t], params)
         out_RT[batch.row_R, t] = torch.where(alive_R, token_R, -1)
+        if logps is not None:
+            logp_RV = (logits_RV / (params.temperature or 1)).log_softmax(-1)
+            logp_RT[batch.row_R, t] = logp_RV.gather(1, token_R[:, None])[:, 0]
         alive_R &= ~torch.isin(token_R, eos)
         left = int(alive_R.sum())
         if left == 0 or t + 1 == params.max_new_tokens:
@@ -254,7 +267,10 @@ def decode(
         position_R = batch.length_R + t
         rotation = cos_TD[position_R][:, None], sin_TD[position_R][:, None]
         logits_RV = step(weights, batch, token_R, rotation, t)
-    return [[i for i in row if i >= 0] for row in out_RT.tolist()]
+    found = [[i for i in row if i >= 0] for row in out_RT.tolist()]
+    if logps is not None:
+        logps += [row[: len(ids)] for ids, row in zip(found, logp_RT.tolist(), strict=True)]
+    return found
 
 
 def rotary_tables(weights: Weights, length: int, device: torch.device) -> tuple[Tensor, Tensor]:

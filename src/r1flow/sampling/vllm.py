@@ -102,6 +102,8 @@ def start(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
         raise UserError(
             f"engine: vllm can't be imported ({error}); install it as docs/scaling.md says, or set engine: transformers"
         ) from error
-    if not torch.cuda.is_available():  # in bfloat16 its CPU build dies
-        options = {"dtype": "float32", **options}
+    if (
+        not torch.cuda.is_available()
+    ):  # its CPU build dies in bfloat16, and where a seeded row's prompt is read in parts
+        options = {"dtype": "float32", "enable_chunked_prefill": False, **options}
     return LLM(model=str(model_dir), max_num_seqs=batch_size, seed=0, disable_log_stats=True, **options)

@@ -28,6 +28,8 @@ CHUNK_BYTES = 1 << 16
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
 GRACE_S = 10.0  # after a kill, for the kernel to take everything down
 STACK_MB = 64  # deep recursion in C; also what a thread reserves, so it counts against memory_mb
+# If memory runs out, it is the programs that go, not their caller: said before anything is started, which inherits it.
+FIRST_TO_GO = ("/bin/sh", "-c", '{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"', "sh")
 KILLED = 128 + signal.SIGKILL
 CPU_SHARE = 0.75  # of the limit: the kernel enforces it in ticks, and accounts more exactly (0.95 s for 1 s)
 
@@ -145,7 +147,7 @@ def supervise(
     readers, writers = ends
     started = time.monotonic()
     process = subprocess.Popen(
-        argv,
+        [*FIRST_TO_GO, *argv],
         stdin=stdin,
         stdout=writers[0],
         stderr=writers[1],
@@ -156,8 +158,6 @@ def supervise(
     )
     close(writers)
     writers[:] = [-1] * len(writers)
-    with contextlib.suppress(OSError), open(f"/proc/{process.pid}/oom_score_adj", "w") as file:
-        file.write("1000")  # if memory runs out, it is the programs that go, not their caller
     watch = Watch(process, readers, limits, started)
     try:
         watch.wait()

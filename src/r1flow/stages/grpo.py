@@ -37,7 +37,7 @@ from trl import GRPOConfig, GRPOTrainer
 from r1flow import rollout_server
 from r1flow.callbacks import History, last_snapshot
 from r1flow.errors import UserError
-from r1flow.mismatch import METRIC, MismatchWatch
+from r1flow.mismatch import METRIC, MismatchWatch, measured
 from r1flow.pretrained import read_model, read_pretrained
 from r1flow.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.rewards.combine import combine
@@ -86,7 +86,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     )
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
-    trainer = (CompactGRPOTrainer if compact(stage) else GRPOTrainer)(
+    trainer = trainer_of(stage)(
         model=model,
         reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
         args=options,
@@ -118,6 +118,13 @@ def server_of(options: GRPOConfig, stage: Stage) -> str:
 def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
     """Whether a reward runs what the model writes; its sandbox is then on record."""
     return any((spec.get("name") or label) == "code_tests" for label, spec in specs.items())
+
+
+def trainer_of(stage: Stage) -> type[GRPOTrainer]:
+    """TRL's trainer, or with our engine one that measures its mismatch, which TRL does of vLLM alone."""
+    if stage.config["engine"] != "r1flow":
+        return GRPOTrainer
+    return measured(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
 
 
 def compact(stage: Stage) -> bool:
@@ -162,7 +169,7 @@ def rollout(
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
     """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
 
-    Rows are counted over all ranks. No log-probabilities: TRL takes them to correct for another engine's numerics.
+    Rows are counted over all ranks. The log-probabilities are for the curve `mismatch` (mismatch.py), not for the loss.
     """
     from r1flow.sampling.engine import Engine, eos_ids_of
 
@@ -175,13 +182,15 @@ def rollout(
         first = trainer.accelerator.process_index * len(prompts)
         when = f"step {trainer.state.global_step}.{within}"
         prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        logps: list[list[float]] = []
         completion_ids = engine.generate(
             prompt_ids,
             SamplingParams(args.temperature, args.top_p, args.max_completion_length),
             [seed_of(stage.seed, when, first + row) for row in range(len(prompts))],
             batch_size=len(prompts),
+            logps=logps,
         )
-        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None}
+        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": logps}
 
     return sample
 

@@ -293,10 +293,19 @@ def canonical(text: str) -> str:
 def mixed(
     kept: list[Kept], general: list[dict[str, Any]], general_share: float, seed: int
 ) -> list[Kept | dict[str, Any]]:
-    """Kept samples and, if there are enough, as many general rows as make up `general_share` of all; shuffled."""
+    """Kept samples and as many general rows as make up `general_share` of all, shuffled; raises UserError for too few.
+
+    Neither rows that are there twice nor fewer samples make up for those that are missing.
+    """
     chooser = random.Random(seed)
     wanted = round(len(kept) * general_share / (1 - general_share))
-    mix = [*kept, *chooser.sample(general, min(wanted, len(general)))]
+    if wanted > len(general):
+        reached = len(general) / (len(kept) + len(general))
+        raise UserError(
+            f"general_share: {general_share} of the mix is {wanted} rows beside {len(kept)} samples, and"
+            f" general_sft.jsonl has {len(general)}; give the data more of them, or set it to {reached:.3f} or less"
+        )
+    mix = [*kept, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)
     return mix
 
