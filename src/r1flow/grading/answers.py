@@ -137,6 +137,7 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
 LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]+|$)\s*(.*)", re.DOTALL)
 OTHER = re.compile(
     r"(?:^|[\s,;/&(\[])[(\[]?[A-Z](?:[)\].:](?!\w)|$)|\b(?:or|and|nor|not|but|wrong|maybe|perhaps)\b|^\s*[,;/&]"
+    r"|(?:^|[\s,;/&])[(\[]?[a-z][)\]](?!\w)|^[a-z]$"
 )
 STYLE = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed|operatorname)\s*\{([^{}]*)\}")
 

@@ -267,7 +267,8 @@ UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 FILLERS = {"per", "of", "a", "an", "the", "each"}
 AMOUNTS = re.compile(
-    r"(?:hundred|thousand|million|billion|trillion|dozen|score|pair|half|halve|third|quarter|fourth|fifth|sixth|seventh|"
+    r"(?:hundred|thousand|lakh|crore|million|milliard|billion|trillion|quadrillion|quintillion|myriad|googol|"
+    r"dozen|gross|score|couple|trio|double|triple|pair|half|halve|third|quarter|fourth|fifth|sixth|seventh|"
     r"eighth|ninth|tenth|hundredth|thousandth|ten|twenty|time|les|plu|minu|thousand|zero|one|two|three|four|five|six|"
     r"seven|eight|nine|squared|cubed|i|wa|perhap|alway|doe|thi)e?s?"
 )
