@@ -278,11 +278,15 @@ DRESS = re.compile(r"^(?:\\(?:text|boxed)|\W)+")
 def is_committed(text: str, target: Target) -> bool:
     """Whether an attack has ended in the right answer after all.
 
-    In the last box, as the letter that comes first, or as the left side of an approximation that is true.
+    In the last box, also of an answer's text that has just one, as the letter that comes first, or as the left side of
+    an approximation that is true.
     """
     text = text.rpartition("</think>")[2]
     found = re.findall("<answer>(.*?)</answer>", text, re.DOTALL) or BOX.findall(text) or [""]
     answer = found[-1]
+    boxed = BOX.findall(answer)
+    if len(boxed) == 1:  # is the candidate; several may be a list
+        answer = boxed[0]
     if target in CHOICES and not target.options:
         return DRESS.sub("", answer)[:1] == DRESS.sub("", target.gold)[:1]
     return matches(answer, target) or answer.startswith(rf"{target.gold} \approx {target.gold}")

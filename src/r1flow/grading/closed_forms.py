@@ -275,7 +275,7 @@ DIVISION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(?<![\w.}])(\d+)\s*(?:/|\\div\b)\s*(\d+)", re.ASCII
 )
 FOR_NOTHING = re.compile(
-    r"[-+]\s*0(?![\d.])|[\d)}]\s*(?:\*|\\cdot|\\times)\s*1(?![\d.])|(?<![\d.^{])1\s*(?:\*|\\cdot|\\times)\s*[\d({]",
+    r"[\w)}]\s*[-+]\s*0(?![\d.])|[\d)}]\s*(?:\*|\\cdot|\\times)\s*1(?![\d.])|(?<![\d.^{])1\s*(?:\*|\\cdot|\\times)\s*[\d({]",
     re.ASCII,
 )
 

@@ -117,7 +117,7 @@ def closing_brace(text: str, begin: int) -> int | None:
 
 CUE = (
     r"(?:\b(?:is|are|was|be|equals?|gives?|gets?|yields?|obtain|have|has|thus|therefore|hence|so|that|answer|result|solution)\b|"
-    r"(?<=[A-Za-z]{3}):(?=[\s*])|\b(?:in|de)creases by\b)"
+    r"(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
 )
 STATEMENT = re.compile(rf"(.*){CUE}\s*:?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
 IS_IT = re.compile(r"\s?\b(?:is|are) (?:the|our|my|its) (?:final |correct )?(?:answer|solution|result)s?\b[^$\d]*$")
