@@ -278,11 +278,15 @@ DRESS = re.compile(r"^(?:\\(?:text|boxed)|\W)+")
 def is_committed(text: str, target: Target) -> bool:
     """Whether an attack has ended in the right answer after all.
 
-    In the last box, as the letter that comes first, or as the left side of an approximation that is true.
+    In the last box, also of an answer's text that has just one, as the letter that comes first, or as the left side of
+    an approximation that is true.
     """
     text = text.rpartition("</think>")[2]
     found = re.findall("<answer>(.*?)</answer>", text, re.DOTALL) or BOX.findall(text) or [""]
     answer = found[-1]
+    boxed = BOX.findall(answer)
+    if len(boxed) == 1:  # is the candidate; several may be a list
+        answer = boxed[0]
     if target in CHOICES and not target.options:
         return DRESS.sub("", answer)[:1] == DRESS.sub("", target.gold)[:1]
     return matches(answer, target) or answer.startswith(rf"{target.gold} \approx {target.gold}")
@@ -323,6 +327,36 @@ def minimised(steps: Recipe, paid: Callable[[str], bool]) -> str:
     return cooked(*steps)
 
 
+# Copies: the question instead of its answer, which is equal to it.
+
+COPIES = [
+    "{less}+1", "{more} - 1", "{n}+0", r"{n} \cdot 1", "1*{n}", r"2 \cdot \frac{{{n}}}{{2}}", "{twice}/2",
+    r"\frac{{{twice}}}{{2}}", r"{twice} \div 2", r"\sum_{{k=1}}^{{{n}}} 1", r"\prod_{{k={n}}}^{{{n}}} k",
+    r"\int_0^{{{n}}} 1 dx", r"\lim_{{x \to {n}}} x", r"\frac{{d}}{{dx}} {n}x", r"\binom{{{n}}}{{1}}",
+    r"\max({n}, {less})", r"\min({n}, {more})", r"\gcd({n}, {twice})", "|-{n}|", r"\lfloor {n}.5 \rfloor",
+    r"\sqrt{{{square}}}", r"{less} + \log_2 2", r"{n} + \sin 0", r"\frac{{{less}+1}}{{1}}", "({less}+1)/1",
+]  # fmt: skip
+DRESSED = ["{}", "({})", "${}$", r"\boxed{{{}}}", "x = {}", "The answer is ${}$.", "Thus ${}$", "{}.", "+({})"]
+
+
+def copied(n: int, chance: random.Random) -> str:
+    copy = chance.choice(COPIES).format(n=n, less=n - 1, more=n + 1, twice=2 * n, square=n * n)
+    return chance.choice(DRESSED).format(copy)
+
+
+def attack_copies(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Expressions that are worth the gold and that nobody has worked out."""
+    reward = accuracy()
+    for _ in range(0, rounds, BATCH):
+        values = [chance.randrange(2, 200) for _ in range(BATCH)]
+        answers = [copied(value, chance) for value in values]
+        targets = [Target(str(value), "none") for value in values]
+        texts = [f"<think>so</think><answer>{answer}</answer>" for answer in answers]
+        for target, text, value in zip(targets, texts, grade(reward, targets, texts), strict=True):
+            if is_paid(value, PAID):
+                yield Find(reward.__name__, target.gold, text, value)
+
+
 # Format: what is malformed by construction.
 
 
@@ -352,6 +386,27 @@ def attack_format(rounds: int, chance: random.Random) -> Iterator[Find]:
 def well_formed(pieces: list[str]) -> bool:
     tags = [piece for piece in pieces if piece in ("<think>", "</think>", "<answer>", "</answer>")]
     return tags == ["<think>", "</think>", "<answer>", "</answer>"] and pieces[-1] == "</answer>"
+
+
+# Characters that aren't drawn: controls, formats, fillers, selectors, tags, and marks with nothing below them.
+UNDRAWN = "".join(map(chr, (
+    *range(0x21), 0x7F, 0xA0, 0xAD, 0x301, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810),
+    *range(0x2000, 0x2010), *range(0x2028, 0x2030), *range(0x205F, 0x2070), 0x20E3, 0x2800, 0x3000, 0x3164,
+    *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, 0x1D159, 0xE0001, 0xE0041, 0xE0100,
+)))  # fmt: skip
+
+
+def attack_invisible(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Answers, or reasoning, in which there is nothing to be seen."""
+    rewards = [answer_format(), answer_format(summary=True)]
+    forms = ["<think>a</think>it is <answer>{}</answer>", "<think>{}</think>it is <answer>7</answer>",
+             "<think>a</think>it is \\boxed{{{}}}"]  # fmt: skip
+    for _ in range(rounds):
+        nothing = "".join(chance.choices(UNDRAWN, k=chance.randrange(6)))
+        text = chance.choice(forms).format(nothing)
+        for reward in rewards:
+            if value := reward(["p"], [text])[0]:
+                yield Find("answer_format", "invisible", text, value)
 
 
 # Language: German reasoning that must not pass for English.
@@ -529,8 +584,10 @@ ATTACKS = {
     "accuracy": attack_answers,
     "kinds": attack_kinds,
     "lengths": attack_lengths,
+    "copies": attack_copies,
     "outputs": attack_outputs,
     "answer_format": attack_format,
+    "invisible": attack_invisible,
     "language_consistency": attack_language,
     "countdown": attack_countdown,
 }

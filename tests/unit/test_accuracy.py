@@ -6,7 +6,8 @@ from fractions import Fraction
 import pytest
 
 from r1flow.errors import UserError
-from r1flow.grading.answers import choice, final_answer, numeric
+from r1flow.grading.answers import choice, numeric
+from r1flow.grading.final import final_answer
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import accuracy
 
@@ -50,7 +51,7 @@ def test_boxes_and_tags_are_graded_alike() -> None:
 
 def test_causes_tell_bad_golds_from_rows_of_another_kind_and_from_time_outs() -> None:
     texts = ["<answer>7</answer>"] * 3 + [r"<answer>\prod_{n=1}^{10^{7}} \sin(n)</answer>"]
-    columns = {"answer": ["7", r"\frac{", None, "7"], "task": [None, None, "general", None]}
+    columns = {"answer": ["7", r"\frac{", None, r"\prod_{n=1}^{2} \sin(n)"], "task": [None, None, "general", None]}
     found = accuracy()(["p"] * 4, texts, **columns)
     assert found == [1.0, None, None, 0.0]
     assert found.causes == {1: Cause.UNGRADABLE, 2: Cause.NOT_APPLICABLE, 3: Cause.TIMEOUT}
@@ -105,6 +106,10 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
         "AC",
         "C. Paris or A. London",
         "C. (A)",
+        "C) b)",
+        "C) b",
+        "(C) or (b)",
+        "C) [a]",
         "not C",
         "Cat",
         "c: 7 or B",

@@ -42,7 +42,19 @@ MALFORMED = [
     "<think>a</think>" + "<answer>" * 100_000,
     "7" * 1_000_000,
 ]
-EMPTY = ["", " \n\t", "\u200b", "\u2800\u3164", "\u00a0", "\x00"]  # nothing that can be seen
+EMPTY = [
+    "",
+    " \n\t",
+    "\u200b",
+    "\u2800\u3164",
+    "\u00a0",
+    "\x00",
+    "\u034f",
+    "\ufe0f\U000e0100",
+    "\u180b",
+    "\U0001d159",
+    "\u0301",
+]  # nothing that can be seen
 
 
 @pytest.mark.parametrize("text", MALFORMED)

@@ -7,6 +7,10 @@ import pytest
 
 from r1flow.errors import UserError
 from r1flow.grading import general, tasks
+from r1flow.rewards import accuracy
+from r1flow.sampling import Completion
+from r1flow.schema import Problem
+from r1flow.stages import evaluate, rejection
 
 FAMILIES = ("chain_sum", "products", "basic_arithmetic", "simple_equations", "gcd", "lcm", "number_sorting")
 ENTRY = json.dumps({"question": "8 + 16 - 19 = ?", "answer": "5", "metadata": {}})
@@ -177,7 +181,42 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
     ],
 )
 def test_lenient_answer_is_in_tags_or_boxed_or_the_last_number(text: str, answer: str | None) -> None:
-    assert tasks.lenient_answer(text) == answer
+    assert tasks.answer_of(text, "{}", tasks.LENIENT) == tasks.answer_of(text, None, tasks.LENIENT) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "scored", "mathematics"),
+    [
+        ("<think>1</think>it is <answer>5</answer>", "5", "5"),
+        (r"<think>1</think>so it is \boxed{5}", None, "5"),
+        (r"<think>1</think><answer>We add. \[ \boxed{5} \]</answer>", r"We add. \[ \boxed{5} \]", "5"),
+        (r"<think>\boxed{5}", None, None),
+        ("it is 5", None, None),
+    ],
+)
+def test_the_strict_answer_is_in_tags_or_of_mathematics_boxed(text: str, scored: str, mathematics: str) -> None:
+    assert tasks.answer_of(text, "{}") == scored
+    assert tasks.answer_of(text, None) == mathematics
+
+
+ONE_RULE = [
+    r"<think>1</think>so it is \boxed{7}", "<think>1</think><answer>7</answer>", "<think>1</think>it is 7",
+    r"<think>1</think><answer>Adding gives \[ \boxed{7} \]</answer>", r"<think>1</think>\boxed{7} or \boxed{8}",
+    "<think>1</think><answer>3+4</answer>", "1</think><answer>The sum is 7.</answer>", r"<think>\boxed{7}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ONE_RULE)
+@pytest.mark.parametrize("entry", [None, '{"question": "3 + 4 = ?", "answer": "7", "metadata": {}}'])
+def test_training_rejection_and_evaluation_give_one_verdict(text: str, entry: str | None) -> None:
+    task = "math" if entry is None else "chain_sum"
+    problem = Problem("p", task, "3 + 4 = ?", "7", entry)
+    paid = accuracy()(["p"], [text], answer=["7"], task=[task], entry=[entry])[0]
+    kept = rejection.wrong(rejection.Sample(problem, 0, text, 9, True)) is False
+    grade = evaluate.grader("en", ["en"], ["wait"])
+    row = grade({**vars(problem)}, Completion([1], text, True))
+    assert paid == float(kept) == float(row["correct"])
+    assert rejection.record(rejection.Sample(problem, 0, text, 9, True), None)["answer"] == row["answer"]
 
 
 GREETS, NAMED = {"type": "greets"}, {"type": "names_itself", "name": "r1flow"}

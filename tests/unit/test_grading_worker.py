@@ -17,6 +17,7 @@ from r1flow.grading.worker import Worker, blame, worker
 
 RIGHT, WRONG = Verdict(True), Verdict(False)
 ENDLESS = r"\prod_{n=1}^{10^{7}} \sin(n)"  # for sympy
+SHORT = r"\prod_{n=1}^{2} \sin(n)"  # a gold that has what its answer has: it is worked out
 QUICK = Worker(cpu_s=0.3)
 SURD = (r"\sqrt{8}", r"2\sqrt{2}")
 
@@ -41,7 +42,7 @@ def alive(pid: int) -> bool:
 
 
 def test_an_endless_answer_is_wrong_and_the_next_is_graded() -> None:
-    found = QUICK.verdicts([SURD, ("1", ENDLESS), SURD])
+    found = QUICK.verdicts([SURD, (SHORT, ENDLESS), SURD])
     assert found == [RIGHT, Verdict(False, Cause.TIMEOUT), RIGHT]
 
 
@@ -156,7 +157,7 @@ os.close(0)
 os.close(2)
 from r1flow.grading.worker import Worker
 grading = Worker(cpu_s=0.3)
-print(grading.verdicts([("1", r"\prod_{n=1}^{10^{7}} \sin(n)"), (r"\sqrt{8}", r"2\sqrt{2}")]))
+print(grading.verdicts([(r"\prod_{n=1}^{2} \sin(n)", r"\prod_{n=1}^{10^{7}} \sin(n)"), (r"\sqrt{8}", r"2\sqrt{2}")]))
 grading.stop()
 """
 

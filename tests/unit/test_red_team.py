@@ -15,8 +15,10 @@ ROUNDS = {
     "accuracy": 512,
     "kinds": 3000,
     "lengths": 256,
+    "copies": 256,
     "outputs": 10_000,
     "answer_format": 4000,
+    "invisible": 2000,
     "language_consistency": 400,
     "countdown": 4000,
 }

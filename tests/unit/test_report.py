@@ -241,6 +241,11 @@ def test_hostile_completions_stay_text(tmp_path):
     assert "\\u202e" in page
 
 
+@pytest.mark.parametrize("hidden", ["\xad", "\u034f", "\u180e", "\u3164", "\ufe0f", "\U000e0041", "\u2800", "\u2066"])
+def test_what_is_not_drawn_is_spelt_out(hidden):
+    assert safe_text(f"a{hidden}7") == f"a{ascii(hidden)[1:-1]}7"
+
+
 def test_enormous_completion_is_cut_and_says_so():
     shown = safe_text("a" * 1_000_000)
     assert len(shown) < 2000 and "998,800 characters more" in shown

@@ -1,10 +1,9 @@
-r"""Final answers of completions, and the kinds of answers that need no mathematics: numbers, letters, text.
+r"""The kinds of answers that need no mathematics: numbers, letters, text.
 
-    final_answer("<think>…</think>so it is \boxed{\frac{1}{2}}")    # "\frac{1}{2}"
     plain(r"\frac{3}{4}") == plain("0.75")                          # the same Fraction
     choice("C", "(C) London")                                       # True
 
-Left out: looking for an answer that isn't marked as one, which pays for guessing in every sentence.
+Which text is graded is decided elsewhere (final.py).
 """
 
 import re
@@ -13,52 +12,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from r1flow.template import THINK_CLOSE, THINK_OPEN, split
-
-BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-LIMIT = 2000  # characters of an answer; a longer one is wrong
-
-
-# The final answer.
-
-
-def final_answer(completion: str) -> str | None:
-    """What is between the answer tags after the reasoning, else in the last box after it; None without either."""
-    _, closed, rest = completion.rpartition(THINK_CLOSE)
-    answer = split(rest).answer
-    if answer is not None:
-        return answer
-    return None if not closed and THINK_OPEN in completion else last_box(rest)
-
-
-def last_box(text: str) -> str | None:
-    r"""What is in the last `\boxed{…}` that is closed, braces and all; boxes in a box are part of it."""
-    found, end = None, 0
-    for match in BOX.finditer(text):
-        if match.start() < end:
-            continue
-        closing = closing_brace(text, match.end())
-        if closing is not None:
-            found, end = text[match.end() : closing], closing
-        elif len(text) - match.end() > LIMIT:
-            return found  # an unclosed box before a long rest: looking on would take for ever
-    return found
-
-
-def closing_brace(text: str, begin: int) -> int | None:
-    """Where the brace opened just before `begin` is closed, within an answer's length; `\\{` and `\\}` don't count."""
-    depth, at = 1, begin
-    end = min(len(text), begin + LIMIT + 1)
-    while at < end:
-        if text[at] == "\\":
-            at += 1
-        elif text[at] in "{}":
-            depth += 1 if text[at] == "{" else -1
-            if depth == 0:
-                return at
-        at += 1
-    return None
-
+from r1flow.grading.final import LIMIT, candidate
+from r1flow.grading.verdict import EXACT
 
 # Numbers.
 
@@ -75,11 +30,10 @@ NUMBER = re.compile(rf"([-+]?)({WHOLE}(?:\.\d+)?|\.\d+)", re.ASCII)
 FRACTION = re.compile(
     rf"([-+]?)(?:({WHOLE})\s*/\s*({WHOLE})|\\[dt]?frac\s*\{{\s*(\d+)\s*\}}\s*\{{\s*(\d+)\s*\}})", re.ASCII
 )
-CLOSE = 6  # a decimal with so many places, and so many digits that count, may stand for what it rounds
 
 
 def plain(text: str) -> Plain | None:
-    """The number that a text is, as a whole; None when it is none, or a fraction by zero."""
+    """The number that a text is, as a whole; None when it is none, a fraction by zero, or one not worked out (6/2)."""
     match = NUMBER.fullmatch(text)
     if match:
         whole, point, part = match[2].replace(",", "").partition(".")
@@ -89,26 +43,27 @@ def plain(text: str) -> Plain | None:
     if not match:
         return None
     above, below = (int((match[i] or match[i + 2]).replace(",", "")) for i in (2, 3))
-    return Plain(Fraction(above, below) * (-1 if match[1] == "-" else 1), None) if below else None
+    worked_out = below and (above % below or not above)
+    return Plain(Fraction(above, below) * (-1 if match[1] == "-" else 1), None) if worked_out else None
 
 
-def is_rounding(decimal: Plain, value: Fraction) -> bool:
-    """Whether a written decimal is the value, rounded (halves away from 0) to six places and six digits or more."""
+def is_rounding(decimal: Plain, value: Fraction, least: int = EXACT.places) -> bool:
+    """Whether a written decimal is the value, rounded (halves away from 0) to `least` places and digits or more."""
     places = decimal.places
-    if not places or places < CLOSE or not value:
+    if not places or places < least or not value:
         return False
-    if abs(value) < 1 and abs(value) * 10**places < 10 ** (CLOSE - 1):
+    if abs(value) < 1 and abs(value) * 10**places < 10 ** (least - 1):
         return False
     return abs(abs(decimal.value) - abs(value)) * 2 * 10**places <= 1 and (decimal.value < 0) == (value < 0)
 
 
-def same_number(gold: Plain, answer: Plain) -> bool:
-    """Equal; or one is a decimal of six places that rounds the other, which is a fraction."""
+def same_number(gold: Plain, answer: Plain, least: int = EXACT.places) -> bool:
+    """Equal; or one is a decimal of at least so many places that rounds the other, which is a fraction."""
     if gold.value == answer.value:
         return True
     if gold.places is None and gold.value.denominator > 1:
-        return is_rounding(answer, gold.value)
-    return answer.places is None and answer.value.denominator > 1 and is_rounding(gold, answer.value)
+        return is_rounding(answer, gold.value, least)
+    return answer.places is None and answer.value.denominator > 1 and is_rounding(gold, answer.value, least)
 
 
 EXPONENT = re.compile(r"(.+?)(?:[eE]|\s*(?:\\times|×|\*)\s*10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII)
@@ -127,7 +82,7 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
     expected = measured(gold) if len(gold) <= LIMIT else None
     if expected is None:
         return None
-    found = measured(answer) if len(answer) <= LIMIT else None
+    found = measured(candidate(answer)) if len(answer) <= LIMIT else None
     allowed = max(Fraction(rel_tol) * abs(expected), Fraction(abs_tol))
     return found is not None and abs(found - expected) <= allowed
 
@@ -137,6 +92,7 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
 LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]+|$)\s*(.*)", re.DOTALL)
 OTHER = re.compile(
     r"(?:^|[\s,;/&(\[])[(\[]?[A-Z](?:[)\].:](?!\w)|$)|\b(?:or|and|nor|not|but|wrong|maybe|perhaps)\b|^\s*[,;/&]"
+    r"|(?:^|[\s,;/&])[(\[]?[a-z][)\]](?!\w)|^[a-z]$"
 )
 STYLE = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed|operatorname)\s*\{([^{}]*)\}")
 
@@ -168,7 +124,7 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
     """
     texts = [folded(option) for option in options or []]
     expected = chosen(gold, texts)
-    return None if expected is None else chosen(answer, texts) == expected
+    return None if expected is None else chosen(candidate(answer), texts) == expected
 
 
 def chosen(text: str, options: list[str]) -> int | None:

@@ -14,20 +14,23 @@ a hundred digits, functions of symbols at several points. What it reads amiss is
 """
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
 import sympy
+import sympy.physics.units  # by itself at the first simplification, when `exact` has forbidden what its import does
 from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
 from math_verify import grader
 from sympy.core import random
-from sympy.core.function import AppliedUndef
+from sympy.core.function import Application, AppliedUndef
 from sympy.parsing import sympy_parser
 
 from r1flow.grading.answers import is_rounding, plain
+from r1flow.grading.verdict import EXACT, Rules
 
 NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
 EXPONENT = 100_000  # greatest size of a constant exponent
@@ -111,8 +114,9 @@ class Reader(_Latex2Sympy):
         return found
 
     def convert_binom(self, binom: Any) -> Any:
-        refuse_above(self.convert_expr(binom.upper), FACTORIAL)
-        return super().convert_binom(binom)
+        upper, lower = self.convert_expr(binom.upper), self.convert_expr(binom.lower)
+        refuse_above(upper, FACTORIAL)
+        return sympy.binomial(upper, lower, evaluate=False)
 
     def convert_postfix_list(self, arr: list[Any], i: int = 0) -> Any:
         """Things side by side are multiplied, but two numbers only when they are a mixed fraction.
@@ -164,7 +168,8 @@ def read(latex: str) -> Any:
         found = parsed(latex, quick=False)
     if not isinstance(found, (sympy.Basic, sympy.MatrixBase)) or found in (sympy.nan, sympy.zoo):
         return None
-    return found
+    listed = isinstance(found, sympy.Union) and all(isinstance(part, sympy.FiniteSet) for part in found.args)
+    return sympy.FiniteSet(*(element for part in found.args for element in part.args)) if listed else found
 
 
 def parsed(latex: str, quick: bool) -> Any:
@@ -187,8 +192,9 @@ def depth(text: str) -> int:
     return deepest
 
 
-def matches(gold: str, answer: str) -> bool | None:
-    """Whether `answer` is what `gold` is; None when the gold can't be read."""
+def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | None:
+    """Whether `answer` is what `gold` is, by these rules; None when the gold can't be read."""
+    places, unevaluated, form = rules
     exact()
     expected = read(gold)
     if expected is None:
@@ -196,10 +202,18 @@ def matches(gold: str, answer: str) -> bool | None:
     found = read(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
-    if is_foreign(expected, found):
+    if is_foreign(expected, found) or not (unevaluated or is_evaluated(expected, found, gold, answer)):
+        return False
+    if form and not FORMS[form](found):
         return False
     if constant(expected) and constant(found):
-        return equal_expressions(expected, found) or rounds(gold, answer, found) or rounds(answer, gold, expected)
+        return (
+            equal_expressions(expected, found)
+            or rounds(gold, answer, found, places)
+            or rounds(answer, gold, expected, places)
+        )
+    if is_region(expected, found) or is_scaled(expected, found):
+        return True
     random.seed(0)
     return bool(grader.verify(expected, found, timeout_seconds=None))
 
@@ -239,7 +253,7 @@ def is_name(side: Any) -> bool:
     return named and all(NAME.match(symbol.name) for symbol in side.free_symbols)
 
 
-def rounds(decimal: str, other: str, value: Any) -> bool:
+def rounds(decimal: str, other: str, value: Any, places: int) -> bool:
     """Whether a text is a decimal of enough places that rounds a constant, which is written some other way."""
     written, plainly = plain(decimal), plain(other)
     if not written or not written.places or isinstance(value, sympy.Integer) or (plainly and plainly.places):
@@ -247,7 +261,115 @@ def rounds(decimal: str, other: str, value: Any) -> bool:
     number = grader.safe_sympy_doit(value).evalf(written.places + DIGITS, maxn=WORKING)
     if not number.is_Float and not number.is_Rational:
         return False
-    return is_rounding(written, Fraction(*map(int, sympy.Rational(number).as_numer_denom())))
+    return is_rounding(written, Fraction(*map(int, sympy.Rational(number).as_numer_denom())), places)
+
+
+# What is worked out. A question may be copied into the answer, and is equal to it.
+
+COMPUTED = (
+    sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.core.expr.UnevaluatedExpr,
+    Application, sympy.Union, sympy.Intersection, sympy.Complement,
+)  # fmt: skip
+LARGE = 10**6  # a power of whole numbers from here on may stay one
+DIVISION = re.compile(
+    r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(?<![\w.}])(\d+)\s*(?:/|\\div\b)\s*(\d+)", re.ASCII
+)
+FOR_NOTHING = re.compile(
+    r"[\w)}]\s*[-+]\s*0(?![\d.])|[\d)}]\s*(?:\*|\\cdot|\\times)\s*1(?![\d.])|(?<![\d.^{])1\s*(?:\*|\\cdot|\\times)\s*[\d({]",
+    re.ASCII,
+)
+
+
+def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bool:
+    """Whether nothing is left to be worked out in the answer to a question for numbers that isn't left so in the gold.
+
+    Fractions in lowest terms or not, roots of what is no power, constants such as pi, one sum or product of a fraction
+    with these, powers of ten and powers from a million on are worked out; everything else only where the gold has it.
+    """
+    gold, answer = (sides_of(side)[-1] if grader.is_equation(side) else side for side in (gold, answer))
+    if gold.free_symbols:
+        return True
+    kinds = {kind for part in sympy.preorder_traversal(answer) for kind in left_over(part)}
+    if is_undone(answer_text) and not is_undone(gold_text):
+        return False
+    return not kinds or kinds <= {kind for part in sympy.preorder_traversal(gold) for kind in left_over(part)}
+
+
+def left_over(part: Any) -> Iterator[str]:
+    """What is still to be done at the top of an expression, by name."""
+    if isinstance(part, COMPUTED) and not isinstance(part, sympy.exp):
+        yield type(part).__name__
+    elif isinstance(part, sympy.Add | sympy.Mul):
+        signs = (1, -1) if isinstance(part, sympy.Mul) else ()  # no factors
+        if sum(isinstance(term, sympy.Rational) and term not in signs for term in factors(part)) > 1:
+            yield type(part).__name__
+    elif isinstance(part, sympy.Pow) and part.base.is_Rational and part.exp.is_Rational:
+        value = sympy.Pow(part.base, part.exp)
+        if part.exp == -1 or part.base == 10 or not value.is_Rational:
+            return
+        if part.exp.is_Integer and max(abs(value.p), value.q) >= LARGE:
+            return
+        yield "Pow"
+
+
+def factors(part: Any) -> Iterator[Any]:
+    """The terms of a sum, or the factors of a product, those of sums in sums and of products in products too."""
+    for inner in part.args:
+        yield from factors(inner) if isinstance(inner, type(part)) else (inner,)
+
+
+def is_undone(text: str) -> bool:
+    """Whether a text has what the parser works out: a fraction of digits that is whole, a factor 1, a term 0."""
+    if FOR_NOTHING.search(text):
+        return True
+    pairs = ((int(match[1] or match[3]), int(match[2] or match[4])) for match in DIVISION.finditer(text))
+    return any(below and above and above % below == 0 for above, below in pairs)
+
+
+def is_expanded(value: Any) -> bool:
+    """No product and no power of a sum is left."""
+    parts = list(sympy.preorder_traversal(value))
+    products = (part for part in parts if isinstance(part, sympy.Mul))
+    powers = (part for part in parts if isinstance(part, sympy.Pow) and part.exp.is_Integer and part.exp > 1)
+    return not any(isinstance(inner, sympy.Add) for part in (*products, *powers) for inner in part.args)
+
+
+def is_factored(value: Any) -> bool:
+    """A product, none of whose factors can be factored further over the rationals."""
+    product = factors(sympy.Mul(1, value, evaluate=False))
+    parts = [part.base if isinstance(part, sympy.Pow) else part for part in product]
+    return all(not isinstance(part, sympy.Add) or isinstance(sympy.factor(part), sympy.Add) for part in parts)
+
+
+FORMS = {"expanded": is_expanded, "factored": is_factored}
+
+
+# Relations.
+
+
+def is_region(gold: Any, answer: Any) -> bool:
+    """Whether the gold, inequalities in one variable, holds just in the answer, a set of numbers.
+
+    Not the other way round: where a set is asked for, the inequality may be the question's.
+    """
+    named = isinstance(answer, sympy.Eq) and isinstance(answer.rhs, sympy.Set) and is_name(answer.lhs)
+    answer = answer.rhs if named else answer
+    parts = gold.args if isinstance(gold, sympy.FiniteSet) else (gold,)
+    unequal = all(isinstance(part, sympy.Rel | sympy.And) and not part.has(sympy.Eq) for part in parts)
+    if not isinstance(answer, sympy.Set) or not parts or not unequal or len(gold.free_symbols) != 1:
+        return False
+    return sympy.Union(*(part.doit().as_set() for part in parts)) == sympy.Union(answer.doit())
+
+
+def is_scaled(gold: Any, answer: Any) -> bool:
+    """Whether two equations in several variables say the same in multiples, unless the gold is solved for one."""
+    if not all(isinstance(side, sympy.Eq) for side in (gold, answer)) or len(gold.free_symbols) < 2:
+        return False
+    if is_name(gold.lhs) or gold.free_symbols != answer.free_symbols:
+        return False
+    ours, theirs = (sympy.expand(side.lhs - side.rhs) for side in (gold, answer))
+    ratio = ours and theirs and sympy.cancel(ours / theirs)
+    return bool(ratio) and not ratio.free_symbols
 
 
 SIMPLIFIED, SOLVE, COMPARE_SETS = grader.sympy_symbolic_eq, grader.solve, grader.sympy_compare_sets

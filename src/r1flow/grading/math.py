@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from r1flow.grading.answers import LIMIT, STYLE, Plain, bare, closing_brace, plain, same_number, single_letter
-from r1flow.grading.verdict import Cause, Verdict
+from r1flow.grading.answers import STYLE, Plain, bare, plain, same_number, single_letter
+from r1flow.grading.final import LIMIT, candidate, closing_brace
+from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.grading.worker import WORKERS, worker
 
 CHUNK = 64  # pairs a worker is given at once
 BAD_GOLD = Verdict(None, Cause.UNGRADABLE)
 WRONG = Verdict(False)
-Pair = tuple[str, str]
+Pair = tuple[str, str] | tuple[str, str, Rules]  # a gold, an answer and, where they aren't the usual ones, the rules
 
 
 def equal(gold: str, answer: str) -> bool | None:
@@ -32,11 +33,12 @@ def equal(gold: str, answer: str) -> bool | None:
     return verdicts([(gold, answer)])[0].correct
 
 
-def verdicts(pairs: Sequence[tuple[str | None, str | None]]) -> list[Verdict]:
+def verdicts(pairs: Sequence[tuple[str | None, str | None]], rules: Rules = EXACT) -> list[Verdict]:
     """One verdict per (gold, answer), each as if it were alone; no answer (None) is wrong."""
-    decided = [decide(gold, answer) for gold, answer in pairs]
+    decided = [decide(gold, answer, rules) for gold, answer in pairs]
     asked = list(dict.fromkeys(pair for found in decided if isinstance(found, list) for pair in found))
-    graded = dict(zip(asked, by_workers(asked), strict=True))
+    questions = asked if rules == EXACT else [(*pair, rules) for pair in asked]
+    graded = dict(zip(asked, by_workers(questions), strict=True))
     return [best([graded[pair] for pair in found]) if isinstance(found, list) else found for found in decided]
 
 
@@ -62,23 +64,27 @@ def best(readings: list[Verdict]) -> Verdict:
 # What can be decided here.
 
 
-def decide(gold: str | None, answer: str | None) -> Verdict | list[Pair]:
+def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdict | list[Pair]:
     """A verdict, or the readings of gold and answer that a worker must compare, any of which may be right."""
     if gold and answer and len(gold) <= LIMIT and len(answer) <= LIMIT:
         bare_gold, bare_answer = plain(gold), plain(answer)
         if bare_gold and bare_answer:  # the usual case, without looking for wrappers
-            return Verdict(same_number(bare_gold, bare_answer))
-    expected = tidy(gold)
+            return Verdict(same_number(bare_gold, bare_answer, rules.places))
+    expected = tidy(gold and candidate(gold))
     if expected is None or not expected.core:
         return BAD_GOLD
-    found = tidy(answer, gold=expected)
+    found = tidy(answer and candidate(answer), gold=expected)
+    if found and (written := by_comma(expected, found) or by_comma(found, expected)):
+        return Verdict(same_number(*written))
+    if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
+        return Verdict(agree(expected, found) and CLOCK.fullmatch(found.core) is not None)
     textual = words(expected, found)
     if textual is not None:
         return textual
     if found is None or not found.core or not agree(expected, found) or says_more(expected, found):
         return check_gold(expected)
     if expected.number and found.number:
-        return Verdict(same_plainly(expected, found))
+        return Verdict(same_plainly(expected, found, rules.places))
     return readings(expected, found)
 
 
@@ -98,13 +104,21 @@ def check_gold(gold: Tidy) -> Verdict | list[Pair]:
     return WRONG if gold.number or gold.base else [(gold.core, "")]
 
 
-def same_plainly(gold: Tidy, answer: Tidy) -> bool:
+def same_plainly(gold: Tidy, answer: Tidy, places: int) -> bool:
     """Two plain numbers; a percent sign may be left out where the number itself is meant ("what percent …?")."""
     if gold.percent == answer.percent:
-        return same_number(gold.number, answer.number)
-    if same_number(*(hundredth(side.number) if side.percent else side.number for side in (gold, answer))):
+        return same_number(gold.number, answer.number, places)
+    if same_number(*(hundredth(side.number) if side.percent else side.number for side in (gold, answer)), places):
         return True
-    return (gold.percent or abs(gold.number.value) >= 1) and same_number(gold.number, answer.number)
+    return (gold.percent or abs(gold.number.value) >= 1) and same_number(gold.number, answer.number, places)
+
+
+def by_comma(one: Tidy, other: Tidy) -> tuple[Plain, Plain] | None:
+    """Both as numbers where one has a decimal comma and the other, beside which it is no list, a decimal point."""
+    match = COMMA.fullmatch(one.core)
+    if not match or one.number or not other.number or other.number.places is None:
+        return None
+    return plain(re.sub(r"[ .]", "", match[1]) + "." + match[2]), other.number
 
 
 def hundredth(number: Plain) -> Plain:
@@ -182,12 +196,20 @@ SPELLINGS = {
 SPELLED = str.maketrans(SPELLINGS)
 SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
 LEAD = re.compile(r"(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)\s*(?=\S)", re.IGNORECASE)
+COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
-PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent|per cent|pct)\b\.?\s*\}?)$")
+PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
 BASE = re.compile(r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|[a-z]{3,11})\}{0,2}", re.ASCII)
 GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\{,\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
+SYSTEM = re.compile(
+    r"^(?:\\left\s*)?(?:\\\{)?\s*\\begin\{(cases|array|aligned)\}(?(1)(?:\{[lcr| ]*\})?)"
+    r"(.*=.*)\\end\{\1\}\s*(?:\\right\s*\.?)?$",
+    re.DOTALL,
+)
+MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
+RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}$")
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
@@ -205,7 +227,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     if number:
         return Tidy(whole, whole, number, False, None, None)
     core, money = without_currency(whole)
-    core, percent = without(PERCENT, core)
+    core, percent = without(PERCENT, RATE.sub(r"\\text{\1/\2}", core))
     core, unit = (core, None) if percent else without_unit(core, gold)
     based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
     if based:
@@ -240,6 +262,10 @@ def unwrapped(text: str) -> str:
 
 def spelled_out(core: str) -> str:
     """Thousands, powers of ten, mixed fractions, operators in LaTeX; "" where a part is hidden or stands apart."""
+    system = SYSTEM.match(core)
+    if system:  # one below the other is one after the other
+        core = ", ".join(line.replace("&", "").strip(" ,;") for line in system[2].split(r"\\") if line.strip(" ,;&"))
+    core = MATRIX.sub(r"\\\1{pmatrix}", core).replace("!=", r"\ne ").replace(r"\varnothing", r"\emptyset")
     core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
     core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
     if LEFT_OUT.search(core) or ("\\begin" not in core and APART.search(core)):
@@ -259,7 +285,8 @@ UNITS = {
     "mg": "milligram milligrams", "g": "gram grams", "kg": "kilogram kilograms kilos", "ounce": "ounces oz",
     "ml": "milliliter milliliters millilitre millilitres", "liter": "liters litre litres l", "gallon": "gallons gal",
     "second": "seconds sec secs s", "minute": "minutes min mins", "hour": "hours hr hrs h", "day": "days",
-    "week": "weeks", "month": "months", "year": "years yr yrs", "am": "a.m.", "pm": "p.m.",
+    "week": "weeks", "month": "months", "year": "years yr yrs", "am": "a.m. a.m", "pm": "p.m. p.m",
+    "yuan": "rmb", "yen": "¥", "rupee": "rupees", "ruble": "rubles roubles", "peso": "pesos", "franc": "francs",
     "degree": "degrees deg", "radian": "radians rad", "unit": "units", "mph": "", "kmh": "km/h", "hertz": "hz",
     "newton": "newtons n", "joule": "joules j", "watt": "watts w", "volt": "volts v",
 }  # fmt: skip
@@ -267,11 +294,12 @@ UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 FILLERS = {"per", "of", "a", "an", "the", "each"}
 AMOUNTS = re.compile(
-    r"(?:hundred|thousand|million|billion|trillion|dozen|score|pair|half|halve|third|quarter|fourth|fifth|sixth|seventh|"
+    r"(?:hundred|thousand|lakh|crore|million|milliard|billion|trillion|quadrillion|quintillion|myriad|googol|"
+    r"dozen|gross|score|couple|trio|double|triple|pair|half|halve|third|quarter|fourth|fifth|sixth|seventh|"
     r"eighth|ninth|tenth|hundredth|thousandth|ten|twenty|time|les|plu|minu|thousand|zero|one|two|three|four|five|six|"
     r"seven|eight|nine|squared|cubed|i|wa|perhap|alway|doe|thi)e?s?"
 )
-IN_TEXT = re.compile(r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{\s*([^{}\\\d]*)\}\s*(?:\^\s*\{?([23])\}?)?$")
+IN_TEXT = re.compile(r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{[~\s]*([^{}\\\d]*)\}\s*(?:\^\s*\{?([23])\}?)?$")
 IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
 CURRENCY = re.compile(r"\\?\$|€|£|¢")
 MONEY = {"$": "dollar^1", "€": "euro^1", "£": "pound^1", "¢": "cent^1"}
@@ -297,7 +325,8 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
     if not match:
         match = IN_PLAIN.search(text)
         core = match and text[: match.start()].strip()
-        if not match or not plain(core) or (len(match[1]) == 1 and not (gold and gold.number)):
+        apart = core and (plain(core) or CLOCK.fullmatch(core) or core.endswith("$"))
+        if not match or not apart or (len(match[1]) == 1 and not (gold and gold.number)):
             return text, None
     known = unit_of(match[1], int(match[2] or 1)) if core and re.search(r"[\dA-Za-z]", core) else None
     if known is None:

@@ -17,7 +17,8 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from r1flow.grading import countdown, math
-from r1flow.grading.answers import final_answer, numeric
+from r1flow.grading.answers import numeric
+from r1flow.grading.final import candidate, final_answer
 from r1flow.template import split
 
 # reasoning-gym 0.1.25: eval(answer) or sympy's parse_expr(answer) in score_answer.
@@ -44,6 +45,7 @@ NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+
 TAIL_CHARACTERS = 2000  # a last number is looked for here, so that an enormous text costs nothing
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
 
+STRICT, LENIENT = "strict", "lenient"
 Score = Callable[[str, dict[str, Any]], float]
 
 
@@ -65,12 +67,19 @@ def correct(task: str | None, answer_text: str | None, answer: str | None, entry
     return scored_right(task, answer_text.strip(), entry)
 
 
-def lenient_answer(text: str) -> str | None:
-    """The answer between the tags, else in the last box, else the last number, without its thousands separators."""
-    for found in (split(text).answer, final_answer(text)):
-        if found is not None:
-            return found
-    numbers = NUMBER.findall(text[-TAIL_CHARACTERS:])
+def answer_of(text: str, entry_json: str | None, rule: str = STRICT) -> str | None:
+    """The text that is graded as a completion's answer, None for none: the one place that says so, by two rules.
+
+    STRICT, which pays in training, keeps in rejection and is `correct` in evaluation: of reasoning-gym's rows, whose
+    scorers want exact text, what is between the answer tags; of mathematics the one candidate of what is between the
+    tags or, without them, in the last boxes after the reasoning. LENIENT: else what is in a box, else the last number.
+    """
+    found = split(text).answer if entry_json is not None else final_answer(text)
+    if found is None and rule == LENIENT:
+        found = final_answer(text)
+    if found is not None:
+        return found if entry_json is not None else candidate(found)
+    numbers = NUMBER.findall(text[-TAIL_CHARACTERS:]) if rule == LENIENT else []
     return numbers[-1].replace(",", "") if numbers else None
 
 

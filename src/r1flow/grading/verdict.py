@@ -19,6 +19,17 @@ class Cause(StrEnum):
     INFRASTRUCTURE = "infrastructure"  # a worker, sandbox or server failed
 
 
+class Rules(NamedTuple):
+    """What counts as the same mathematics; the defaults are what training, rejection and evaluation go by."""
+
+    places: int = 6  # a decimal of so many places, and digits that count, may stand for the value it rounds
+    unevaluated: bool = False  # whether 3+4 is an answer where the gold is 7
+    form: str | None = None  # "factored" or "expanded": the form that an answer must have
+
+
+EXACT = Rules()
+
+
 class Verdict(NamedTuple):
     """`correct` is None when that can't be told; then `cause` says why."""
 

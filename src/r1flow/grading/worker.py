@@ -25,7 +25,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from r1flow.grading.verdict import Cause, Verdict
 
@@ -66,8 +66,11 @@ class Worker:
         self.cpu_s = cpu_s
         self.process: subprocess.Popen[bytes] | None = None
 
-    def verdicts(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
-        """One verdict per (gold, answer), whatever becomes of the worker; raises RuntimeError for a broken program."""
+    def verdicts(self, pairs: list[tuple[Any, ...]]) -> list[Verdict]:
+        """One verdict per (gold, answer) or (gold, answer, rules), whatever becomes of the worker.
+
+        Raises RuntimeError for a broken program.
+        """
         found: list[Verdict] = []
         deaths = 0
         while len(found) < len(pairs):
@@ -93,7 +96,7 @@ class Worker:
             letter = LETTERS[None]
         return VERDICTS[letter] if letter == LETTERS[None] else blamed
 
-    def ask(self, pairs: list[tuple[str, str]]) -> Iterator[bytes]:
+    def ask(self, pairs: list[tuple[Any, ...]]) -> Iterator[bytes]:
         """The worker's letters, one per pair; raises Died for the pair that has none. To be used up."""
         process = self.running()
         try:
@@ -230,15 +233,15 @@ def serve(cpu_s: float) -> None:
         os.write(out, b"!%d\n" % os.WTERMSIG(status))
 
 
-def answer_lines(matches: Callable[[str, str], bool | None], out: int, cpu_s: float) -> NoReturn:
+def answer_lines(matches: Callable[..., bool | None], out: int, cpu_s: float) -> NoReturn:
     """The inner process: a letter per pair until the pipe ends; never returns."""
     status = 1
     try:
         with os.fdopen(0, "rb") as requests:
             for line in requests:
-                for gold, answer in json.loads(line):
+                for question in json.loads(line):
                     limit(cpu_s, WALL_S)
-                    letter = LETTERS[grade(matches, gold, answer)]
+                    letter = LETTERS[grade(matches, question)]
                     limit(0, 0)  # before the letter is out: a timer must not end what has answered
                     os.write(out, letter)
         status = 0
@@ -252,9 +255,9 @@ def limit(cpu_s: float, wall_s: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, wall_s)
 
 
-def grade(matches: Callable[[str, str], bool | None], gold: str, answer: str) -> bool | None:
+def grade(matches: Callable[..., bool | None], question: list[Any]) -> bool | None:
     try:
-        return matches(gold, answer)
+        return matches(*question)
     except (RecursionError, MemoryError):  # may have left the parser's tables half made: start afresh, try again
         os.kill(os.getpid(), signal.SIGABRT)
     except Exception:  # sympy raises anything on odd expressions; a gold that can't be read raises nothing

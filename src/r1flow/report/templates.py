@@ -1,15 +1,13 @@
 """Fills the pages' templates (*.html.jinja). Text of a model is hostile: it is escaped, and what hides is spelt out."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from r1flow.template import INVISIBLE
+
 SHOWN_CHARACTERS = 1200
-_INVISIBLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
 
 
 def fill(template: str, **values: Any) -> str:
@@ -40,5 +38,5 @@ def duration(seconds: float) -> str:
 def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
     """Text as a person should see it: invisible and direction-changing characters spelt out, the end cut off."""
     text = text or ""
-    shown = _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text[:limit])
+    shown = INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text[:limit])
     return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown

@@ -4,8 +4,8 @@ accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])     
 accuracy(kind="choice")(prompts, ["so it is \\boxed{C}"], answer=["(C)"])                # [1.0]
 accuracy(kind="countdown")(prompts, ["<answer>(6-2)*6</answer>"], numbers=[[6, 2, 6]], target=[24])    # [1.0]
 
-The answer is between the answer tags, else in the last box after the reasoning. docs/rewards/accuracy.md has how each
-kind of answer is graded, and what was tried against it.
+The answer is between the answer tags, else in the last box after the reasoning (grading/final.py).
+docs/rewards/accuracy.md has how each kind of answer is graded, and what was tried against it.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,26 +14,45 @@ from typing import Any
 
 from r1flow.errors import UserError, did_you_mean
 from r1flow.grading import answers, countdown, math, tasks
-from r1flow.grading.verdict import Cause, Verdict
+from r1flow.grading.final import final_answer
+from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.rewards.contract import Reward, Scores, column, golds, needed, reward
-from r1flow.template import GENERAL, split
+from r1flow.template import GENERAL
 
 Grade = Callable[[Any, str], bool | None]  # of a gold and a final answer
 
 
-def accuracy(gold_column: str = "answer", kind: str = "math", rel_tol: float = 1e-6, abs_tol: float = 0.0) -> Reward:
+FORMS = (None, "factored", "expanded")
+
+
+def accuracy(
+    gold_column: str = "answer",
+    kind: str = "math",
+    rel_tol: float = 1e-6,
+    abs_tol: float = 0.0,
+    places: int = EXACT.places,
+    unevaluated: bool = EXACT.unevaluated,
+    form: str | None = EXACT.form,
+) -> Reward:
     """1.0 for the right answer, else 0.0; None on general rows, for a bad gold and where grading failed.
 
     Rows with a `task` and an `entry` are reasoning-gym's and go to its scorer. The others are graded by `kind`: "math"
     (math-verify, exactly), "choice" (a letter or, with a column `options`, an option's text), "exact" (text), "numeric"
     (within the greater of `rel_tol` × |gold| and `abs_tol`), or "countdown" (columns `numbers` and `target` in place of
-    a gold). Raises UserError for another kind, a negative tolerance, or a column that is missing.
+    a gold). For "math", decimals of `places` places may stand for what they round, `unevaluated` allows 3+4 for 7, and
+    `form` ("factored" or "expanded") asks for one. Raises UserError for another kind or form, a negative tolerance,
+    places under 1, or a column that is missing.
     """
     kinds = {**KINDS, "numeric": partial(answers.numeric, rel_tol=rel_tol, abs_tol=abs_tol)}
     if kind not in kinds:
         raise UserError(f"reward accuracy: kind {kind!r} doesn't exist{did_you_mean(kind, list(kinds))}")
     if not (rel_tol >= 0 and abs_tol >= 0):
         raise UserError(f"reward accuracy: rel_tol ({rel_tol}) and abs_tol ({abs_tol}) can't be negative")
+    if form not in FORMS or places < 1:
+        raise UserError(
+            f"reward accuracy: form ({form}) must be factored, expanded or null, places ({places}) 1 or more"
+        )
+    rules = Rules(places, unevaluated, form)
 
     @reward
     def accuracy(
@@ -51,8 +70,8 @@ def accuracy(gold_column: str = "answer", kind: str = "math", rel_tol: float = 1
         found = {i: by_its_scorer(families[i], texts[i], known[i], entries[i]) for i in by_scorer}
         if by_kind:
             known = golds_of(kind, gold_column, columns)
-            pairs = [(known[i], answers.final_answer(texts[i])) for i in by_kind]
-            found.update(zip(by_kind, by_rule(pairs, kinds[kind]), strict=True))
+            pairs = [(known[i], final_answer(texts[i])) for i in by_kind]
+            found.update(zip(by_kind, by_rule(pairs, kinds[kind], rules), strict=True))
         return Scores.of(score(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
 
     return accuracy
@@ -67,7 +86,7 @@ def score(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
 def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdict:
     if gold == "":  # a program's row, whose entry holds tests
         return Verdict(None, Cause.NOT_APPLICABLE)
-    return Verdict(tasks.correct(family, split(text).answer, gold, entry))
+    return Verdict(tasks.correct(family, tasks.answer_of(text, entry), gold, entry))
 
 
 def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
@@ -78,9 +97,9 @@ def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
     return list(zip(found, column(columns.get("options"), found), strict=True)) if kind == "choice" else found
 
 
-def by_rule(pairs: list[tuple[Any, str | None]], grade: Grade | None) -> list[Verdict]:
+def by_rule(pairs: list[tuple[Any, str | None]], grade: Grade | None, rules: Rules) -> list[Verdict]:
     """The verdicts on (gold, final answer), by a grader or, for None, by mathematics, which takes all at once."""
-    return math.verdicts(pairs) if grade is None else [Verdict(graded(grade, *pair)) for pair in pairs]
+    return math.verdicts(pairs, rules) if grade is None else [Verdict(graded(grade, *pair)) for pair in pairs]
 
 
 def graded(grade: Grade, gold: Any, answer: str | None) -> bool | None:

@@ -6,6 +6,7 @@ Form is cheap to fake: weigh these low beside accuracy. Left out: whether the re
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,10 +14,9 @@ from r1flow.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.language import any_of, tokens
 from r1flow.rewards.contract import Reward, Scores, column, reward
-from r1flow.template import GENERAL, TAGS, reasoning_of, split, whole
+from r1flow.template import GENERAL, INVISIBLE, TAGS, reasoning_of, split, whole
 
 BOX = "\\boxed{"
-UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # Unicode calls them letters or signs, and nothing is drawn
 REFLECTION_WORDS = ("wait", "hmm", "recheck", "double check", "double-check", "let me check", "check again", "mistake")
 STEP = re.compile(
     r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+"  # a list
@@ -61,16 +61,16 @@ def is_summarised(text: str) -> bool:
 
 
 def has_word(text: str) -> bool:
-    return any(character.isalnum() and character not in UNSEEN for character in text)
+    return any(character.isalnum() for character in INVISIBLE.sub("", text))
 
 
 def has_letter(text: str) -> bool:
-    return any(character.isalpha() and character not in UNSEEN for character in text)
+    return any(character.isalpha() for character in INVISIBLE.sub("", text))
 
 
 def is_seen(text: str) -> bool:
     """Whether there is anything to see: an answer may be a sign (∅, <), but not an invisible one."""
-    return any(c.isprintable() and not c.isspace() and c not in UNSEEN for c in text)
+    return any(unicodedata.category(character)[0] in "LNPS" for character in INVISIBLE.sub("", text))
 
 
 def tag_count(prefilled: bool = False) -> Reward:

@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
         "question": pa.string(),
         "gold": pa.string(),
         "completion": pa.string(),
-        "answer": pa.string(),  # between the tags; of a problem that asks for one, the program
+        "answer": pa.string(),  # that the reward pays for; of a problem that asks for one, the program
         "answer_lenient": pa.string(),  # else in a box, else the last number
         "correct": pa.bool_(),  # null: not graded
         "correct_lenient": pa.bool_(),
@@ -213,21 +213,22 @@ def grade_sample(
 
 
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-    """Strictly (the answer between the tags) and leniently (else in a box, else the last number)."""
-    parts = split(completion.text)
-    lenient = tasks.lenient_answer(completion.text)
+    """By both rules of `tasks.answer_of`: strictly, as training pays, and leniently."""
+    strict_text, lenient_text = (
+        tasks.answer_of(completion.text, problem["entry"], rule) for rule in (tasks.STRICT, tasks.LENIENT)
+    )
 
     def correct(text: str | None) -> bool:
         return bool(tasks.correct(problem["task"], text, problem["answer"], problem["entry"]))
 
-    strict = correct(parts.answer)
+    strict = correct(strict_text)
     return {
         "gold": problem["answer"],
-        "answer": parts.answer,
-        "answer_lenient": lenient,
+        "answer": strict_text,
+        "answer_lenient": lenient_text,
         "correct": strict,
-        "correct_lenient": strict if lenient == parts.answer else correct(lenient),
-        "well_formed": parts.well_formed,
+        "correct_lenient": strict if lenient_text == strict_text else correct(lenient_text),
+        "well_formed": split(completion.text).well_formed,
     }
 
 

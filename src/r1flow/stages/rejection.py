@@ -204,9 +204,9 @@ def wrong(sample: Sample) -> bool | Cause:
     """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that."""
     problem = sample.problem
     if is_program(problem):
-        correct, cause = code.passes(code.program_of(sample.text), problem.entry)
+        correct, cause = code.passes(answer_text(sample), problem.entry)
         return cause or not correct
-    return tasks.correct(problem.task, sample.parts.answer, problem.answer, problem.entry) is not True
+    return tasks.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
 
 
 def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
@@ -285,6 +285,12 @@ def is_program(problem: Problem) -> bool:
     return code.is_program(problem.answer, problem.entry)
 
 
+def answer_text(sample: Sample) -> str | None:
+    """What of a sample is graded: what training pays for."""
+    problem = sample.problem
+    return code.program_of(sample.text) if is_program(problem) else tasks.answer_of(sample.text, problem.entry)
+
+
 def canonical(text: str) -> str:
     """What two samples must share to be the same: spacing and case aside."""
     return " ".join(text.split()).casefold()
@@ -332,7 +338,7 @@ def record(sample: Sample, reason: str | None) -> dict[str, Any]:
         "question": sample.problem.question,
         "gold": sample.problem.answer,
         "completion": sample.text,
-        "answer": code.program_of(sample.text) if is_program(sample.problem) else sample.parts.answer,
+        "answer": answer_text(sample),
         "length": sample.length,
         "finished": sample.finished,
         "dropped": reason,

@@ -1,0 +1,153 @@
+r"""Final answers: what of a completion is graded, and which one answer a text with words around it commits itself to.
+
+    final_answer("<think>…</think>so it is \boxed{\frac{1}{2}}")         # "\frac{1}{2}"
+    candidate("Thus the area is $9$ cm. I hope it is correct.")         # "$9$ cm"
+    candidate(r"\boxed{1} and \boxed{-2}")                              # "1, -2"
+
+One candidate is graded, never one of several, and where it stands decides which, not what it is: the last box, with the
+boxes before it that stand together with it as one list; else what the last sentence states ("the answer is …"); else
+the only formula among words; else the text as a whole.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from r1flow.template import THINK_CLOSE, THINK_OPEN, split
+
+BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+LIMIT = 2000  # characters of an answer; a longer one is wrong
+TAIL = 10_000  # characters of a text in which its answer is looked for
+COMMANDS = r"boxed|fbox|left|right|[dt]?frac|sqrt|text|pi|infty|cup|cap|cdot|times|theta|pm|le|ge|leq|geq|ne|neq|in"
+DOUBLED = re.compile(rf"(?<!\\)\\\\(?=(?:{COMMANDS})(?![A-Za-z]))")  # a backslash that was escaped once too often
+DISPLAY = re.compile(r"\$\$[^$]+\$\$|\\\[.{1,2000}?\\\]", re.DOTALL)
+INLINE = r"\$[^$\n]+\$|\\\([^\n]{1,2000}?\\\)"  # on one line: a dollar sign may be a currency's
+RUN = re.compile(r"\s{2,}")  # a long one costs the patterns below seconds
+ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
+# What may stand between two boxes of one list: signs, "and", "or", the next one's name.
+TOGETHER = re.compile(
+    r"(?:\\q?quad|\\[,;:! ()\[\]]|\\text|[\s${}*,;&.]|\\\\|\b(?:and|or)\b|for (?:part )?\(?\w\)?"
+    r"|[A-Za-z](?:_\{?\w{1,9}\}?)?\s?=)*"
+)
+NAMED = re.compile(r"([A-Za-z](?:_\{?\w{1,9}\}?)?\s?=)\s?$")
+MORE = re.compile(r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/]|-\s*[\d\\(]|\\(?:cdot|times|pm|div)\b|or\b)")  # a box isn't all
+
+
+def final_answer(completion: str) -> str | None:
+    """What is between the answer tags after the reasoning, else in the last boxes after it; None without either."""
+    _, closed, rest = completion.rpartition(THINK_CLOSE)
+    answer = split(rest).answer
+    if answer is not None:
+        return answer
+    return None if not closed and THINK_OPEN in completion else boxed(rest[-TAIL:])
+
+
+def candidate(text: str) -> str:
+    """The one answer that a text commits itself to; the text itself where it marks none. Of an answer, itself."""
+    text = DOUBLED.sub(r"\\", text[-TAIL:])
+    found = boxed(text)
+    if found is not None:
+        return found
+    text = DISPLAY.sub(lambda match: " ".join(match[0].split()), text)
+    text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
+    text = ENDING.sub("", ENDING.sub("", text)).strip()
+    return stated(text) or only_formula(text) or text
+
+
+# Boxes.
+
+
+class Box(NamedTuple):
+    """A `\\boxed{…}` that is closed; boxes in a box are part of it."""
+
+    start: int
+    end: int
+    inside: str
+
+
+def boxes(text: str) -> Iterator[Box]:
+    end = 0
+    for match in BOX.finditer(text):
+        if match.start() < end:
+            continue
+        closing = closing_brace(text, match.end())
+        if closing is not None:
+            end = closing + 1
+            yield Box(match.start(), end, text[match.end() : closing])
+        elif len(text) - match.end() > LIMIT:
+            return  # an unclosed box before a long rest: looking on would take for ever
+
+
+def boxed(text: str) -> str | None:
+    r"""What is in the last `\boxed{…}` that is closed; with the boxes that it stands together with, as one list.
+
+    None without a box, "" (which is wrong) where the text reckons or wavers on: `\boxed{7}+1`, `\boxed{7} or 8`.
+    """
+    found = list(boxes(text))
+    if not found:
+        return None
+    if MORE.match(text, found[-1].end):
+        return ""
+    first = len(found) - 1
+    while first and TOGETHER.fullmatch(text, found[first - 1].end, found[first].start):
+        first -= 1
+    if first == len(found) - 1:
+        return found[-1].inside
+    names = [NAMED.search(text[max(0, box.start - 16) : box.start]) for box in found[first:]]
+    insides = [f"{name[1] if name else ''}{box.inside}" for box, name in zip(found[first:], names, strict=True)]
+    return ", ".join(dict.fromkeys(insides))
+
+
+def closing_brace(text: str, begin: int) -> int | None:
+    """Where the brace opened just before `begin` is closed, within an answer's length; `\\{` and `\\}` don't count."""
+    depth, at = 1, begin
+    end = min(len(text), begin + LIMIT + 1)
+    while at < end:
+        if text[at] == "\\":
+            at += 1
+        elif text[at] in "{}":
+            depth += 1 if text[at] == "{" else -1
+            if depth == 0:
+                return at
+        at += 1
+    return None
+
+
+# Statements.
+
+CUE = (
+    r"(?:\b(?:is|are|was|be|equals?|gives?|gets?|yields?|obtain|have|has|thus|therefore|hence|so|that|answer|result|solution)\b|"
+    r"(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
+)
+STATEMENT = re.compile(rf"(.*){CUE}\s*:?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
+IS_IT = re.compile(r"\s?\b(?:is|are) (?:the|our|my|its) (?:final |correct )?(?:answer|solution|result)s?\b[^$\d]*$")
+SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s])[ \t]*\n\s*")
+UNSURE = re.compile(
+    r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|cannot|unless|except|if|maybe|perhaps)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+ARITHMETIC = re.compile(r"\b(?:of|than|minus|negative|plus|times|twice|half|double|thrice|to|from|over|without)\s*$")
+FORMULA = re.compile(rf"\$\$[^$]+\$\$|\\\[.{{1,2000}}?\\\]|{INLINE}", re.DOTALL)
+
+
+def stated(text: str) -> str | None:
+    """What the last sentence says that the answer, or anything else, is; None when it states or denies nothing."""
+    sentence = SENTENCE.split(text)[-1]
+    ended = IS_IT.sub("", sentence)
+    match = STATEMENT.fullmatch(ended)
+    if not match:
+        return ended if ended != sentence and not UNSURE.search(ended) else None
+    if UNSURE.search(match[1]) or not re.search("[A-Za-z]{2}", ended[: match.start(2)]):
+        return None
+    return match[2]
+
+
+def only_formula(text: str) -> str | None:
+    """The formula, with the words after it, of a text that has one among words that neither calculate nor waver."""
+    found = list(FORMULA.finditer(text))
+    if len(found) != 1:
+        return None
+    before, after = text[: found[0].start()], text[found[0].end() :]
+    if not re.search("[A-Za-z]{2}", before) or re.search(r"[\d=<>+\\/^|]", before + after):
+        return None
+    return None if UNSURE.search(before + after) or ARITHMETIC.search(before) else found[0][0] + after
