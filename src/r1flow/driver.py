@@ -16,6 +16,7 @@ process finds them. A part has no outputs and no record; what it cost is counted
 """
 
 import argparse
+import errno
 import fcntl
 import importlib
 import os
@@ -39,6 +40,8 @@ from r1flow.progress import Progress
 from r1flow.sampling.shards import Part
 from r1flow.stage import Stage
 from r1flow.tracking import StageRun
+
+FULL_BYTES = 1_000_000  # a disk with less is full: what failed on it may have left a little
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -103,9 +106,19 @@ def main(argv: list[str] | None = None) -> None:
         if not isinstance(error, UserError | launch.RankFailed | promises.BrokenPromise):
             print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
-        terminal.failed(str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}")
+        terminal.failed(words_of(error))
         sys.exit(1)
     terminal.finished(metrics)
+
+
+def words_of(error: Exception) -> str:
+    """What failed; and that the disk is full if it is, for torch.save only says `unexpected pos 576 vs 534` then."""
+    words = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    full = os.strerror(errno.ENOSPC)
+    scratch = Path("scratch")
+    if full not in words and scratch.exists() and shutil.disk_usage(scratch).free < FULL_BYTES:
+        words += f" ({full}: scratch/)"
+    return words
 
 
 def interrupt(signum: int, frame: Any) -> None:

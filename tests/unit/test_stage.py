@@ -83,6 +83,16 @@ def test_a_bug_is_shown_with_its_kind(run_stage, capsys):
     assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
 
 
+def test_a_full_disk_is_named_whatever_the_library_says_that_met_it(run_stage, monkeypatch, capsys):
+    def fail(stage):
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=0))
+        raise RuntimeError("unexpected pos 576 vs 534")
+
+    usage = shutil.disk_usage(".")
+    assert run_stage(fail) == 1
+    assert "unexpected pos 576 vs 534 (No space left on device: scratch/)" in capsys.readouterr().err
+
+
 def test_a_bug_cannot_write_over_the_terminal_by_what_it_quotes(run_stage, capsys):
     def fail(stage):
         raise ValueError("a row says \x1b]0;title\x07\x1b[2J")
