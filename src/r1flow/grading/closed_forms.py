@@ -212,7 +212,7 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
             or rounds(gold, answer, found, places)
             or rounds(answer, gold, expected, places)
         )
-    if is_region(expected, found) or is_scaled(expected, found):
+    if is_region(expected, found):
         return True
     random.seed(0)
     return bool(grader.verify(expected, found, timeout_seconds=None))
@@ -275,7 +275,7 @@ DIVISION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(?<![\w.}])(\d+)\s*(?:/|\\div\b)\s*(\d+)", re.ASCII
 )
 FOR_NOTHING = re.compile(
-    r"[\w)}]\s*[-+]\s*0(?![\d.])|[\d)}]\s*(?:\*|\\cdot|\\times)\s*1(?![\d.])|(?<![\d.^{])1\s*(?:\*|\\cdot|\\times)\s*[\d({]",
+    r"[\w)}]\s*[-+]\s*0(?![\d.])|[\d)}]\s*(?:\*|\\cdot|\\times)\s*1(?![\d.])|(?<![\d.^{])1\s*(?:\*|\\cdot|\\times)\s*(?!10\s*\^)[\d({]",
     re.ASCII,
 )
 
@@ -359,17 +359,6 @@ def is_region(gold: Any, answer: Any) -> bool:
     if not isinstance(answer, sympy.Set) or not parts or not unequal or len(gold.free_symbols) != 1:
         return False
     return sympy.Union(*(part.doit().as_set() for part in parts)) == sympy.Union(answer.doit())
-
-
-def is_scaled(gold: Any, answer: Any) -> bool:
-    """Whether two equations in several variables say the same in multiples, unless the gold is solved for one."""
-    if not all(isinstance(side, sympy.Eq) for side in (gold, answer)) or len(gold.free_symbols) < 2:
-        return False
-    if is_name(gold.lhs) or gold.free_symbols != answer.free_symbols:
-        return False
-    ours, theirs = (sympy.expand(side.lhs - side.rhs) for side in (gold, answer))
-    ratio = ours and theirs and sympy.cancel(ours / theirs)
-    return bool(ratio) and not ratio.free_symbols
 
 
 SIMPLIFIED, SOLVE, COMPARE_SETS = grader.sympy_symbolic_eq, grader.solve, grader.sympy_compare_sets

@@ -126,18 +126,24 @@ UNSURE = re.compile(
     r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|cannot|unless|except|if|maybe|perhaps)\b|n['’]t\b",
     re.IGNORECASE,
 )
+CLAUSE = re.compile(r";|\b(?:which|so|thus|therefore|hence|then)\b", re.IGNORECASE)  # where a denial ends
 ARITHMETIC = re.compile(r"\b(?:of|than|minus|negative|plus|times|twice|half|double|thrice|to|from|over|without)\s*$")
 FORMULA = re.compile(rf"\$\$[^$]+\$\$|\\\[.{{1,2000}}?\\\]|{INLINE}", re.DOTALL)
 
 
 def stated(text: str) -> str | None:
-    """What the last sentence says that the answer, or anything else, is; None when it states or denies nothing."""
-    sentence = SENTENCE.split(text)[-1]
+    """What the last sentence says that something is, the last with "the final answer is" if there is one.
+
+    None when it states nothing, or denies it.
+    """
+    sentences = SENTENCE.split(text)
+    final = [sentence for sentence in sentences if re.search(r"\bfinal answer (?:is|are)\b", sentence, re.IGNORECASE)]
+    sentence = [*sentences, *final][-1]
     ended = IS_IT.sub("", sentence)
     match = STATEMENT.fullmatch(ended)
     if not match:
         return ended if ended != sentence and not UNSURE.search(ended) else None
-    if UNSURE.search(match[1]) or not re.search("[A-Za-z]{2}", ended[: match.start(2)]):
+    if UNSURE.search(CLAUSE.split(match[1])[-1]) or not re.search("[A-Za-z]{2}", ended[: match.start(2)]):
         return None
     return match[2]
 

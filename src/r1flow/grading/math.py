@@ -201,13 +201,17 @@ CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
 BASE = re.compile(r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|[a-z]{3,11})\}{0,2}", re.ASCII)
-GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\{,\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
+GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\s*\{\s*,\s*\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
 SYSTEM = re.compile(
     r"^(?:\\left\s*)?(?:\\\{)?\s*\\begin\{(cases|array|aligned)\}(?(1)(?:\{[lcr| ]*\})?)"
     r"(.*=.*)\\end\{\1\}\s*(?:\\right\s*\.?)?$",
     re.DOTALL,
 )
+SUCH_THAT = re.compile(r"^\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\s*\{R\}\s*)?(?:\||:|\\mid\b)(.*[<>=\\].*)\\\}$")
+ENDS = re.compile(r"([\[(][^\[\]();,]*);([^\[\]();,]*[\])])")  # of an interval
+CONSTANT = re.compile(r"(?<![A-Za-z])\\mathrm\s*\{\s*([ei])\s*\}")
+ANGLE = re.compile(r"(?:\\(?:left|right)\s*)?\\([lr])angle(?![A-Za-z])")
 MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
 RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}$")
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
@@ -265,6 +269,8 @@ def spelled_out(core: str) -> str:
     system = SYSTEM.match(core)
     if system:  # one below the other is one after the other
         core = ", ".join(line.replace("&", "").strip(" ,;") for line in system[2].split(r"\\") if line.strip(" ,;&"))
+    core = ENDS.sub(r"\1,\2", CONSTANT.sub(r"\1 ", SUCH_THAT.sub(r"\1", core)))
+    core = ANGLE.sub(lambda match: "(" if match[1] == "l" else ")", core)
     core = MATRIX.sub(r"\\\1{pmatrix}", core).replace("!=", r"\ne ").replace(r"\varnothing", r"\emptyset")
     core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
     core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
