@@ -110,7 +110,7 @@ def grpo_curves(config: Mapping[str, Any]) -> dict[str, str]:
         found["kl"] = f"trainer.beta is {trainer['beta']}"
     if trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True):
         found |= dict.fromkeys(("mismatch", "importance_ratio"), "trainer.use_vllm is true")
-    if config["engine"] == "r1flow" and not trainer.get("use_liger_kernel"):
+    if config.get("engine") == "r1flow" and not trainer.get("use_liger_kernel"):
         found["mismatch"] = "engine is r1flow"
     return found | reward_curves(config)
 
