@@ -224,7 +224,7 @@ def check_shares(config: dict[str, Any]) -> None:
 
 
 def check_limits(stop_above: dict[str, float]) -> None:
-    """The causes and shares at which rewards stop a training, and the mismatch at which vLLM does."""
+    """The causes and shares at which rewards stop a training, and the mismatch at which its sampler does."""
     known = [*(cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE), MISMATCH]
     for cause, share in stop_above.items():
         if cause not in known:
