@@ -19,9 +19,10 @@ TOY = {
     "decontamination": ("--times=1 --processes=1", "rows a second"),
     "curation": ("60 --threads=1", "rows"),
 }
-# red_team, mutants and large_step: test_red_team.py, test_mutants.py, test_large_step.py. The others want a whole run
-# (bookkeeping, whole_run) or whole benchmarks (reward_check); small_model is a part of two.
-ELSEWHERE = {"red_team", "mutants", "large_step", "bookkeeping", "whole_run", "reward_check", "small_model"}
+# By test files of their own. The others want a whole run (bookkeeping, whole_run) or whole benchmarks (reward_check);
+# small_model is a part of two.
+ELSEWHERE = {"red_team", "mutants", "large_step", "math_verify_cases"}
+ELSEWHERE |= {"bookkeeping", "whole_run", "reward_check", "small_model"}
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def check_options(options: Any, said: dict[str, Any], stage: str) -> None:
 def check_grpo(trainer: Standin, own: dict[str, Any], combined: Any, base: Path) -> None:
     """Who samples and scores, and what the rewards are made from."""
     ours = own["engine"] == "r1flow"
-    assert type(trainer) is (CompactStandin if ours else Standin)
+    assert isinstance(trainer, CompactStandin) == ours
     assert (trainer.given["rollout_func"] is not None) == ours
     limits = {name: share for name, share in own["stop_above"].items() if name != "mismatch"}
     assert combined == (own["rewards"], base / "judge", limits)

@@ -153,9 +153,9 @@ def test_every_completion_is_drawn_with_random_numbers_of_its_own(base: Path, mo
     drawn: list[int] = []
     generate = Engine.generate
 
-    def watched(self: Engine, prompts: Any, params: Any, seeds: list[int], batch_size: int) -> Any:
+    def watched(self: Engine, prompts: Any, params: Any, seeds: list[int], **options: Any) -> Any:
         drawn.extend(seeds)
-        return generate(self, prompts, params, seeds, batch_size)
+        return generate(self, prompts, params, seeds, **options)
 
     monkeypatch.setattr(Engine, "generate", watched)
     grpo.compute(stage_of(base, "seeds", max_steps=2, steps_per_generation=1, beta=0.0))

@@ -114,7 +114,7 @@ def built(folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str, **options:
     with pytest.raises(Built) as found:
         grpo.compute(stage_of(folder, "built", engine, **options))
     trainer = found.value.args[0]
-    assert type(trainer) is (CompactGRPOTrainer if engine == "r1flow" else GRPOTrainer)
+    assert isinstance(trainer, CompactGRPOTrainer) == (engine == "r1flow")
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
     return trainer
@@ -147,6 +147,9 @@ def padded(rows: list[Row]) -> dict[str, torch.Tensor]:
         "advantages": torch.tensor(ADVANTAGES),
         "old_per_token_logps": pad_sequence([row.old_T for row in rows], batch_first=True, padding_value=-1.0),
         "ref_per_token_logps": pad_sequence([row.ref_T for row in rows], batch_first=True, padding_value=-2.0),
+        "sampled_logps": pad_sequence(
+            [row.old_T - 1 for row in rows], batch_first=True, padding_value=-3.0
+        ),  # a curve's
     }
 
 
@@ -238,12 +241,13 @@ class Script:
         monkeypatch.setattr(Engine, "generate", self.generate)
 
     def generate(
-        self, prompts: list[list[int]], params: SamplingParams, seeds: list[int], batch_size: int
+        self, prompts: list[list[int]], params: SamplingParams, seeds: list[int], batch_size: int, logps: list[Any]
     ) -> list[list[int]]:
         self.asked.append(params)
         new = [[self.random.randrange(10, 200) for _ in range(3 + row % 5)] for row in range(len(prompts))]
         new = [[*ids[:-1], 0] if row % 3 == 0 else ids for row, ids in enumerate(new)]
         self.sets.append(list(zip(prompts, new, strict=True)))
+        logps += [[-1.0] * len(ids) for ids in new]  # as of another model: the loss must see nothing of it
         return new
 
 
@@ -403,6 +407,7 @@ CURVES = {
     "entropy": "entropy",
     "frac_reward_zero_std": "zero_variance",
     "clip_ratio/region_mean": "clipped",
+    "sampling/sampling_logp_difference/mean": "mismatch",
     "grad_norm": "grad_norm",
     "num_tokens": "tokens",
 }

@@ -199,7 +199,11 @@ def test_a_project_below_a_folder_with_a_question_mark_is_refused(tmp_path, monk
 def test_what_is_said_to_make_reaches_snakemake_as_it_is(tmp_path):
     said = """a.b='c "d" `touch ran`'; touch ran"""
     lines = subprocess.run(
-        ["make", "-n", "run", f"overrides={said}"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "-n", "run", f"overrides={said}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     shell = f"snakemake() {{ printf '%s\\n' \"$@\"; }}; {lines[-1]}"
     words = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True).stdout.splitlines()
