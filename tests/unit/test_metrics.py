@@ -172,8 +172,8 @@ def test_language_without_words_is_left_out_not_counted_as_zero():
 
 def test_lenient_and_strict_scores_stay_apart():
     summary = summarise([row("a", False, answer=None, correct_lenient=True, answer_lenient="5")])
-    assert (summary["pass_at_1"], summary["cons_at_k"]) == (0.0, 0.0)
-    assert (summary["pass_at_1_lenient"], summary["cons_at_k_lenient"]) == (1.0, 1.0)
+    assert (summary["pass_at_1"], summary["pass_at_k"], summary["cons_at_k"]) == (0.0, 0.0, 0.0)
+    assert [summary[f"{name}_lenient"] for name in ("pass_at_1", "pass_at_k", "cons_at_k")] == [1.0, 1.0, 1.0]
     rows = [row("a", False, correct_lenient=True), row("b", False), row("c", False, correct_lenient=True)]
     assert (summarise(rows)["se"], summarise(rows)["se_lenient"]) == (0.0, standard_error([1, 0, 1]))
 
