@@ -85,6 +85,10 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=200, help="right answers that must be accepted (200)")
     options = parser.parse_args()
     found = cases(options.checkout)
+    if not found:
+        parser.error(
+            f"{options.checkout}: no cases in tests/test_*.py; clone huggingface/Math-Verify and name its folder"
+        )
     verdicts = accepted(found)
     for case, verdict in zip(found, verdicts, strict=True) if options.show else ():
         if case.half == HALVES[0] and verdict is not case.right:

@@ -110,6 +110,7 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
         "C) b",
         "(C) or (b)",
         "C) [a]",
+        "$```\nD nan\n```$ $(C)$",
         "not C",
         "Cat",
         "c: 7 or B",

@@ -159,6 +159,7 @@ COPIED = [  # questions, which are worth their answers
 ]  # fmt: skip
 WRONG = [
     # the fuzzer's
+    ("7", "\\boxed{8} \x00\\boxed{7}"),
     ("x=5", "x=6 / x=5"),
     ("x=5", "x=6\n\nx=5"),
     ("x=5", "$x=6$ $x=5$"),

@@ -60,3 +60,8 @@ def test_a_wrong_one_that_is_accepted_fails(checkout):
     made = checkout / "tests" / "test_made.py"
     made.write_text(MADE.replace('"so it is $8$", 0', '"also $7$", 0').replace("also", "it is"), "utf-8")
     assert run(checkout, "--least", "0") == 1
+
+
+def test_a_folder_that_is_no_checkout_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert run(tmp_path) == 2
+    assert "no cases in tests/test_*.py" in capsys.readouterr().err

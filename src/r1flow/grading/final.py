@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from r1flow.template import THINK_CLOSE, THINK_OPEN, split
+from r1flow.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, split
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 LIMIT = 2000  # characters of an answer; a longer one is wrong
@@ -89,7 +89,7 @@ def boxed(text: str) -> str | None:
     if MORE.match(text, found[-1].end):
         return ""
     first = len(found) - 1
-    while first and TOGETHER.fullmatch(text, found[first - 1].end, found[first].start):
+    while first and TOGETHER.fullmatch(INVISIBLE.sub("", text[found[first - 1].end : found[first].start])):
         first -= 1
     if first == len(found) - 1:
         return found[-1].inside
@@ -154,6 +154,6 @@ def only_formula(text: str) -> str | None:
     if len(found) != 1:
         return None
     before, after = text[: found[0].start()], text[found[0].end() :]
-    if not re.search("[A-Za-z]{2}", before) or re.search(r"[\d=<>+\\/^|]", before + after):
+    if not re.search("[A-Za-z]{2}", before) or re.search(r"[\d=<>+\\/^|$`]", before + after):
         return None
     return None if UNSURE.search(before + after) or ARITHMETIC.search(before) else found[0][0] + after
