@@ -1,6 +1,5 @@
 """The benchmark of large steps at toy size: both sides do the same work; what isn't measured says why; 30 s, CPU."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import benchmark
 import pytest
 
 FILE = Path(__file__).parents[2] / "benchmarks/large_step.py"
@@ -79,11 +79,7 @@ def test_the_figure_shows_both_sides(ended) -> None:
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("large_step", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["large_step"] = module  # where dataclasses look
-    spec.loader.exec_module(module)
-    return module
+    return benchmark.load("large_step")
 
 
 OPTIONS = Namespace(what=["sft"], shapes=["toy"], lengths=[32, 64], device="cpu", peak_tflops=None)

@@ -1,13 +1,12 @@
 """Decontamination: leaks are found however they are spelt; phrases and other problems are none; any text is text."""
 
-import importlib.util
 import os
 import random
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+import benchmark
 import pytest
 
 from r1flow.data.decontaminate import NEARNESS, SHINGLE, Hit, Kind, find, runs, words_of
@@ -285,11 +284,7 @@ def test_a_long_text_takes_time_in_proportion(name):
 def bench():
     if "R1FLOW_DATASETS" not in os.environ:
         pytest.skip("R1FLOW_DATASETS doesn't name the folder of the benchmark files")
-    path = Path(__file__).parents[2] / "benchmarks/decontamination.py"
-    spec = importlib.util.spec_from_file_location("decontamination", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark.load("decontamination")
 
 
 @pytest.mark.parametrize("name", ["gsm8k", "math500", "aime24"])

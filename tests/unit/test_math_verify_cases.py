@@ -1,14 +1,12 @@
 """The benchmark of Math-Verify's cases reads them as data, and fails for right ones refused or wrong ones accepted."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
+import benchmark
 import pytest
 
-spec = importlib.util.spec_from_file_location("math_verify_cases", Path("benchmarks/math_verify_cases.py"))
-script = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(script)
+script = benchmark.load("math_verify_cases")
 
 MADE = """
 import pytest

@@ -1,7 +1,6 @@
 """Faults that tests should notice: each is still where the table says; the program tells noticed from unnoticed."""
 
 import ast
-import importlib.util
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import benchmark
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -17,11 +17,7 @@ FILE = ROOT / "benchmarks/mutants.py"
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutants", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
+    return benchmark.load("mutants")
 
 
 def test_every_fault_can_be_made_and_its_tests_exist(program: ModuleType) -> None:

@@ -1,14 +1,11 @@
 """The fuzzer against our rewards finds nothing, and would find what it looks for."""
 
-import importlib.util
 import random
-from pathlib import Path
 
+import benchmark
 import pytest
 
-spec = importlib.util.spec_from_file_location("red_team", Path("benchmarks/red_team.py"))
-red_team = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(red_team)
+red_team = benchmark.load("red_team")
 
 
 ROUNDS = {
