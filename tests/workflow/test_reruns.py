@@ -145,12 +145,12 @@ def test_the_plan_says_what_why_and_how_long_without_torch(copy):
     assert last.startswith("1 to compute, 2 to compute if what runs before them comes out different, 19 kept; at most ")
 
 
-def test_going_back_computes_nothing_whatever_the_clock_said_before(copy, monkeypatch):
+def test_what_comes_back_is_not_computed_whatever_the_clock_said_before(copy, monkeypatch):
     """Dated in the future, a kept file would be newer than what is made now, which Snakemake would then delete."""
     monkeypatch.chdir(copy.folder)
     before = {path: path.read_bytes() for path in Path("results").rglob("manifest.json")}
-    done = copy.snakemake(overrides="distill.trainer.learning_rate=2.0e-4")
-    assert done.returncode == 0 and Path("results/r1_micro/report/manifest.json").read_bytes() not in before.values()
+    for gone in ("distill", "evaluate/distill", "report"):
+        shutil.rmtree(Path("results/r1_micro", gone))
     assert actions() == dict.fromkeys(("distill", "evaluate/distill", "report"), RESTORE)
     for path in [*Path("results").rglob("*"), *Path(".config").glob("*.yaml")]:
         os.utime(path, (4e9, 4e9))
