@@ -12,9 +12,9 @@ only. Exits with 1 when fewer than `--least` right answers are accepted, or a wr
 
 import argparse
 import ast
+import math
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -52,9 +52,22 @@ def cases_of(module: ast.Module) -> Iterator[Case]:
         outcome = next((name for name in EXPECTED if name in names), None)
         if outcome and GOLD in names and PREDICTION in names:
             for element in call.args[1].elts:
-                with suppress(ValueError):  # computed, to a precision that is that test's own
-                    row = dict(zip(names, ast.literal_eval(element), strict=True))
-                    yield Case(row[GOLD], row[PREDICTION], bool(row[outcome]))
+                row = dict(zip(names, ast.literal_eval(Formatted().visit(element)), strict=True))
+                yield Case(row[GOLD], row[PREDICTION], bool(row[outcome]))
+
+
+class Formatted(ast.NodeTransformer):
+    """Makes literals of f-strings, one of which has a root in it: f"{math.sqrt(17):.15f}"."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:
+        return ast.Constant("".join(self.text(part) for part in node.values))
+
+    def text(self, part: ast.expr) -> str:
+        if isinstance(part, ast.Constant):
+            return part.value
+        root = isinstance(part.value, ast.Call) and ast.unparse(part.value.func) == "math.sqrt"
+        value = math.sqrt(*map(ast.literal_eval, part.value.args)) if root else ast.literal_eval(part.value)
+        return format(value, self.visit(part.format_spec).value if part.format_spec else "")
 
 
 def accepted(found: list[Case]) -> list[bool | None]:
@@ -84,7 +97,10 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="print what fails in the half that is developed on")
     parser.add_argument("--least", type=int, default=200, help="right answers that must be accepted (200)")
     options = parser.parse_args()
-    found = cases(options.checkout)
+    try:
+        found = cases(options.checkout)
+    except ValueError as error:
+        parser.error(f"{options.checkout}: a case that can't be read without running it: {error}")
     if not found:
         parser.error(
             f"{options.checkout}: no cases in tests/test_*.py; clone huggingface/Math-Verify and name its folder"

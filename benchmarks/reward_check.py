@@ -30,6 +30,8 @@ from r1flow.schema import read_jsonl
 
 Pair = tuple[str, str]
 KINDS = (("canonical", True), ("broken", False))
+SIZES = {"gsm8k/train": 7473, "gsm8k/test": 1319, "math500/test": 500, "aime24/test": 30}
+HUMANEVAL = 164
 PLAIN_PAIRS = 1000  # math-verify's share; it takes a millisecond or more each
 
 
@@ -41,9 +43,10 @@ class Line(NamedTuple):
     passed: bool | None = None
 
 
-def golds(datasets: Path, name: str) -> list[str]:
+def golds(options: argparse.Namespace, name: str) -> list[str]:
     """The gold answers of a file, one a row; GSM8K's stand at the end of a worked solution."""
-    return [row["answer"].rpartition("####")[2].strip() for row in read_jsonl(datasets / name)]
+    rows = read_jsonl(options.datasets / name)[: options.rows]
+    return [row["answer"].rpartition("####")[2].strip() for row in rows]
 
 
 def right(pairs: list[Pair]) -> list[bool]:
@@ -106,13 +109,13 @@ def speed(name: str, pairs: list[Pair], least: float) -> Iterator[Line]:
 def mathematics(options: argparse.Namespace) -> Iterator[Line]:
     """Golds against themselves and each other, then the speed of both ways of grading."""
     logging.getLogger("math_verify").setLevel(logging.ERROR)
-    gsm8k = [gold for split in ("train", "test") for gold in golds(options.datasets, f"gsm8k/{split}.jsonl")]
-    math500, aime = (golds(options.datasets, f"{name}/test.jsonl") for name in ("math500", "aime24"))
-    yield against_themselves("GSM8K", gsm8k, 8792)
+    train, test, math500, aime = (golds(options, f"{name}.jsonl") for name in SIZES)
+    gsm8k, sizes = train + test, [min(size, options.rows) for size in SIZES.values()]
+    yield against_themselves("GSM8K", gsm8k, sizes[0] + sizes[1])
     for shift in (1, 1000):
         yield exchanged("GSM8K", gsm8k, shift)
-    yield against_themselves("MATH-500", math500, 500)
-    yield against_themselves("AIME 2024", aime, 30)
+    yield against_themselves("MATH-500", math500, sizes[2])
+    yield against_themselves("AIME 2024", aime, sizes[3])
     pairs = list(zip(gsm8k, gsm8k, strict=True)) + list(zip(gsm8k, gsm8k[1:] + gsm8k[:1], strict=True))
     yield from speed("numbers", pairs, options.least_numbers)
     yield from speed("LaTeX", latex_pairs(math500), options.least_latex)
@@ -120,11 +123,12 @@ def mathematics(options: argparse.Namespace) -> Iterator[Line]:
 
 def programs(options: argparse.Namespace) -> Iterator[Line]:
     """HumanEval in every tier that this machine has: its solutions pass, and a broken copy of each fails."""
+    size, problems = min(HUMANEVAL, options.rows), humaneval.problems(options.datasets)[: options.rows]
     for tier in sandbox.tiers():
-        rows = list(humaneval.evidence(options.datasets, tier))
+        rows = humaneval.evidence(problems, tier)
         passed, failed = (sum(row[f"{kind}_passes"] is want for row in rows) for kind, want in KINDS)
-        yield Line(f"HumanEval, {tier}: solutions that pass", f"{passed} of {len(rows)}", passed == len(rows) == 164)
-        yield Line(f"HumanEval, {tier}: broken ones that fail", f"{failed} of {len(rows)}", failed == len(rows) == 164)
+        yield Line(f"HumanEval, {tier}: solutions that pass", f"{passed} of {len(rows)}", passed == len(rows) == size)
+        yield Line(f"HumanEval, {tier}: broken ones that fail", f"{failed} of {len(rows)}", failed == len(rows) == size)
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Line]]] = {"maths": mathematics, "programs": programs}
@@ -138,9 +142,10 @@ def main() -> None:
         type=Path,
         default=default,
         required=default is None,
-        help="folder with gsm8k/, math500/ and aime24/, each with test.jsonl (default: $R1FLOW_DATASETS)",
+        help="folder with gsm8k/, math500/, aime24/ and humaneval/, each with its files (default: $R1FLOW_DATASETS)",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to check (default: all)")
+    parser.add_argument("--rows", type=int, default=sys.maxsize, help="so many rows of each file (default: all)")
     parser.add_argument("--least-numbers", type=float, default=20_000, help="gradings a second that must be (20,000)")
     parser.add_argument("--least-latex", type=float, default=3_000, help="gradings a second that must be (3,000)")
     options = parser.parse_args()

@@ -48,14 +48,16 @@ def main() -> None:
         "--experiment", default="r1_tiny", help="which experiment (r1_micro: 4 minutes; r1_tiny: half an hour)"
     )
     parser.add_argument("--batch", type=int, default=256, help="completions a step of that experiment (r1_micro: 16)")
+    parser.add_argument("--overrides", default="", help="of both runs: stages=[data,base,zero_rl,evaluate,report]")
     arguments = parser.parse_args()
+    both = arguments.overrides
     with tempfile.TemporaryDirectory() as folder:
         for part in PARTS:
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copyfile
             copy(ROOT / part, Path(folder) / part)
-        ours, our_stages = run(Path(folder), "ours", arguments.experiment, "")
+        ours, our_stages = run(Path(folder), "ours", arguments.experiment, both)
         shutil.rmtree(Path(folder) / ".memo")  # else the second run takes the stages that both share from the store
-        theirs, their_stages = run(Path(folder), "plain", arguments.experiment, plain(arguments.batch))
+        theirs, their_stages = run(Path(folder), "plain", arguments.experiment, f"{both} {plain(arguments.batch)}")
     print(f"{'stage':32}{'ours, s':>10}{'plain TRL, s':>14}{'ratio':>8}")
     for name, seconds in (our_stages | ours).items():
         other = (their_stages | theirs)[name]

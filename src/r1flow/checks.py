@@ -45,6 +45,7 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
         if config.get("init_from"):
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
+            check_there(config["trainer"], READ[program])
             check_counts(config["trainer"])
             check_resume(config["trainer"])
         if config.get("lora"):
@@ -54,9 +55,6 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
             extras.check_attention(config["attention"], config["device"])
         if program in CHECKS:
             CHECKS[program](config)
-    except KeyError as error:  # all other keys were looked at before
-        key = f"{stage}.trainer.{error.args[0]}"
-        raise UserError(f"{key}: missing; every key is written in conf/, so put it there") from error
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
 
@@ -73,6 +71,26 @@ def check_encoding() -> None:
     encoding = locale.getpreferredencoding(False)
     if codecs.lookup(encoding).name != "utf-8":
         raise UserError(f"the locale's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
+
+
+# Of the trainers' options, which have defaults of their own, those that checks, prices and resumes read too.
+STEPS = ("max_steps", "per_device_train_batch_size", "gradient_accumulation_steps")
+STEPS += ("save_strategy", "save_steps", "logging_steps")
+READ = {
+    "pretrain": (*STEPS, "num_train_epochs"),
+    "sft": (*STEPS, "num_train_epochs", "max_length"),
+    "reward_model": (*STEPS, "num_train_epochs", "max_length"),
+    "grpo": (
+        *(*STEPS, "num_generations", "num_iterations", "max_completion_length"),
+        *("loss_type", "beta", "temperature", "epsilon_high"),
+    ),
+}
+
+
+def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
+    for key in keys:
+        if key not in trainer:
+            raise UserError(f"trainer.{key}: missing; every key is written in conf/, so put it there")
 
 
 COUNTS = (
@@ -435,6 +453,9 @@ def check_option_values(options: dict[str, Any]) -> None:
 def check_data(config: dict[str, Any]) -> None:
     if not config["tasks"]:
         raise UserError("tasks: there are none; name at least one family of reasoning-gym")
+    for name, task in config["tasks"].items():
+        if len(task["numbers"]) != 2 or task["numbers"][0] > task["numbers"][1]:
+            raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
     if config["corpus"]["documents"] < 1:
         raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
     check_reported(config)

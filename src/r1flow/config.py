@@ -14,7 +14,7 @@ import re
 import shlex
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from r1flow import checks, settings
 from r1flow.data import sources
@@ -268,7 +268,27 @@ def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
         raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
     if missing := sorted(OmegaConf.missing_keys(merged)):
         raise UserError(f"{dot}{missing[0]}: missing; every key is written in conf/, so put it there")
+    check_lists(stage, config, schema)
     check_values(stage, config, OmegaConf.to_container(merged))
+
+
+def check_lists(place: str, value: Any, kind: Any) -> None:
+    """Refuse a list or a block where a list of words or numbers wants one of them, which OmegaConf lets through."""
+    if value is None:
+        return
+    if type(None) in get_args(kind):  # `kind | None`
+        check_lists(place, value, get_args(kind)[0])
+    elif dataclasses.is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        for key in kinds.keys() & value.keys():
+            check_lists(f"{place}.{key}".strip("."), value[key], kinds[key])
+    elif get_origin(kind) in (list, dict):
+        inner = get_args(kind)[-1]
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            where = f"{place}.{key}" if isinstance(value, dict) else f"{place}[{key}]"
+            if inner in (str, int, float) and isinstance(part, list | dict):
+                raise UserError(f"{where}: {part!r} is no {inner.__name__}; write it as one")
+            check_lists(where, part, inner)
 
 
 def check_values(place: str, given: Any, read: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from r1flow import provenance
 from r1flow.errors import UserError
-from r1flow.manifest import broken, read_json
+from r1flow.manifest import MANIFEST, broken, read_json, sha256
 
 CARD = """\
 ---
@@ -59,10 +59,11 @@ def export(model: Path, destination: Path, force: bool) -> None:
     """
     stage = stage_folder(model)
     refuse_overwriting(destination, model, force)
+    text = card(stage)
     partial = destination.absolute().with_name(f".{destination.absolute().name}.partial-{os.getpid()}")
     try:
         shutil.copytree(model, partial)
-        (partial / "README.md").write_text(card(stage))
+        (partial / "README.md").write_text(text)
         if destination.exists():
             shutil.rmtree(destination)
         partial.replace(destination)
@@ -74,18 +75,22 @@ def export(model: Path, destination: Path, force: bool) -> None:
 def stage_folder(model: Path) -> Path:
     """The stage that made the model; raises UserError for a model from elsewhere, or one that was changed."""
     stage = model.resolve().parent
+    if not (stage / "provenance.json").is_file():
+        raise UserError(f"{model}: no provenance.json beside it; name a stage's model, results/<run>/<stage>/model")
+    made(stage)
+    return stage
+
+
+def made(stage: Path) -> dict[str, Any]:
+    """How the stage came about; raises UserError unless its files are what it made."""
     fault = broken(stage)
     try:
-        provenance.read(stage / "provenance.json")
-    except FileNotFoundError:
-        raise UserError(
-            f"{model}: no provenance.json beside it; name a stage's model, results/<run>/<stage>/model"
-        ) from None
+        found = provenance.read(stage / "provenance.json")
     except (OSError, ValueError):
         fault = f"{stage / 'provenance.json'} can't be read"
     if fault:
-        raise UserError(f"{fault}; run its stage again before it is exported")
-    return stage
+        raise UserError(f"{fault}; run its stage again before the model is exported")
+    return found
 
 
 def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
@@ -104,14 +109,25 @@ def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
 
 def card(stage: Path) -> str:
     """The README.md of the model that the stage made."""
-    evaluation = stage.parent / "evaluate" / stage.name / "metrics.json"
+    metrics = evaluated(stage)
     return CARD.format(
         stage=stage.name,
         run=stage.parent.name,
-        results=results_table(read_json(evaluation)) if evaluation.is_file() else "This model was not evaluated.",
-        provenance=provenance_list(provenance.read(stage / "provenance.json"), read_json(stage / "metrics.json")),
+        results=results_table(metrics) if metrics else "This model was not evaluated.",
+        provenance=provenance_list(made(stage), read_json(stage / "metrics.json")),
         config=(stage / "config.yaml").read_text().strip(),
     )
+
+
+def evaluated(stage: Path) -> dict[str, Any] | None:
+    """What an evaluation says of the stage's model, None without one; raises UserError when it is of another model."""
+    folder = stage.parent / "evaluate" / stage.name
+    if not folder.is_dir():
+        return None
+    model = made(folder)["inputs"].get("model", {})
+    if model.get("sha256") != sha256(stage / MANIFEST):
+        raise UserError(f"{folder} is of another state of the model; run it again before the model is exported")
+    return read_json(folder / "metrics.json")
 
 
 def results_table(metrics: dict[str, Any]) -> str:

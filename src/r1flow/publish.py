@@ -40,8 +40,9 @@ def check(run: Path, folders: list[Path]) -> None:
         raise UserError(f"{run}: has no stages; nothing to publish")
     for link in {path for folder in folders for path in (folder, *folder.parents) if path.is_symlink()}:
         raise UserError(
-            f"{link}: is a link, and git takes no pointers from behind one; nothing was published: put a folder in its"
-            f" place and mount the other there (mount --bind {link.resolve()} {link})"
+            f"{link}: is a link, and git takes no pointers from behind one; nothing was published: clone the project on"
+            f" that disk, move {link.resolve()} into the clone as {link} and publish there, or put a folder in place of"
+            f" the link and mount the other there (mount --bind {link.resolve()} {link})"
         )
     for problem in problems(folders, Hashing(folders)):
         raise UserError(f"{problem}; nothing was published: finish the run first")

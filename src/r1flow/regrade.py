@@ -25,7 +25,7 @@ import pyarrow.parquet as parquet
 from r1flow import filters
 from r1flow.errors import UserError
 from r1flow.frozen import load
-from r1flow.manifest import MANIFEST, read_json
+from r1flow.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.metrics import summarise_tasks
 from r1flow.provenance import content, recorded
 from r1flow.sampling import Completion
@@ -75,7 +75,9 @@ def program_of(record: Record) -> str:
 
 def data_of(record: Record) -> Path:
     """The folder with the problems, if it is the one that the stage read."""
-    edge = record.provenance["inputs"]["data"]
+    edge = record.provenance["inputs"].get("data")
+    if edge is None:
+        raise UserError(f"{record.folder / PROVENANCE} names no data that was read; run the stage again, or restore it")
     if "stage" not in edge:  # from outside
         folder = record.project / edge["path"]
         now = None

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import yaml
+
 from r1flow import manifest, provenance, tracking
 from r1flow.errors import UserError, did_you_mean
 from r1flow.frozen import load
@@ -235,8 +237,13 @@ def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
 
 def dvc_hashes(folder: Path) -> dict[str, str]:
     """DVC's hash of every output that a pointer in the folder or beside it versions: {"model": "8a27….dir"}."""
-    pointers = [*sorted(folder.glob("*.dvc")), folder.with_name(f"{folder.name}.dvc")]
-    return {out["path"]: out["md5"] for pointer in pointers if pointer.is_file() for out in load(pointer)["outs"]}
+    found = {}
+    for pointer in [*sorted(folder.glob("*.dvc")), folder.with_name(f"{folder.name}.dvc")]:
+        try:
+            found |= {out["path"]: out["md5"] for out in load(pointer)["outs"]} if pointer.is_file() else {}
+        except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+            raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
+    return found
 
 
 def mlflow_run(record: Record) -> str:

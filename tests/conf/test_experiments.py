@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from r1flow import config, frozen, pricing
+from r1flow import checks, config, frozen, pricing
 from r1flow.errors import UserError
-from r1flow.recipe import STAGES
+from r1flow.recipe import STAGES, program_of
 from r1flow.run import Run
 
 ROOT = Path(__file__).parents[2]
@@ -348,10 +348,15 @@ BENT = {
     "no trainer": ("zero_rl.trainer", None, "zero_rl.trainer: "),
     "a trainer of text": ("zero_rl.trainer", "x", "zero_rl.trainer: "),
     "a trainer without what it needs": ("zero_rl.trainer.save_steps", GONE, "zero_rl.trainer.save_steps: missing"),
+    "a training without an end": ("cold_start.trainer.num_train_epochs", GONE, "trainer.num_train_epochs: missing"),
     "no data": ("data", None, "data: "),
     "sources of another shape": ("data.sources", 3, "data."),
     "an unknown key of the whole": ("sead", 3, "sead: "),
     "a number in quotes": ("threads", "2", "threads: '2' is no int; write it as one"),
+    "a list for a word": ("evaluate.languages", [["en"]], "evaluate.languages[0]: ['en'] is no str; write it as one"),
+    "a block for a number": ("data.tasks.chain_sum.numbers", [{}, 9], "data.tasks.chain_sum.numbers[0]: {} is no int"),
+    "a list for a word, in a list": ("data.decontaminate.reported_only", [["a"]], "decontaminate.reported_only[0]: "),
+    "numbers without an end": ("data.tasks.chain_sum.numbers", [1], "data.tasks.chain_sum.numbers: [1]; use two, the"),
     "no number": ("evaluate.temperature", math.nan, "evaluate.temperature: nan is no number to compute with"),
     "no number of a trainer's": ("zero_rl.trainer.learning_rate", math.inf, "zero_rl.trainer.learning_rate: inf is"),
     "a run's name": ("run", "$(touch evil)", "run: '$(touch evil)' can't name a folder"),
@@ -388,6 +393,27 @@ def test_a_configuration_of_any_shape_is_refused_in_one_line_that_shows_no_secre
     with pytest.raises(UserError) as refusal:
         config.check(config.settle(bent, "r1_tiny", ROOT / "no.lock"))
     assert said in str(refusal.value) and "\n" not in str(refusal.value) and SECRET not in str(refusal.value)
+
+
+def test_what_is_read_here_of_a_trainer_is_what_must_be_there(monkeypatch, tmp_path):
+    """TRL has defaults for the other options."""
+
+    class Noting(dict):
+        def __getitem__(self, key):
+            self.read.add(key)
+            return super().__getitem__(key)
+
+    monkeypatch.chdir(tmp_path)
+    run, read = Run.compose(ROOT), {}
+    for stage in run.stages:
+        if "trainer" in run.slice(stage):
+            program = program_of(stage, run.slice(stage))
+            run.slice(stage)["trainer"] = Noting(run.slice(stage)["trainer"])
+            run.slice(stage)["trainer"].read = read.setdefault(program, set())
+            checks.check(stage, program, run.slice(stage), STAGES)
+    run.price()
+    assert read.keys() == checks.READ.keys()
+    assert {program: keys - set(checks.READ[program]) for program, keys in read.items()} == {key: set() for key in read}
 
 
 def test_numbers_in_scientific_notation_are_numbers():

@@ -1,5 +1,7 @@
 """Every benchmark at toy size: it runs to its end and prints its figures. Others have tests of their own."""
 
+import gzip
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from r1flow import sandbox
+from r1flow.data import humaneval
 from r1flow.schema import write_jsonl
 
 ROOT = Path(__file__).parents[2]
@@ -18,11 +21,10 @@ TOY = {
     "judging": ("--samples=16 --characters=200", "ms a sample"),
     "decontamination": ("--times=1 --processes=1", "rows a second"),
     "curation": ("60 --threads=1", "rows"),
+    "reward_check": ("--rows=20 --least-numbers=0 --least-latex=0", "solutions that pass"),
 }
-# By test files of their own. The others want a whole run (bookkeeping, whole_run) or whole benchmarks (reward_check);
-# small_model is a part of two.
-ELSEWHERE = {"red_team", "mutants", "large_step", "math_verify_cases"}
-ELSEWHERE |= {"bookkeeping", "whole_run", "reward_check", "small_model"}
+# By test files of their own, those of a whole run in workflow/; small_model is a part of two.
+ELSEWHERE = {"red_team", "mutants", "large_step", "math_verify_cases", "bookkeeping", "whole_run", "small_model"}
 
 
 @pytest.fixture
@@ -34,11 +36,29 @@ def datasets(tmp_path: Path) -> Path:
     test = [
         {"question": f"Tom reads {n} books in {n + 3} weeks, how many a year?", "answer": "#### 9"} for n in numbers
     ]
-    maths = [{"problem": f"What is the value of ${n}^2 + x$ where $x = {n}$?", "answer": str(n)} for n in numbers]
+    maths = [
+        {"problem": f"What is the value of ${n}^2 + x$ where $x = {n}$?", "answer": rf"\sqrt{{{n + 2}}} + \pi"}
+        for n in numbers
+    ]
     for name, rows in {"gsm8k/train": train, "gsm8k/test": test, "math500/test": maths, "aime24/test": maths}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    (tmp_path / "humaneval").mkdir()
+    with gzip.open(tmp_path / humaneval.FILE, "wt") as file:
+        for n in range(20):
+            print(json.dumps(program(n)), file=file)
     return tmp_path
+
+
+def program(number: int) -> dict[str, str]:
+    """A problem of HumanEval's kind."""
+    return {
+        "task_id": f"HumanEval/{number}",
+        "entry_point": "add",
+        "prompt": f'def add(x):\n    """x and {number}"""\n',
+        "canonical_solution": f"    return x + {number}\n",
+        "test": f"def check(candidate):\n    assert candidate(2) == {number + 2}\n",
+    }
 
 
 def test_every_benchmark_is_run_somewhere() -> None:
@@ -48,7 +68,7 @@ def test_every_benchmark_is_run_somewhere() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOY)
 def test_a_benchmark_runs_at_toy_size(name: str, datasets: Path, tmp_path: Path) -> None:
-    if name == "sandbox" and not sandbox.tiers():
+    if name in ("sandbox", "reward_check") and not sandbox.tiers():
         pytest.skip("no sandbox holds on this machine")
     words, said = TOY[name]
     more = [f"--folder={tmp_path / 'made'}"] if name == "curation" else []

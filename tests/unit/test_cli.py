@@ -56,6 +56,16 @@ def make_stage(stage: Path, age_s: float) -> None:
     os.utime(stage / "manifest.json", (time.time() - age_s,) * 2)
 
 
+def evaluate(folder: Path, model: str) -> None:
+    """An evaluation of the model whose manifest has this hash."""
+    make_stage(folder, 0)
+    made = manifest.read_json(folder / "provenance.json")
+    inputs = made["inputs"] | {"model": {"stage": folder.name, "sha256": model}}
+    manifest.write_json(folder / "provenance.json", made | {"inputs": inputs})
+    manifest.write_json(folder / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 0.613, "k": 16}}})
+    manifest.write_json(folder / "manifest.json", manifest.describe(f"evaluate/{folder.name}", folder))
+
+
 def answer(monkeypatch, reply: str | None) -> None:
     """Somebody at a terminal who answers so; nobody for None."""
     monkeypatch.setattr(sys.stdin, "isatty", lambda: reply is not None, raising=False)
@@ -322,9 +332,7 @@ def test_clean_refuses_while_a_run_is_live(project):
 
 
 def test_an_export_is_the_model_and_a_card_made_from_its_stage(project):
-    evaluation = project / "results/new/evaluate/align_rl"
-    evaluation.mkdir(parents=True)
-    manifest.write_json(evaluation / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 0.613, "k": 16}}})
+    evaluate(project / "results/new/evaluate/align_rl", manifest.sha256(project / "results/new/align_rl/manifest.json"))
     assert main(["export", "results/new/align_rl/model", "mine"]) == 0
     names = {path.name for path in (project / "mine").iterdir()}
     assert names == {"config.json", "model.safetensors", "tokenizer.json", "README.md"}
@@ -342,6 +350,16 @@ def test_an_export_is_the_model_and_a_card_made_from_its_stage(project):
 
 def test_a_model_that_was_not_evaluated_says_so(project):
     assert "not evaluated" in export.card(project / "results/new/align_rl")
+
+
+def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(project, capsys):
+    evaluation = project / "results/new/evaluate/align_rl"
+    evaluate(evaluation, "0ther")
+    assert main(["export", "results/new/align_rl", "mine"]) == 2
+    assert "is of another state of the model" in capsys.readouterr().err
+    manifest.write_json(evaluation / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 1.0, "k": 16}}})
+    assert main(["export", "results/new/align_rl", "mine"]) == 2
+    assert "metrics.json" in capsys.readouterr().err and not (project / "mine").exists()
 
 
 def test_export_replaces_an_older_export_only_when_told(project):

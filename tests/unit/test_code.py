@@ -234,7 +234,7 @@ def test_a_humaneval_problem_becomes_calls() -> None:
 @pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 @pytest.mark.parametrize("tier", sandbox.tiers())
 def test_humaneval_canonical_solutions_pass_and_broken_ones_fail(tier: sandbox.Tier) -> None:
-    rows = humaneval.evidence(Path(DATASETS), tier)
+    rows = humaneval.evidence(humaneval.problems(Path(DATASETS)), tier)
     assert len(rows) == 164
     assert [row["task_id"] for row in rows if not row["canonical_passes"]] == []
     assert [row["task_id"] for row in rows if row["broken_passes"]] == []

@@ -16,7 +16,8 @@ raise SystemExit("not to be run")
     ("7", "so it is $7$", 1), ("7", "so it is $8$", 0), ("7", "so it is $7$", 1)])
 def test_one(gold, pred, expected): ...
 
-@pytest.mark.parametrize("gold, pred, result, precision", [("1/3", "0.333333", 1, 5), (f"{1}", "1", 1, 5)])
+@pytest.mark.parametrize("gold, pred, result, precision", [
+    ("1/3", "0.333333", 1, 5), (f"{math.sqrt(16):.2f}", f"$4$", 1, 5)])
 def test_another(gold, pred, result, precision): ...
 
 @pytest.mark.parametrize("pred,expected", [("9", [])])
@@ -44,20 +45,29 @@ def test_cases_are_literals_with_a_gold_a_prediction_and_an_outcome_each_once(ch
         ("7", "so it is $7$", True),
         ("7", "so it is $8$", False),
         ("1/3", "0.333333", True),
+        ("4.00", "$4$", True),
     ]
     assert {case.half for case in found} <= set(script.HALVES)
 
 
 def test_halves_are_counted_apart_and_too_few_right_ones_fail(checkout, capsys):
-    assert run(checkout, "--least", "2") == 0
-    assert "right ones accepted:   2 of   2, wrong ones:   0 of   1" in capsys.readouterr().out.splitlines()[-1]
-    assert run(checkout, "--least", "3") == 1
+    assert run(checkout, "--least", "3") == 0
+    assert "right ones accepted:   3 of   3, wrong ones:   0 of   1" in capsys.readouterr().out.splitlines()[-1]
+    assert run(checkout, "--least", "4") == 1
 
 
 def test_a_wrong_one_that_is_accepted_fails(checkout):
     made = checkout / "tests" / "test_made.py"
     made.write_text(MADE.replace('"so it is $8$", 0', '"also $7$", 0').replace("also", "it is"), "utf-8")
     assert run(checkout, "--least", "0") == 1
+
+
+@pytest.mark.parametrize("computed", ["gold()", 'f"{gold()}"', 'f"{math.sqrt(gold())}"'])
+def test_a_case_that_only_running_it_would_tell_is_a_line(checkout, capsys, computed) -> None:
+    made = checkout / "tests" / "test_made.py"
+    made.write_text(MADE.replace('"1/3"', computed), "utf-8")
+    assert run(checkout) == 2
+    assert "a case that can't be read without running it" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_checkout_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

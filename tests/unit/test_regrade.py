@@ -249,9 +249,17 @@ def lose_data(run: Path) -> None:
     folder.rename(folder.with_name("elsewhere"))
 
 
+def forget_data(run: Path) -> None:
+    path = run / "evaluate/base/provenance.json"
+    made = read_json(path)
+    del made["inputs"]["data"]
+    write_json(path, made | {"identity": provenance.identity(made)})
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (forget_data, "provenance.json names no data that was read"),
         (forge_sample, "samples.parquet"),
         (change_config, "config.yaml"),
         (change_data, "isn't the data that evaluate/base read"),

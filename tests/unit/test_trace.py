@@ -247,6 +247,13 @@ def test_a_manifest_edited_by_hand_is_refused(run):
         trace("results/tiny/zero_rl")
 
 
+@pytest.mark.parametrize("text", ["[7]", "outs: 7", "outs: [{path: model}]", "{", "outs: ["])
+def test_a_pointer_that_is_none_is_named(run, text):
+    (run / "zero_rl.dvc").write_text(text)
+    with pytest.raises(UserError, match=r"zero_rl\.dvc: is no pointer of DVC's"):
+        trace("results/tiny/zero_rl")
+
+
 # -- MLflow ------------------------------------------------------------------------------------------------------
 
 

@@ -36,12 +36,13 @@ def resize(disk: Path, size: int) -> None:
 def test_a_full_disk_is_a_line_and_the_same_command_goes_on_once_there_is_room(small_disk, micro):
     """Too small for the models alone is refused; room for those and not for the rest fills up midway."""
     run: Checkout = checkout(small_disk)
+    models, snapshot = pricing.disk_certain(Run.compose(ROOT, "r1_micro").price())
+    need = 2 * models + snapshot  # the store has a copy
     done = run.snakemake()
-    assert done.returncode != 0 and "take 0.04 GB and 0.01 GB are free; make room" in done.stderr
+    assert done.returncode != 0 and f"take {need / 1e9:.2f} GB and 0.01 GB are free; make room" in done.stderr
     assert not (small_disk / "results").exists()
 
-    models, snapshot = pricing.disk_certain(Run.compose(ROOT, "r1_micro").price())
-    resize(small_disk, shutil.disk_usage(small_disk).used + int(2 * models + snapshot) + 1_000_000)
+    resize(small_disk, shutil.disk_usage(small_disk).used + int(need) + 1_000_000)
     done = run.snakemake()
     assert done.returncode != 0 and "No space left on device" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr.replace("    | Traceback", "")  # but in a failed stage's log

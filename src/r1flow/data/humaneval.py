@@ -119,7 +119,7 @@ def mutants(problem: dict[str, str], tier: Tier | None = None) -> Iterator[str]:
             yield program
 
 
-def evidence(datasets: Path, tier: Tier | None = None) -> list[dict[str, Any]]:
+def evidence(problems: list[dict[str, str]], tier: Tier | None = None) -> list[dict[str, Any]]:
     """For each problem: its number of tests, and whether its canonical and a broken solution pass them all."""
 
     def row(problem: dict[str, str]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def evidence(datasets: Path, tier: Tier | None = None) -> list[dict[str, Any]]:
         }
 
     with ThreadPoolExecutor(sandbox.workers()) as pool:
-        return list(pool.map(row, problems(datasets)))
+        return list(pool.map(row, problems))
 
 
 def passes(program: str, tests: list[dict[str, Any]], tier: Tier | None = None) -> bool:
