@@ -1,6 +1,5 @@
 """The benchmarks of whole runs, at toy size: they run to their end and print their figures."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,9 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def printed(name: str, *words: str, **environment: str) -> str:
+def printed(name: str, *words: str) -> str:
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
