@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from r1flow import contract, fingerprint, manifest, memo, provenance
-from r1flow.frozen import load
-from r1flow.plan import plan
-from r1flow.run import Run
+from r1flow.artifacts import contract, fingerprint, manifest, provenance, store
+from r1flow.artifacts.frozen import load
+from r1flow.engine.plan import plan
+from r1flow.engine.run import Run
 
 
 def folders(run: Path) -> list[Path]:
@@ -35,7 +35,7 @@ def keep_books(run: Path, folder: Path) -> None:
             provenance.input_of(own if own.is_dir() else run.parent.parent / "data")
     contract.describe(folder)
     manifest.describe(made["stage"], folder)
-    memo.keep(made["stage"], made["identity"], folder)
+    store.keep(made["stage"], made["identity"], folder)
 
 
 def main() -> None:

@@ -199,8 +199,8 @@ class Reporter:
 
 
 def compute(folder: Path, threads: int) -> None:
-    from r1flow.stage import Stage
-    from r1flow.stages import curate
+    from r1flow.programs.curate import compute as curate
+    from r1flow.tracking.stage import Stage
 
     config = yaml.safe_load(Path("conf/curate/default.yaml").read_text())
     config["sources"] = {

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from r1flow.core.schema import read_jsonl
 from r1flow.data.decontaminate import Kind, find
-from r1flow.schema import read_jsonl
 
 SETS = {"gsm8k": "question", "math500": "problem", "aime24": "problem"}
 PREFIX = "Here is something to think about before the lesson ends."

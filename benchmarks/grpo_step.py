@@ -25,8 +25,8 @@ from small_model import chain, taught
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from r1flow.scoring import CompactGRPOTrainer
-from r1flow.stages.grpo import rollout
+from r1flow.programs.grpo.compute import rollout
+from r1flow.training.scoring import CompactGRPOTrainer
 
 WHOLE = {"attention": "sdpa", "rows": 256, "engine": False, "trainer": GRPOTrainer}
 SMALL = {"attention": "eager", "rows": 64}

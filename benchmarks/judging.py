@@ -19,9 +19,9 @@ from pathlib import Path
 
 import yaml
 
-from r1flow.processes import MOST, in_order, pool
-from r1flow.schema import Problem, read_jsonl
-from r1flow.stages.rejection import Sample, build_filters, judge_group, judged
+from r1flow.core.processes import MOST, in_order, pool
+from r1flow.core.schema import Problem, read_jsonl
+from r1flow.programs.rejection.compute import Sample, build_filters, judge_group, judged
 
 DATASETS = Path(os.environ.get("R1FLOW_DATASETS", "datasets"))
 FILTERS = Path(__file__).parents[1] / "conf/rejection/gpu.yaml"

@@ -49,17 +49,18 @@ from datasets import Dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 
-from r1flow import pricing
-from r1flow.config import compose
-from r1flow.errors import UserError
-from r1flow.manifest import write_json
-from r1flow.progress import Progress
-from r1flow.ranks import parameters_of
+from r1flow.artifacts.manifest import write_json
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.engine import pricing
+from r1flow.engine.config import compose
+from r1flow.programs.grpo import compute as grpo
+from r1flow.programs.sft import compute as sft
 from r1flow.sampling import ENGINES, SamplingParams, load
-from r1flow.schema import write_jsonl
-from r1flow.stage import Stage
-from r1flow.stages import grpo, sft
-from r1flow.tracking import StageRun
+from r1flow.tracking.progress import Progress
+from r1flow.tracking.spool import StageRun
+from r1flow.tracking.stage import Stage
+from r1flow.training.ranks import parameters_of
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = "r1_zero_qwen2.5_0.5b_gsm8k"  # its zero_rl is conf/grpo/gpu.yaml, its evaluate conf/evaluate/gpu.yaml
@@ -516,7 +517,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def draw(rows: list[dict[str, Any]], machine: str, path: Path) -> None:
     """Left: share of the peak in training by length. Right: where a GRPO step's seconds go."""
-    from r1flow.report.figures import STYLE, plt
+    from r1flow.programs.report.figures import STYLE, plt
 
     rows = [row for row in rows if "seconds" in row]
     with plt.rc_context({**STYLE, "svg.hashsalt": "large_step"}):

@@ -1,7 +1,7 @@
 """Would the tests notice? Breaks the recipe on purpose, one line at a time, and runs the tests that should fail.
 
     python benchmarks/mutants.py                                  # all of them; half an hour on 2 quiet cores
-    python benchmarks/mutants.py --only stages/sft.py grpo.no_kl  # those of a file, and one by its name
+    python benchmarks/mutants.py --only programs/sft/compute.py grpo.no_kl  # those of a file, and one by its name
     python benchmarks/mutants.py --list
 
 mutants.toml says what is broken, and which tests should notice it. They run in a copy of this checkout in a temporary

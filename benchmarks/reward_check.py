@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from r1flow import sandbox
+from r1flow.core.schema import read_jsonl
 from r1flow.data import humaneval
 from r1flow.grading import math
-from r1flow.schema import read_jsonl
 
 Pair = tuple[str, str]
 KINDS = (("canonical", True), ("broken", False))

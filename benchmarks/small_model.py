@@ -16,8 +16,8 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from tokenizers.decoders import Fuse
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from r1flow.stages.pretrain import build
-from r1flow.template import TAGS
+from r1flow.core.template import TAGS
+from r1flow.programs.pretrain.compute import build
 
 BASE = Path(__file__).parents[1] / "conf/pretrain/base.yaml"
 WORDS = ["<|endoftext|>", "<|pad|>", *TAGS, "User: ", "\nAssistant: ", ", ", *"0123456789+="]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from r1flow import config
-from r1flow.errors import UserError
-from r1flow.provenance import input_of
-from r1flow.run import Run
-from r1flow.settings import Curate
+from r1flow.artifacts.provenance import input_of
+from r1flow.core.errors import UserError
+from r1flow.engine import config
+from r1flow.engine.run import Run
+from r1flow.programs.settings import Curate
 
 ROOT = Path(__file__).parents[2]
 OTHER = {"of": "data", "files": ["a.jsonl"], "share": 1, "filters": None}

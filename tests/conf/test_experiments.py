@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from r1flow import checks, config, frozen, pricing
-from r1flow.errors import UserError
-from r1flow.recipe import STAGES, program_of
-from r1flow.run import Run
+from r1flow.artifacts import frozen
+from r1flow.core.errors import UserError
+from r1flow.engine import config, pricing
+from r1flow.engine.run import Run
+from r1flow.programs import checks
+from r1flow.recipe.stages import STAGES, program_of
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = sorted(p.stem for p in (ROOT / "conf/experiment").glob("*.yaml"))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow import pricing
-from r1flow.run import Run
+from r1flow.engine import pricing
+from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = "r1_qwen2.5_7b"

@@ -18,8 +18,8 @@ from test_ranks import distance, job, make_project, run
 from tiny import make_model
 from workflow.checkout import Checkout, checkout
 
-from r1flow.schema import write_jsonl
-from r1flow.stages import grpo
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.grpo import compute as grpo
 
 DEVICE = os.environ.get("R1FLOW_GPU_TESTS", "cuda")
 MISSING = DEVICE == "cuda" and not torch.cuda.is_available()

@@ -18,7 +18,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from r1flow import driver, progress
+from r1flow.engine import driver
+from r1flow.tracking import progress
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -87,7 +88,7 @@ def share_out() -> None:
 
     AcceleratorState.__init__ = told
     for name in ("sft", "grpo"):
-        if program := sys.modules.get(f"r1flow.stages.{name}"):
+        if program := sys.modules.get(f"r1flow.programs.{name}.compute"):
             program.trainer_options = with_deepspeed(program.trainer_options)
 
 
@@ -108,7 +109,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     jobs = json.load(sys.stdin)
     for program in sorted({job["words"][0] for job in jobs}):
-        importlib.import_module(f"r1flow.stages.{program}")
+        importlib.import_module(f"r1flow.programs.{program}.compute")
     ends = [run(job) for job in jobs]
     Path(sys.argv[1]).write_text(json.dumps(ends))
 

@@ -17,8 +17,10 @@ from test_sft import ROWS
 from tiny import check_resume, make_model, make_stage
 from transformers import AutoModelForCausalLM
 
-from r1flow.schema import write_jsonl
-from r1flow.stages import grpo, reward_model, sft
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.grpo import compute as grpo
+from r1flow.programs.reward_model import compute as reward_model
+from r1flow.programs.sft import compute as sft
 
 LORA = {"r": 2, "alpha": 16, "dropout": 0.1, "target_modules": ["q_proj", "down_proj"]}
 CONFIGS = {

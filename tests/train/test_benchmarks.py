@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from r1flow import sandbox
+from r1flow.core.schema import write_jsonl
 from r1flow.data import humaneval
-from r1flow.schema import write_jsonl
 
 ROOT = Path(__file__).parents[2]
 TOY = {

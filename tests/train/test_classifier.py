@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from tiny import SIZE, make_tokenizer
 from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForSequenceClassification
 
-from r1flow.classifier import classify, judged_ids
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.rewards import reward_model
+from r1flow.rewards.classifier import classify, judged_ids
 
 TEXTS = [
     "Hello!",

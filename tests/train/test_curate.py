@@ -25,13 +25,14 @@ from transformers import AutoModelForCausalLM
 from trl import pack_dataset
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from r1flow import recipe
+from r1flow.artifacts.manifest import sha256
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
 from r1flow.data import packed
 from r1flow.data.general import ADJECTIVES, WORDS
-from r1flow.errors import UserError
-from r1flow.manifest import sha256
-from r1flow.schema import write_jsonl
-from r1flow.stages import curate, sft
+from r1flow.programs.curate import compute as curate
+from r1flow.programs.sft import compute as sft
+from r1flow.recipe import stages
 
 CONFIG = yaml.safe_load(Path("conf/curate/default.yaml").read_text()) | {"init_from": "base", "device": "cpu"}
 SFT = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
@@ -412,4 +413,4 @@ def test_packs_of_all_files_are_read_from_the_disk(inputs: Path, whole: SimpleNa
 
 
 def test_the_plan_and_the_stage_mean_the_same_word() -> None:
-    assert recipe.PACKED == packed.PACKED
+    assert stages.PACKED == packed.PACKED

@@ -14,13 +14,13 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
 
-from r1flow import promises
-from r1flow.callbacks import History
+from r1flow.core.schema import write_jsonl
+from r1flow.programs import promises
+from r1flow.programs.grpo import compute as grpo
 from r1flow.rewards.combine import combine
 from r1flow.sampling.engine import Engine
-from r1flow.schema import write_jsonl
-from r1flow.scoring import score
-from r1flow.stages import grpo
+from r1flow.training.callbacks import History
+from r1flow.training.scoring import score
 
 CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
 SMALL = {

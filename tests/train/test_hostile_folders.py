@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from tiny import make_model
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.sampling import load
 
 

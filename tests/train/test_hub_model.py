@@ -11,9 +11,9 @@ import yaml
 from tiny import make_model, make_stage
 from transformers import AutoModelForCausalLM
 
-from r1flow.errors import UserError
-from r1flow.manifest import sha256
-from r1flow.stages import pretrain
+from r1flow.artifacts.manifest import sha256
+from r1flow.core.errors import UserError
+from r1flow.programs.pretrain import compute as pretrain
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from hub import Hub

@@ -12,12 +12,12 @@ import yaml
 from tiny import make_model, make_stage, weights_hash
 from transformers import TrainerControl, TrainerState
 
-from r1flow.callbacks import last_snapshot
-from r1flow.errors import UserError
-from r1flow.mismatch import IN_A_ROW, METRIC, MismatchWatch
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling.engine import Weights
-from r1flow.schema import write_jsonl
-from r1flow.stages import grpo
+from r1flow.training.callbacks import last_snapshot
+from r1flow.training.mismatch import IN_A_ROW, METRIC, MismatchWatch
 
 DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
 OPTIONS = {name: value for name, value in GPU["trainer"].items() if "vllm" in name}

@@ -13,9 +13,11 @@ from test_sft import ROWS
 from tiny import SIZE, make_stage, make_tokenizer
 from transformers import AutoModelForCausalLM, MixtralConfig, Qwen3MoeConfig
 
-from r1flow.run import Run
-from r1flow.schema import write_jsonl
-from r1flow.stages import grpo, reward_model, sft
+from r1flow.core.schema import write_jsonl
+from r1flow.engine.run import Run
+from r1flow.programs.grpo import compute as grpo
+from r1flow.programs.reward_model import compute as reward_model
+from r1flow.programs.sft import compute as sft
 
 EXPERTS = {"num_key_value_heads": 2, "head_dim": 16, "num_experts_per_tok": 2}
 KINDS = {

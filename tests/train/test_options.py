@@ -10,8 +10,8 @@ import pytest
 import trl
 import yaml
 
-from r1flow.checks import check, check_resume
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.programs.checks import check, check_resume
 
 # Options that say where, how visibly, with which processes or how often saved a training runs, by how they begin ...
 CHANGE_NO_RESULT = (
@@ -79,6 +79,6 @@ def test_every_stage_that_trains_is_checked() -> None:
 
 
 def test_a_stage_imports_neither_mlflow_nor_scikit_learn_and_a_users_reward_may():
-    code = "import sys; from r1flow import driver; driver.import_less('grpo'); import r1flow.stages.grpo\n"
+    code = "import sys; from r1flow import driver; driver.import_less('grpo'); import r1flow.programs.grpo.compute\n"
     code += "assert not {'mlflow', 'sklearn'} & sys.modules.keys(); import sklearn"
     subprocess.run([sys.executable, "-c", code], check=True)

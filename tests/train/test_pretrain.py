@@ -12,9 +12,9 @@ from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
 
-from r1flow.errors import UserError
-from r1flow.schema import write_jsonl
-from r1flow.stages import pretrain
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.pretrain import compute as pretrain
 
 CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
 TEMPLATE = yaml.safe_load(Path("conf/template/short.yaml").read_text())["template"]

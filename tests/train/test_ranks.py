@@ -23,13 +23,13 @@ from safetensors.torch import load_file
 from tiny import make_model
 from transformers import AutoModelForCausalLM
 
-from r1flow import launch
+from r1flow.artifacts.frozen import freeze
+from r1flow.core.schema import write_jsonl
 from r1flow.data import leaks
-from r1flow.frozen import freeze
-from r1flow.progress import Progress
-from r1flow.schema import write_jsonl
-from r1flow.stage import Stage
-from r1flow.tracking import Spool, StageRun
+from r1flow.engine import launch
+from r1flow.tracking.progress import Progress
+from r1flow.tracking.spool import Spool, StageRun
+from r1flow.tracking.stage import Stage
 
 CONFIGS = {
     name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("sft", "grpo", "reward_model")
@@ -203,7 +203,7 @@ def test_a_stages_device_is_what_its_ranks_computed_on(tmp_path: Path, monkeypat
         monkeypatch.setattr(launch, "device", lambda: f"GPU {os.environ['RANK']}")  # in the rank alone
         return {}
 
-    monkeypatch.setitem(sys.modules, "r1flow.stages.fake", SimpleNamespace(compute=compute))
+    monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", SimpleNamespace(compute=compute))
     tracker = StageRun("", "sft", {}, {})
     tracker.spool = Spool(tmp_path / "sft.jsonl")
     terminal = Progress("sft", (tmp_path / "terminal").open("w"))
@@ -220,7 +220,7 @@ def test_a_killed_rank_is_reported_with_what_mostly_kills(tmp_path: Path, monkey
             os.kill(os.getpid(), signal.SIGKILL)
         return {}
 
-    monkeypatch.setitem(sys.modules, "r1flow.stages.fake", SimpleNamespace(compute=compute))
+    monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", SimpleNamespace(compute=compute))
     terminal = Progress("sft", (tmp_path / "terminal").open("w"))
     config = {"device": "cpu"}
     stage = Stage("sft", config, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
@@ -249,7 +249,7 @@ def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
     said: list[str] = []
     monkeypatch.setattr(launch, "START_S", 0.01)
     monkeypatch.setattr(launch, "know_cpus", stop)
-    monkeypatch.setitem(sys.modules, "r1flow.stages.fake", SimpleNamespace(compute=lambda stage: {}))
+    monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", SimpleNamespace(compute=lambda stage: {}))
     terminal = SimpleNamespace(say=say)
     stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
     launch.run("fake", stage)

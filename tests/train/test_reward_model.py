@@ -8,10 +8,10 @@ import yaml
 from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 
 from r1flow import rewards
-from r1flow.classifier import judged_ids
-from r1flow.errors import UserError
-from r1flow.schema import write_jsonl
-from r1flow.stages import reward_model
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.reward_model import compute as reward_model
+from r1flow.rewards.classifier import judged_ids
 
 CONFIG = yaml.safe_load(Path("conf/reward_model/default.yaml").read_text())
 PAIRS = [

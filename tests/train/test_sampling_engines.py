@@ -19,15 +19,16 @@ from tiny import make_stage
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from r1flow.errors import UserError
-from r1flow.run import Run
+from r1flow.core.errors import UserError
+from r1flow.core.schema import read_jsonl
+from r1flow.core.template import THINK_OPEN, render
+from r1flow.engine.run import Run
+from r1flow.programs.data import compute as data
+from r1flow.programs.pretrain import compute as pretrain
+from r1flow.programs.pretrain.compute import build
 from r1flow.sampling import SamplingParams, load, vllm
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import Engine
-from r1flow.schema import read_jsonl
-from r1flow.stages import data, pretrain
-from r1flow.stages.pretrain import build
-from r1flow.template import THINK_OPEN, render
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 61

@@ -25,7 +25,7 @@ from fake_server import (
 )
 from tiny import make_model
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.sampling import Completion, SamplingParams, load, server, shards
 
 PARAMS = SamplingParams(0.8, 0.95, 6)

@@ -9,10 +9,11 @@ import yaml
 from fake_server import FakeServer, Reply
 from tiny import make_model, make_stage
 
-from r1flow.errors import UserError
-from r1flow.schema import read_jsonl, write_jsonl
-from r1flow.stages import evaluate, rejection
-from r1flow.template import render
+from r1flow.core.errors import UserError
+from r1flow.core.schema import read_jsonl, write_jsonl
+from r1flow.core.template import render
+from r1flow.programs.evaluate import compute as evaluate
+from r1flow.programs.rejection import compute as rejection
 
 CONFIG = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
 EXAMINATION = yaml.safe_load(Path("conf/evaluate/default.yaml").read_text())

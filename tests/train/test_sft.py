@@ -11,11 +11,11 @@ from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from r1flow.callbacks import last_snapshot
-from r1flow.checks import check
-from r1flow.errors import UserError
-from r1flow.schema import write_jsonl
-from r1flow.stages import sft
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.checks import check
+from r1flow.programs.sft import compute as sft
+from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
 ROWS = [

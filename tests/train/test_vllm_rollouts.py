@@ -23,11 +23,11 @@ import torch
 from ports import reserved
 from tiny import make_model, make_stage
 
-from r1flow import rollout_server
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import SamplingParams, load
-from r1flow.schema import write_jsonl
-from r1flow.stages import grpo
+from r1flow.training import rollout_server
 
 pytestmark = pytest.mark.slow
 DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
@@ -125,7 +125,7 @@ def test_resumed_equals_uninterrupted(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The server that `r1flow serve-rollouts` starts; stopped in the end."""
-    command = [sys.executable, "-m", "r1flow.cli", "serve-rollouts", str(folder / "base")]
+    command = [sys.executable, "-m", "r1flow.commands.cli", "serve-rollouts", str(folder / "base")]
     options = ["--dtype", "float32", "--gpu-memory-utilization", "0.1"]
     with reserved() as port:
         with (tmp_path_factory.mktemp("log") / "server.log").open("w") as file:

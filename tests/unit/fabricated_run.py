@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from r1flow.metrics import summarise_tasks
-from r1flow.recipe import PROGRAMS
+from r1flow.core.metrics import summarise_tasks
+from r1flow.recipe.stages import PROGRAMS
 
 # model: (chance of being right, of the format, English share, mean length, chance of a reflection word, general score)
 SKILLS = {

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.grading.answers import choice, numeric
 from r1flow.grading.final import final_answer
 from r1flow.grading.verdict import Cause

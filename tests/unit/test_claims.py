@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from fabricated_run import SKILLS, TRAINED, fabricate_history, fabricate_samples
 
-from r1flow.claims import (
+from r1flow.core.metrics import PROBLEM_METRICS, Interval
+from r1flow.programs.report.collect import scores_of
+from r1flow.recipe.claims import (
     CANT_TELL,
     MIN_PROBLEMS,
     NOT_IN_RUN,
@@ -24,8 +26,6 @@ from r1flow.claims import (
     describe,
     judge,
 )
-from r1flow.metrics import PROBLEM_METRICS, Interval
-from r1flow.report.collect import scores_of
 
 
 def interval(low: float, high: float, n: int = 100) -> Interval:

@@ -14,12 +14,14 @@ from types import SimpleNamespace
 import pytest
 from jinja2 import TemplateError
 
-from r1flow import chat, clean, export, manifest, sampling
-from r1flow.checks import check_place
-from r1flow.cli import main, pairs_of
-from r1flow.errors import UserError
-from r1flow.plan import COMPUTE, Step
-from r1flow.run import Run, hold
+from r1flow import sampling
+from r1flow.artifacts import manifest
+from r1flow.commands import chat, clean, export
+from r1flow.commands.cli import main, pairs_of
+from r1flow.core.errors import UserError
+from r1flow.engine.plan import COMPUTE, Step
+from r1flow.engine.run import Run, hold
+from r1flow.programs.checks import check_place
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,8 +85,8 @@ def left(project: Path) -> set[str]:
 def test_help_teaches_and_imports_nothing_heavy():
     code = """
 import sys
-from r1flow.cli import main, pairs_of
-from r1flow.errors import UserError
+from r1flow.commands.cli import main, pairs_of
+from r1flow.core.errors import UserError
 try:
     main(["--help"])
 finally:
@@ -153,7 +155,7 @@ def test_clean_works_from_a_folder_below_and_not_outside_a_project(project, monk
 
 def test_pin_works_in_the_projects_folder(project, monkeypatch):
     pinned = []
-    monkeypatch.setattr("r1flow.versions.pin", lambda source: pinned.append((Path.cwd(), source)))
+    monkeypatch.setattr("r1flow.artifacts.versions.pin", lambda source: pinned.append((Path.cwd(), source)))
     monkeypatch.chdir(project / "results")
     main(["pin", "results/old/data"])
     assert pinned == [(project, Path("results/old/data"))]
@@ -182,7 +184,7 @@ def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(proj
 
 def test_a_shell_whose_texts_arent_utf8_is_refused_before_anything(project):
     latin = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    words = [sys.executable, "-m", "r1flow.cli", "clean", "--scratch", "--yes"]
+    words = [sys.executable, "-m", "r1flow.commands.cli", "clean", "--scratch", "--yes"]
     done = subprocess.run(words, env=os.environ | latin, capture_output=True, text=True)
     assert done.returncode == 2 and (project / "scratch/zero_rl/f").exists()
     assert "export PYTHONUTF8=1" in done.stderr and done.stderr.count("\n") == 1
@@ -313,7 +315,7 @@ def test_a_scratch_that_is_a_link_stays(project, tmp_path_factory):
 
 
 def test_clean_refuses_while_a_stage_outlives_its_run(project, capsys):
-    from r1flow.run import hold
+    from r1flow.engine.run import hold
 
     lock = hold(project / "scratch/odd/zero_rl/lock")
     assert main(["clean", "--yes"]) == 2 and "scratch/odd/zero_rl is being computed" in capsys.readouterr().err

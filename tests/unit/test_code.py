@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from r1flow import sandbox
+from r1flow.core.errors import UserError
 from r1flow.data import humaneval
-from r1flow.errors import UserError
 from r1flow.grading import code
 from r1flow.grading.code import LANGUAGES, Language, Status, run
 from r1flow.rewards import code_tests

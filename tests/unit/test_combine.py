@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from r1flow import rewards
-from r1flow.errors import UserError
-from r1flow.fingerprint import user_modules
+from r1flow.artifacts.fingerprint import user_modules
+from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.combine import ENOUGH_ROWS, WATCHED_ROWS, combine
 from r1flow.rewards.contract import Scores, reward, text_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from r1flow import manifest
-from r1flow.contract import check, describe, labels_of, of_inputs
-from r1flow.errors import UserError
-from r1flow.template import TAGS
+from r1flow.artifacts import manifest
+from r1flow.artifacts.contract import check, describe, labels_of, of_inputs
+from r1flow.core.errors import UserError
+from r1flow.core.template import TAGS
 
 EOS, PAD = "<|endoftext|>", "<|pad|>"
 TEMPLATE = "User: {{ messages[0]['content'] }}\n{{ 'Assistant: ' if add_generation_prompt }}"
@@ -215,7 +215,7 @@ def test_a_stages_contract_is_its_manifests_and_one_from_before_contracts_is_rea
 
 def test_neither_torch_nor_transformers_is_imported(model):
     program = (
-        "import sys; from pathlib import Path; from r1flow.contract import describe; "
+        "import sys; from pathlib import Path; from r1flow.artifacts.contract import describe; "
         f"assert describe(Path({str(model)!r})); assert not {{'torch', 'transformers'}} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

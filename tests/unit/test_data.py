@@ -8,16 +8,16 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from r1flow.core.errors import UserError
+from r1flow.core.language import consistency
+from r1flow.core.template import split
 from r1flow.data import general, preferences
 from r1flow.data.splits import check_disjoint, identity, split_of
 from r1flow.data.tasks import FAMILIES, worked_problems
 from r1flow.data.traces import VOICES, cold_start_response, conclusion, trace, with_error
-from r1flow.errors import UserError
 from r1flow.grading.general import passes
 from r1flow.grading.tasks import correct
-from r1flow.language import consistency
-from r1flow.stages import data
-from r1flow.template import split
+from r1flow.programs.data import compute as data
 
 CONF = Path(__file__).parents[2] / "conf"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from test_trace import CONFIG, LIBRARIES, MODELS, make_run
 
-from r1flow.diff import NO_CAUSE, changes, diff, leaves, paired
-from r1flow.errors import UserError
-from r1flow.manifest import describe, read_json, sha256, write_json
+from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
+from r1flow.commands.diff import NO_CAUSE, changes, diff, leaves, paired
+from r1flow.core.errors import UserError
 
 FASTER = {"trainer": {"learning_rate": 2.0e-4, "betas": [0.9, 0.99]}}
 
@@ -56,10 +56,10 @@ def test_pinned_data_is_a_stage_of_the_run(tmp_path, capsys):
 
 def test_the_same_bytes_made_differently_are_not_equal_and_it_is_said(plain, tmp_path, capsys):
     made = read_json(plain / "base/metrics.json")["made"]
-    change = {"same_bytes": made, "code": "other", "modules": {"r1flow.stages.pretrain": "other"}}
+    change = {"same_bytes": made, "code": "other", "modules": {"r1flow.programs.pretrain.compute": "other"}}
     lines = compared(capsys, plain, other(tmp_path, base=change))
     assert lines[2:] == [
-        "same bytes, made differently: base: code: r1flow.stages.pretrain",
+        "same bytes, made differently: base: code: r1flow.programs.pretrain.compute",
         "the outputs are identical; the runs aren't called equal because how they were made is not the same",
         "results: the same samples of all 4 evaluated models",
     ]
@@ -96,7 +96,7 @@ def test_the_first_stage_is_named_with_files_cause_and_consequences(plain, tmp_p
         ({"python": "3.12"}, 'python: "3.11" → "3.12"'),
         ({"libraries": LIBRARIES | {"torch": "2.14.0"}}, "library torch: 2.13.0 → 2.14.0"),
         ({"libraries": {"torch": "2.13.0"}}, "library trl: 1.16.0 → absent"),
-        ({"code": "other", "modules": {"r1flow.stages.grpo": "x"}}, "code: r1flow.stages.grpo"),
+        ({"code": "other", "modules": {"r1flow.programs.grpo.compute": "x"}}, "code: r1flow.programs.grpo.compute"),
         ({"code": "other"}, "code: the same modules, called differently"),
         ({"rewards": {"accuracy": 1.0}}, "config rewards.accuracy: absent → 1.0"),
         ({"accepted": {"torch": "2.14.0"}}, 'accepted.torch: absent → "2.14.0"'),

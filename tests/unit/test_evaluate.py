@@ -9,14 +9,14 @@ import pyarrow.parquet as parquet
 import pytest
 
 from r1flow import sandbox
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.language import any_of
+from r1flow.core.metrics import cons_at_k
+from r1flow.core.processes import ordered_map
+from r1flow.core.schema import write_jsonl
 from r1flow.grading import code
-from r1flow.language import any_of
-from r1flow.metrics import cons_at_k
-from r1flow.processes import ordered_map
+from r1flow.programs.evaluate import compute as evaluate
 from r1flow.sampling import Completion
-from r1flow.schema import write_jsonl
-from r1flow.stages import evaluate
 
 CONFIG = {
     "seed": 3,

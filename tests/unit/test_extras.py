@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from r1flow import cli, extras, fingerprint
-from r1flow.errors import UserError
-from r1flow.run import Run
+from r1flow.artifacts import fingerprint
+from r1flow.commands import cli
+from r1flow.core import optional
+from r1flow.core.errors import UserError
+from r1flow.engine import extras
+from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
 ZERO = "r1_zero_qwen2.5_0.5b_gsm8k"
@@ -131,12 +134,12 @@ def test_a_configuration_may_name_its_servers(installed: set[str], monkeypatch: 
 )
 def test_an_attention_that_cannot_be_is_refused(attention: str, device: str, said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)):
-        extras.check_attention(attention, device)
+        optional.check_attention(attention, device)
 
 
 def test_transformers_knows_every_attention() -> None:
     source = Path(find_spec("transformers").origin).with_name("modeling_utils.py").read_text()
-    assert all(f'"{name}"' in source for name in extras.ATTENTION)
+    assert all(f'"{name}"' in source for name in optional.ATTENTION)
 
 
 def test_a_plan_and_its_price_warn_and_a_run_is_refused_before_its_first_job(

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from r1flow import filters
-from r1flow.checks import check_curate
+from r1flow.core.errors import UserError
+from r1flow.core.language import LANGUAGES, detector
 from r1flow.data import sift
-from r1flow.errors import UserError
-from r1flow.language import LANGUAGES, detector
-from r1flow.run import Run
-from r1flow.stages import rejection
+from r1flow.engine.run import Run
+from r1flow.programs import filters
+from r1flow.programs.checks import check_curate
+from r1flow.programs.rejection import compute as rejection
 
 ROOT = Path(__file__).parents[2]
 MIXED = {"language": "en", "languages": ["en", "zh"], "share": 0.95}

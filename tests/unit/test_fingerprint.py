@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from r1flow import fingerprint
-from r1flow.errors import UserError
+from r1flow.artifacts import fingerprint
+from r1flow.core.errors import UserError
 
 SOURCE = Path(fingerprint.__file__).parent
-PROGRAMS = sorted(path.stem for path in (SOURCE / "stages").glob("[!_]*.py"))
+PROGRAMS = sorted(path.parent.name for path in (SOURCE / "programs").glob("*/compute.py"))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_comments_docstrings_and_layout_change_nothing(package):
 @pytest.mark.parametrize(
     ("module", "line", "programs"),
     [
-        ("stages/grpo.py", "SHOWN = 4", {"grpo"}),
+        ("programs/grpo/compute.py", "SHOWN = 4", {"grpo"}),
         ("scoring.py", "import torch", {"grpo"}),
         ("rewards/combine.py", "WATCHED_ROWS = 1000", {"grpo"}),
         ("classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model"}),
@@ -76,7 +76,7 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
     (package.folder / "unrelated.py").write_text("X = 1\n")
     edit(package.folder / "progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
     edit(package.folder / "plan.py", "never timed", "not timed")
-    for leaving in (".plan.py.swp", "rewards.py~", "stages/.DS_Store"):
+    for leaving in (".plan.py.swp", "rewards.py~", "programs/.DS_Store"):
         (package.folder / leaving).write_text("an editor's")
     assert changed(before, package()) == set()
 
@@ -100,17 +100,19 @@ def test_a_users_own_rewards_and_what_they_import_are_code(package, tmp_path):
 
 def test_what_the_imports_execute_is_in_the_closure():
     """The closure against the truth: the modules of the package that importing a program loads."""
-    script = "import sys, r1flow.stages.{0}; print([m for m in sys.modules if m.startswith('r1flow')])"
+    script = "import sys, r1flow.programs.{0}.compute; print([m for m in sys.modules if m.startswith('r1flow')])"
     for program in ("data", "report"):
         done = subprocess.run(
             [sys.executable, "-c", script.format(program)], capture_output=True, text=True, check=True
         )
-        loaded = set(eval(done.stdout)) - {"r1flow.stages"} - fingerprint.NO_PART
-        assert loaded <= set(fingerprint.code_of(program, {}).modules) | {"r1flow.stages"}
+        loaded = set(eval(done.stdout)) - fingerprint.NO_PART
+        assert loaded <= set(fingerprint.code_of(program, {}).modules)
 
 
 def test_nothing_heavy_is_imported():
-    script = "import sys; from r1flow.fingerprint import code_of; code_of('grpo', {}); print(sorted(sys.modules))"
+    script = (
+        "import sys; from r1flow.artifacts.fingerprint import code_of; code_of('grpo', {}); print(sorted(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"torch", "transformers", "numpy", "yaml"} & set(eval(done.stdout))
 

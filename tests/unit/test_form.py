@@ -2,7 +2,7 @@
 
 import pytest
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.rewards import answer_format, reasoning_steps, reflection_count, tag_count
 from r1flow.rewards.combine import combine
 

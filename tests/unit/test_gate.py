@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from test_data import config
 
-from r1flow import driver, frozen, gate, manifest
+from r1flow.artifacts import frozen, manifest
+from r1flow.core.errors import UserError
+from r1flow.core.schema import read_jsonl
 from r1flow.data import leaks
 from r1flow.data.decontaminate import RULE
 from r1flow.data.leaks import EVALUATION, REPORT
-from r1flow.errors import UserError
-from r1flow.schema import read_jsonl
-from r1flow.stages import data
+from r1flow.engine import driver, gate
+from r1flow.programs.data import compute as data
 
 LEARNERS = ("pretrain", "sft", "grpo", "rejection", "reward_model", "evaluate")
 LEAK = "Tom has 12 red pens and 30 blue ones, and he gives a third of all his pens to Ann. How many pens are left?"

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from r1flow.classifier import judged_ids
+from r1flow.core.template import render
 from r1flow.data.tokenizer import train_tokenizer
-from r1flow.template import render
+from r1flow.rewards.classifier import judged_ids
 
 TEMPLATES = Path(__file__).parents[2] / "conf/template"
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from r1flow import driver, gpus, launch
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.engine import driver, gpus, launch
 
 HOLDER = """
 import os, sys

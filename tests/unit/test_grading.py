@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.schema import Problem
 from r1flow.grading import general, tasks
+from r1flow.programs.evaluate import compute as evaluate
+from r1flow.programs.rejection import compute as rejection
 from r1flow.rewards import accuracy
 from r1flow.sampling import Completion
-from r1flow.schema import Problem
-from r1flow.stages import evaluate, rejection
 
 FAMILIES = ("chain_sum", "products", "basic_arithmetic", "simple_equations", "gcd", "lcm", "number_sorting")
 ENTRY = json.dumps({"question": "8 + 16 - 19 = ?", "answer": "5", "metadata": {}})

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from r1flow.checks import check_counts, check_grpo, check_rewards
-from r1flow.errors import UserError
-from r1flow.rollouts import generation_size, readings, rollouts, steps_per_generation
+from r1flow.core.errors import UserError
+from r1flow.programs.checks import check_counts, check_grpo, check_rewards
+from r1flow.training.rollouts import generation_size, readings, rollouts, steps_per_generation
 
 DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}

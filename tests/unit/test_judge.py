@@ -32,9 +32,9 @@ from fake_server import (
     without_a_clock,
 )
 
-from r1flow import endpoint as endpoints
-from r1flow.endpoint import LONGEST_PAUSE_S, Endpoint, Unanswered, after_s
-from r1flow.errors import UserError
+from r1flow.core import endpoint as endpoints
+from r1flow.core.endpoint import LONGEST_PAUSE_S, Endpoint, Unanswered, after_s
+from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import judge
 from r1flow.rewards.judges import clean, messages, reader, shortened

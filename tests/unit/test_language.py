@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from r1flow.language import LANGUAGES, clauses, consistency, tokens
+from r1flow.core.language import LANGUAGES, clauses, consistency, tokens
 
 EUROPEAN = ("en", "de", "fr", "es")
 

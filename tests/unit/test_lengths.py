@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import cosine_length, kimi_length, lengths, overlong
 from r1flow.rewards.contract import Scores, reward

@@ -23,16 +23,21 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 
-from r1flow import checks, config, frozen, gate, manifest, provenance, sandbox
+from r1flow import sandbox
+from r1flow.artifacts import frozen, manifest, provenance
+from r1flow.core.errors import UserError
+from r1flow.core.schema import FILES, Problem, read_jsonl, write_jsonl
+from r1flow.core.template import split
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
-from r1flow.errors import UserError
+from r1flow.engine import config, gate
+from r1flow.engine.run import Run
 from r1flow.grading.tasks import correct
-from r1flow.run import Run
+from r1flow.programs import checks
+from r1flow.programs.evaluate import compute as evaluate
+from r1flow.programs.fetch import compute as fetch
+from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import Completion
-from r1flow.schema import FILES, Problem, read_jsonl, write_jsonl
-from r1flow.stages import evaluate, fetch, rejection
-from r1flow.template import split
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf/data"
@@ -586,7 +591,7 @@ def make(folder: Path, words: str) -> Path:
     inputs = [f"--input={name}={path}" for name, path in run.inputs("data").items()]
     stage = ["fetch", "data", "--run", "mine", "--config", str(slice_file), "--out", "data/manifest.json", *inputs]
     done = subprocess.run(
-        [sys.executable, "-c", "from r1flow.driver import main; main()", *stage],
+        [sys.executable, "-c", "from r1flow.engine.driver import main; main()", *stage],
         cwd=folder,
         capture_output=True,
         text=True,

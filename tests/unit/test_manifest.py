@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from r1flow import frozen, manifest, provenance
-from r1flow.errors import UserError
-from r1flow.trace import read_record
+from r1flow.artifacts import frozen, manifest, provenance
+from r1flow.commands.trace import read_record
+from r1flow.core.errors import UserError
 
 
 @pytest.fixture

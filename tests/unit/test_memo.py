@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from r1flow import clean, frozen, manifest, memo, provenance
-from r1flow.fingerprint import Code
-from r1flow.plan import seconds_of
+from r1flow.artifacts import frozen, manifest, provenance, store
+from r1flow.artifacts.fingerprint import Code
+from r1flow.commands import clean
+from r1flow.engine.plan import seconds_of
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def kept(folder: Path, seed: int) -> Path:
     made = provenance.describe("base", "pretrain", config, Code({}, {}), {})
     outputs = manifest.sha256(folder / "manifest.json")
     manifest.write_json(folder / "provenance.json", {**made, "outputs": outputs})
-    memo.keep("base", made["identity"], folder)
+    store.keep("base", made["identity"], folder)
     return folder
 
 
@@ -45,13 +46,13 @@ def empty(name: str) -> Path:
 
 def test_what_was_kept_comes_back(computed):
     back = empty("back")
-    assert memo.take("base", identity(computed), back) and manifest.broken(back) is None
-    assert memo.manifest_of("base", identity(computed)) == manifest.sha256(computed / "manifest.json")
+    assert store.take("base", identity(computed), back) and manifest.broken(back) is None
+    assert store.manifest_of("base", identity(computed)) == manifest.sha256(computed / "manifest.json")
 
 
 def test_another_identity_or_stage_is_not_there(computed):
-    assert not memo.take("base", "2b", empty("a")) and not memo.take("student_base", identity(computed), empty("b"))
-    assert memo.manifest_of("base", "2b") is None
+    assert not store.take("base", "2b", empty("a")) and not store.take("student_base", identity(computed), empty("b"))
+    assert store.manifest_of("base", "2b") is None
 
 
 def asked(engine: str, batch_size: int = 8, **options: object) -> str:
@@ -74,60 +75,60 @@ def test_a_stage_that_was_asked_for_with_less_patience_is_taken_from_the_store(c
     manifest.write_json(computed / "provenance.json", {**made, "outputs": outputs})
     assert provenance.recorded(computed) == ({**made, "outputs": outputs}, None)
     more = provenance.describe("base", "pretrain", config | {"batch_size": 64}, Code({}, {}), {})
-    memo.keep("base", made["identity"], computed)
-    assert memo.take("base", more["identity"], empty("back"))
+    store.keep("base", made["identity"], computed)
+    assert store.take("base", more["identity"], empty("back"))
 
 
 def test_an_edit_of_the_outputs_does_not_reach_the_store(computed):
     (computed / "model/weights").write_bytes(b"5678")
     back = empty("back")
-    assert memo.take("base", identity(computed), back) and (back / "model/weights").read_bytes() == b"1234"
+    assert store.take("base", identity(computed), back) and (back / "model/weights").read_bytes() == b"1234"
 
 
 @pytest.mark.parametrize("name", ["model/weights", "provenance.json", "config.yaml", "manifest.json", "cost.json"])
 def test_a_damaged_entry_is_thrown_away_and_not_served(computed, capsys, name):
-    (memo.entry("base", identity(computed)) / name).write_bytes(b"")
+    (store.entry("base", identity(computed)) / name).write_bytes(b"")
     back = empty("back")
-    assert not memo.take("base", identity(computed), back) and not any(back.iterdir())
-    assert "damaged" in capsys.readouterr().err and memo.manifest_of("base", identity(computed)) is None
+    assert not store.take("base", identity(computed), back) and not any(back.iterdir())
+    assert "damaged" in capsys.readouterr().err and store.manifest_of("base", identity(computed)) is None
 
 
 def test_what_is_about_to_be_replaced_is_kept_if_it_is_whole(computed):
-    shutil.rmtree(memo.STORE)
-    memo.keep_whole("base", computed)
-    assert memo.manifest_of("base", identity(computed))
-    shutil.rmtree(memo.STORE)
+    shutil.rmtree(store.STORE)
+    store.keep_whole("base", computed)
+    assert store.manifest_of("base", identity(computed))
+    shutil.rmtree(store.STORE)
     (computed / "model/weights").write_bytes(b"1235")
-    memo.keep_whole("base", computed)
-    memo.keep_whole("base", Path("nowhere"))
-    assert not memo.STORE.exists()
+    store.keep_whole("base", computed)
+    store.keep_whole("base", Path("nowhere"))
+    assert not store.STORE.exists()
 
 
 def test_a_full_disk_costs_a_line_and_no_entry(computed, monkeypatch, capsys):
     def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(memo.shutil, "copyfile", full)
-    memo.keep("base", "2b", computed)
+    monkeypatch.setattr(store.shutil, "copyfile", full)
+    store.keep("base", "2b", computed)
     assert "No space left" in capsys.readouterr().err
-    assert [path.name for path in (memo.STORE / "base").iterdir()] == [identity(computed)]
+    assert [path.name for path in (store.STORE / "base").iterdir()] == [identity(computed)]
 
 
 def test_a_store_that_cannot_be_written_costs_a_line(computed, capsys):
-    shutil.rmtree(memo.STORE)
-    memo.STORE.write_text("a file where the store should be")
-    memo.keep("base", "2b", computed)
+    shutil.rmtree(store.STORE)
+    store.STORE.write_text("a file where the store should be")
+    store.keep("base", "2b", computed)
     assert "not kept in the store" in capsys.readouterr().err
 
 
 def test_what_is_kept_replaces_an_entry_and_what_a_kill_left_of_one(computed, capsys):
     name = identity(computed)
-    (memo.entry("base", name) / "stray").write_text("")
-    cut_off = memo.entry("base", f"{name}.{os.getpid()}.partial")
+    (store.entry("base", name) / "stray").write_text("")
+    cut_off = store.entry("base", f"{name}.{os.getpid()}.partial")
     cut_off.mkdir()
     (cut_off / "stray").write_text("")
-    memo.keep("base", name, computed)
-    assert manifest.broken(memo.entry("base", name)) is None and not (memo.entry("base", name) / "stray").exists()
+    store.keep("base", name, computed)
+    assert manifest.broken(store.entry("base", name)) is None and not (store.entry("base", name) / "stray").exists()
     assert not cut_off.exists() and capsys.readouterr().err == ""
 
 
@@ -135,14 +136,14 @@ def test_the_store_is_trimmed_from_the_longest_unused_and_of_what_a_kill_cut_off
     first = identity(computed)
     names = [first, *(identity(kept(computed, seed)) for seed in (2, 3))]
     for number, name in enumerate(names):
-        os.utime(memo.entry("base", name), (number, number))
-    assert memo.take("base", first, empty("used"))
-    size = clean.size(memo.entry("base", first))
-    assert [path.name for path in clean.surplus(memo.STORE, 2 * size)] == [names[1]]
-    assert clean.surplus(memo.STORE, 3 * size) == []
-    assert [path.name for path in clean.surplus(memo.STORE, 0)] == [names[1], names[2], first]
-    (memo.STORE / "base/4d.17.partial/model").mkdir(parents=True)
-    assert [path.name for path in clean.surplus(memo.STORE, 3 * size)] == ["4d.17.partial"]
+        os.utime(store.entry("base", name), (number, number))
+    assert store.take("base", first, empty("used"))
+    size = clean.size(store.entry("base", first))
+    assert [path.name for path in clean.surplus(store.STORE, 2 * size)] == [names[1]]
+    assert clean.surplus(store.STORE, 3 * size) == []
+    assert [path.name for path in clean.surplus(store.STORE, 0)] == [names[1], names[2], first]
+    (store.STORE / "base/4d.17.partial/model").mkdir(parents=True)
+    assert [path.name for path in clean.surplus(store.STORE, 3 * size)] == ["4d.17.partial"]
 
 
 ODD = {
@@ -155,21 +156,21 @@ ODD = {
 @pytest.mark.parametrize("what", ODD)
 @pytest.mark.parametrize("name", ["model/weights", "cost.json", "provenance.json", "manifest.json"])
 def test_what_no_stage_leaves_in_the_store_is_not_served_and_stops_nothing(computed, capsys, what, name):
-    source = memo.entry("base", identity(computed))
+    source = store.entry("base", identity(computed))
     ODD[what](source / name)
-    memo.manifest_of("base", identity(computed))
+    store.manifest_of("base", identity(computed))
     seconds_of(source)
     back = empty("back")
-    assert not memo.take("base", identity(computed), back) and not any(back.iterdir())
+    assert not store.take("base", identity(computed), back) and not any(back.iterdir())
     assert ("damaged" in capsys.readouterr().err) == (name != "manifest.json" or what == "a link out")
-    memo.keep("base", identity(computed), computed)
-    assert memo.take("base", identity(computed), empty("again"))
+    store.keep("base", identity(computed), computed)
+    assert store.take("base", identity(computed), empty("again"))
 
 
 def test_a_folder_that_leads_back_to_itself_is_not_copied_again_and_again(computed):
-    (memo.entry("base", identity(computed)) / "model/loop").symlink_to("..")
+    (store.entry("base", identity(computed)) / "model/loop").symlink_to("..")
     back = empty("back")
-    assert memo.take("base", identity(computed), back) and {p.name for p in (back / "model").iterdir()} == {"weights"}
+    assert store.take("base", identity(computed), back) and {p.name for p in (back / "model").iterdir()} == {"weights"}
 
 
 def denied(*words: object, **more: object) -> None:
@@ -177,17 +178,17 @@ def denied(*words: object, **more: object) -> None:
 
 
 def test_an_entry_that_somebody_else_owns_is_served(computed, monkeypatch):
-    utime, source = os.utime, memo.entry("base", identity(computed))
+    utime, source = os.utime, store.entry("base", identity(computed))
     monkeypatch.setattr(
         os, "utime", lambda path, *words, **more: (denied if path == source else utime)(path, *words, **more)
     )
-    assert memo.take("base", identity(computed), empty("back"))
+    assert store.take("base", identity(computed), empty("back"))
 
 
 @pytest.mark.parametrize("call", ["shutil.copyfile", "manifest.sha256"])
 def test_a_store_that_cannot_be_read_costs_a_line_at_most(computed, monkeypatch, capsys, call):
     back = empty("back")
-    monkeypatch.setattr(f"r1flow.memo.{call}", denied)
-    assert not memo.take("base", identity(computed), back) and not any(back.iterdir())
+    monkeypatch.setattr(f"r1flow.artifacts.store.{call}", denied)
+    assert not store.take("base", identity(computed), back) and not any(back.iterdir())
     assert ("Permission denied" in capsys.readouterr().err) == (call == "shutil.copyfile")
-    assert (memo.entry("base", identity(computed)) / "model/weights").exists()  # not ours to throw away
+    assert (store.entry("base", identity(computed)) / "model/weights").exists()  # not ours to throw away

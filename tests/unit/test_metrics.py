@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from r1flow.metrics import (
+from r1flow.core.metrics import (
     Interval,
     cons_at_k,
     mean_interval,

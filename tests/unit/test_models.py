@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.rewards import reward_model
 from r1flow.rewards.models import asked, concerns
 

@@ -108,4 +108,4 @@ def test_a_test_that_waits_for_ever_has_noticed(program: ModuleType, tmp_path: P
 
 def test_help_teaches() -> None:
     done = subprocess.run([sys.executable, str(FILE), "--help"], capture_output=True, text=True, check=True)
-    assert "--only stages/sft.py grpo.no_kl" in done.stdout
+    assert "--only programs/sft/compute.py grpo.no_kl" in done.stdout

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from r1flow import parquet
-from r1flow.parquet import Table
+from r1flow.core import parquet
+from r1flow.core.parquet import Table
 
 SCHEMA = pa.schema({"id": pa.string(), "n": pa.int32(), "x": pa.float64()})
 ROWS = [{"id": f"é{i % 7}", "n": i, "x": None if i % 3 else i / 2} for i in range(1000)]

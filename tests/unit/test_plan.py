@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from r1flow import frozen, manifest, memo, plan, provenance
-from r1flow.errors import UserError
-from r1flow.fingerprint import Code
-from r1flow.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, changed_leaves, table, total
+from r1flow.artifacts import frozen, manifest, provenance, store
+from r1flow.artifacts.fingerprint import Code
+from r1flow.core.errors import UserError
+from r1flow.engine import plan
+from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, changed_leaves, table, total
 
 LAST = "evaluate/zero_rl"
 INPUTS = {"base": {"corpus": "corpus"}, "zero_rl": {"model": "base"}, LAST: {"model": "zero_rl", "student": "base"}}
@@ -28,7 +29,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         libraries="refuse",
         configs=configs | {"evaluate": {"seed": 1}},
         codes={
-            program: Code({"r1flow.stage": "a", f"r1flow.{program}": "b"}, {"torch": "2.13"}) for program in PROGRAMS
+            program: Code({"r1flow.tracking.stage": "a", f"r1flow.{program}": "b"}, {"torch": "2.13"})
+            for program in PROGRAMS
         },
         sources={job: dict(sources) for job, sources in INPUTS.items()},
         slice=lambda stage: made.configs[stage],
@@ -58,7 +60,7 @@ def compute(run: SimpleNamespace, job: str, content: str) -> None:
     outputs = {"outputs": manifest.sha256(folder / "manifest.json")}
     manifest.write_json(folder / "provenance.json", then | outputs)
     manifest.write_json(folder / "cost.json", {"seconds": SECONDS[job], "peak_mb": 9})
-    memo.keep(job, then["identity"], folder)
+    store.keep(job, then["identity"], folder)
 
 
 def found(run: SimpleNamespace, source: str) -> dict[str, str]:
@@ -150,10 +152,12 @@ def test_an_input_more_or_less_is_named(run):
 
 
 def test_the_modules_that_changed_are_named(run):
-    run.codes["grpo"] = Code({"r1flow.stage": "a", "r1flow.grpo": "c", "r1flow.scoring": "d"}, {"torch": "2.13"})
-    assert first(run) == (COMPUTE, ["code: r1flow.grpo, r1flow.scoring"])
+    run.codes["grpo"] = Code(
+        {"r1flow.tracking.stage": "a", "r1flow.grpo": "c", "r1flow.training.scoring": "d"}, {"torch": "2.13"}
+    )
+    assert first(run) == (COMPUTE, ["code: r1flow.grpo, r1flow.training.scoring"])
     run.codes["grpo"] = Code({"r1flow.grpo": "b"}, {"torch": "2.13"})
-    assert first(run) == (COMPUTE, ["code: r1flow.stage"])
+    assert first(run) == (COMPUTE, ["code: r1flow.tracking.stage"])
 
 
 def test_another_python_is_a_reason(run, monkeypatch):
@@ -185,10 +189,10 @@ def test_a_folder_that_is_gone_is_restored_and_priced_as_the_store_remembers(run
     shutil.rmtree(run.folder("zero_rl"))
     step = planned(run)["zero_rl"]
     assert (step.action, step.why, step.seconds) == (RESTORE, ["not computed yet"], 95.9)
-    for entry in memo.entries(memo.STORE / "zero_rl"):
+    for entry in store.entries(store.STORE / "zero_rl"):
         (entry / "cost.json").write_text("{")
     assert planned(run)["zero_rl"].seconds is None
-    shutil.rmtree(memo.STORE)
+    shutil.rmtree(store.STORE)
     assert first(run) == (COMPUTE, ["not computed yet"])
 
 

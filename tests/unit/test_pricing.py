@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from r1flow import driver, pricing
-from r1flow.errors import UserError
-from r1flow.run import Run
+from r1flow.core.errors import UserError
+from r1flow.engine import driver, pricing
+from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
 PRICES = pricing.read_prices(ROOT / pricing.PRICES)
@@ -195,7 +195,7 @@ def test_an_unknown_gpu_is_refused_with_the_closest():
 
 
 def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
-    program = "import sys; from r1flow.cli import main; main(sys.argv[1:])"
+    program = "import sys; from r1flow.commands.cli import main; main(sys.argv[1:])"
     program += "; assert not {'torch', 'transformers', 'trl', 'polars'} & set(sys.modules)"
 
     def plan(*options: str) -> str:
@@ -212,7 +212,7 @@ def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
 def test_a_disk_too_small_is_refused_with_the_numbers_when_the_run_begins(monkeypatch):
     usage = type("Usage", (), {"free": 10e9})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
-    monkeypatch.setattr("r1flow.extras.find_spec", lambda name: name)  # vLLM
+    monkeypatch.setattr("r1flow.engine.extras.find_spec", lambda name: name)  # vLLM
     with pytest.raises(UserError, match=r"^results, scratch, \.memo: .* take 11\.86 GB and 10\.00 GB are free"):
         Run.compose(ROOT, ZERO).begin()  # twice 2 bytes for base and 4 for zero_rl, once 12: 24 × 494M
     Run.compose(ROOT, "r1_tiny").check_disk()

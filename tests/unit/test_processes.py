@@ -5,7 +5,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from r1flow.processes import MOST, in_order, ordered_map, worth
+from r1flow.core.processes import MOST, in_order, ordered_map, worth
 
 
 class Lazy:

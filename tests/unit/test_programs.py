@@ -3,7 +3,7 @@
 import pytest
 
 from r1flow import sandbox
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.grading import code
 from r1flow.grading.code import program_of
 from r1flow.grading.verdict import Cause

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from r1flow import progress
-from r1flow.progress import Progress
+from r1flow.tracking import progress
+from r1flow.tracking.progress import Progress
 
 
 class Clock:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from r1flow import promises
-from r1flow.metrics import summarise
-from r1flow.recipe import PROGRAMS
-from r1flow.run import Run
+from r1flow.core.metrics import summarise
+from r1flow.engine.run import Run
+from r1flow.programs import promises
+from r1flow.recipe.stages import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
 RUN = Run.compose(ROOT)

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from r1flow import frozen, manifest, versions
-from r1flow.errors import UserError
-from r1flow.provenance import identity
-from r1flow.publish import drop_pointers_without_a_stage, keep_contract, publish
-from r1flow.restore import find_pointers, pull, restore, verify
-from r1flow.run import hold
+from r1flow.artifacts import frozen, manifest, versions
+from r1flow.artifacts.provenance import identity
+from r1flow.commands.publish import drop_pointers_without_a_stage, keep_contract, publish
+from r1flow.commands.restore import find_pointers, pull, restore, verify
+from r1flow.core.errors import UserError
+from r1flow.engine.run import hold
 
 ROOT = Path(__file__).parents[2]
 RUN = Path("results/tiny")
@@ -305,7 +305,7 @@ def test_verify_names_what_is_wrong_and_publish_refuses_it(project, capsys, line
 @pytest.mark.parametrize("line", [line for line in BREAKAGES if "not in its manifest" in line or "made with" in line])
 def test_restore_finds_what_the_plan_finds(project, monkeypatch, line):
     """Brought back from a remote by a DVC that compares nothing."""
-    monkeypatch.setattr("r1flow.restore.pull", lambda pointers, remote: BREAKAGES[line]())
+    monkeypatch.setattr("r1flow.commands.restore.pull", lambda pointers, remote: BREAKAGES[line]())
     with pytest.raises(UserError, match=re.escape(line)):
         restore(None, "tiny")
     assert not list((RUN / "base").rglob(Path(line.split()[0]).name))  # and isn't served
@@ -313,7 +313,7 @@ def test_restore_finds_what_the_plan_finds(project, monkeypatch, line):
 
 @pytest.mark.parametrize("name", ["results", "results/tiny", "data"])
 def test_a_run_behind_a_link_is_refused_with_a_way_that_works_before_it_is_hashed(project, monkeypatch, name):
-    monkeypatch.setattr("r1flow.restore.sha256", lambda path: pytest.fail("hashed"))
+    monkeypatch.setattr("r1flow.commands.restore.sha256", lambda path: pytest.fail("hashed"))
     Path(name).rename("elsewhere")
     Path(name).symlink_to(Path("elsewhere").absolute())
     with pytest.raises(UserError, match=rf"^{name}: is a link.*mount --bind \S+/elsewhere {name}\)$"):
@@ -405,7 +405,7 @@ def test_a_hash_that_leads_out_of_the_cache_is_refused(fetched):
 def test_a_manifest_on_disk_that_names_files_outside_costs_none_of_them(project, monkeypatch, name):
     Path("victim.txt").write_text("mine")
     manifest.write_json(RUN / "base/manifest.json", {"stage": "base", "files": {name: {"sha256": "ff", "size": 1}}})
-    monkeypatch.setattr("r1flow.restore.pull", lambda pointers, remote: None)
+    monkeypatch.setattr("r1flow.commands.restore.pull", lambda pointers, remote: None)
     with pytest.raises(UserError, match=r"base/manifest\.json can't be read"):
         restore(None, "tiny")
     assert Path("victim.txt").read_text() == "mine"

@@ -14,16 +14,17 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 
-from r1flow import provenance
-from r1flow.cli import main
-from r1flow.errors import UserError
-from r1flow.frozen import digest
+from r1flow.artifacts import provenance
+from r1flow.artifacts.frozen import digest
+from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
+from r1flow.commands.cli import main
+from r1flow.commands.regrade import regrade
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
 from r1flow.grading import general, tasks
-from r1flow.manifest import describe, read_json, sha256, write_json
-from r1flow.regrade import regrade
+from r1flow.programs.evaluate import compute as evaluate
+from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import Completion
-from r1flow.schema import write_jsonl
-from r1flow.stages import evaluate, rejection
 
 CONF = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("evaluate", "rejection")}
 ANSWERS = ("5", "five", "6")  # of the three samples of a problem: right, right for a lenient grader, wrong
@@ -292,7 +293,7 @@ def test_it_works_below_the_projects_folder_and_says_so_outside_one(
 
 
 def test_no_torch_is_imported() -> None:
-    program = "import sys, r1flow.regrade; sys.exit('torch' in sys.modules)"
+    program = "import sys, r1flow.commands.regrade; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

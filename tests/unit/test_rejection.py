@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from r1flow import sandbox
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.processes import ordered_map
+from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.grading import code
-from r1flow.processes import ordered_map
+from r1flow.programs.rejection import compute as rejection
+from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, mixed
 from r1flow.sampling import Completion
-from r1flow.schema import Problem, read_jsonl, write_jsonl
-from r1flow.stages import rejection
-from r1flow.stages.rejection import Filter, Kept, Sample, build_filters, judged, mixed
 
 CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
 GOOD = "<think>we start with 8 + 16 = 24. then 24 - 19 = 5.</think>the result is <answer>5</answer>"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.rewards import repetition
 
 

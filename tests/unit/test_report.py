@@ -13,12 +13,12 @@ import pyarrow.parquet as parquet
 import pytest
 from fabricated_run import SKILLS, fabricate_run
 
-from r1flow.claims import NOT_IN_RUN
-from r1flow.errors import UserError
-from r1flow.report import collect
-from r1flow.report.making import write_making
-from r1flow.report.templates import safe_text
-from r1flow.stages.report import compute
+from r1flow.core.errors import UserError
+from r1flow.programs.report import collect
+from r1flow.programs.report.compute import compute
+from r1flow.programs.report.making import write_making
+from r1flow.programs.report.templates import safe_text
+from r1flow.recipe.claims import NOT_IN_RUN
 
 ZERO_ONLY = ("base", "zero_rl")
 DISTILL_ONLY = ("student_base", "distill")

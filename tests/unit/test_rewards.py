@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.rewards import accuracy, answer_format, language_consistency, reward_model
 from r1flow.rewards.combine import combine
 

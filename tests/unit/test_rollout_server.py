@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from fake_server import BUSY, DRIPPING, FakeServer, Reply
 
-from r1flow import cli, rollout_server
-from r1flow.errors import UserError
-from r1flow.rollout_server import ADDRESS, find
+from r1flow.commands import cli
+from r1flow.core.errors import UserError
+from r1flow.training import rollout_server
+from r1flow.training.rollout_server import ADDRESS, find
 
 SCRIPT = Path("profiles/slurm/rollout-server.sbatch").resolve()
 SHAPE = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "eos_token_id": 7}

@@ -12,7 +12,7 @@ import pytest
 from abuse.judging import state
 
 from r1flow import sandbox
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.sandbox import Limits, SandboxError, Stop, Tier, filters, process
 
 TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]

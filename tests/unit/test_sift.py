@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from r1flow.core.errors import UserError
+from r1flow.core.schema import Problem
+from r1flow.core.template import TAGS
 from r1flow.data import loaders, sift
 from r1flow.data.choose import BANDS, choose
 from r1flow.data.decontaminate import SLOTS
 from r1flow.data.loaders import Damaged
 from r1flow.data.sift import FILTERS, lines_of, rows_of, shards_of, sketches
-from r1flow.errors import UserError
-from r1flow.schema import Problem
-from r1flow.stages.rejection import Sample, code_block, long_paragraph, malformed, mixed_language, no_summary
-from r1flow.template import TAGS
+from r1flow.programs.rejection.compute import Sample, code_block, long_paragraph, malformed, mixed_language, no_summary
 
 PARTS = [
     *TAGS,

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from hub import Hub
 
+from r1flow.core.errors import UserError
 from r1flow.data import sources
 from r1flow.data.sources import fetch, here, lock, locked
-from r1flow.errors import UserError
 
 ROWS = b'{"question": "2 + 3?", "answer": "#### 5"}\n'
 LARGE = ROWS * 200
@@ -361,7 +361,7 @@ class TestLock:
         dataset(hub)
         (tmp_path / "Snakefile").touch()
         environment = os.environ | {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "r1flow.cli", "lock", "openai/gsm8k"]
+        command = [sys.executable, "-m", "r1flow.commands.cli", "lock", "openai/gsm8k"]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert COMMIT in done.stdout

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from r1flow import driver, frozen, gpus, memo, promises, tracking
-from r1flow.errors import UserError
-from r1flow.run import is_held
+from r1flow.artifacts import frozen, store
+from r1flow.core.errors import UserError
+from r1flow.engine import driver, gpus
+from r1flow.engine.run import is_held
+from r1flow.programs import promises
+from r1flow.tracking import spool
 
 
 @pytest.fixture
@@ -33,9 +36,10 @@ def run_stage(tmp_path, monkeypatch):
 
     def run(compute, name="zero_rl", *inputs: str, forget: bool = True, device: str = "cpu", part: str = "") -> int:
         slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": device}, Path(".config"))
-        monkeypatch.setitem(sys.modules, "r1flow.stages.fake", types.SimpleNamespace(compute=compute, sample=compute))
+        fake = types.SimpleNamespace(compute=compute, sample=compute)
+        monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", fake)
         if forget:  # the fakes share an identity
-            shutil.rmtree(memo.STORE, ignore_errors=True)
+            shutil.rmtree(store.STORE, ignore_errors=True)
         result = ["--part", part] if part else ["--out", f"results/r/{name}/manifest.json"]
         try:
             driver.main(["fake", name, "--run", "r", "--config", str(slice_file), *result, *inputs])
@@ -125,8 +129,8 @@ def test_a_machine_without_git_computes_all_the_same(run_stage, monkeypatch):
 def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_appear(run_stage, monkeypatch, capsys):
     monkeypatch.setitem(promises.KEYS, "fake", {"loss": float, "kept": int})
     assert run_stage(write_model) == 1
-    assert not Path("results").exists() and not memo.STORE.exists()
-    said = "BrokenPromise: metrics.json: kept is missing; look at stages/fake.py, which is to write it"
+    assert not Path("results").exists() and not store.STORE.exists()
+    said = "BrokenPromise: metrics.json: kept is missing; look at r1flow.programs.fake.compute, which is to write it"
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
     assert run_stage(lambda stage: {**write_model(stage), "kept": 3}) == 0
@@ -224,7 +228,7 @@ def gather(stage) -> dict:
 def test_a_part_leaves_its_shards_to_the_stage_and_nothing_else(run_stage, capsys):
     records = Path("scratch/tracking/r-1")
     records.mkdir(parents=True)
-    tracking.pointer(Path(), "r").write_text(json.dumps({"folder": str(records)}))
+    spool.pointer(Path(), "r").write_text(json.dumps({"folder": str(records)}))
     assert [run_stage(fill, part=part) for part in ("1-of-2", "2-of-2")] == [0, 0]
     assert not Path("results").exists() and not Path(".memo").exists() and not list(records.iterdir())
     assert "[zero_rl 2-of-2] done" in capsys.readouterr().err

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from r1flow import ranks
-from r1flow.checks import check_lora
-from r1flow.errors import UserError
-from r1flow.fingerprint import asked_for
-from r1flow.launch import ranks_of
-from r1flow.run import Run
+from r1flow.artifacts.fingerprint import asked_for
+from r1flow.core.errors import UserError
+from r1flow.engine.launch import ranks_of
+from r1flow.engine.run import Run
+from r1flow.programs.checks import check_lora
+from r1flow.training import ranks
 
 ROOT = Path(__file__).parents[2]
 LORA = {"r": 8, "alpha": 16, "dropout": 0.0, "target_modules": "all-linear"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from r1flow.template import reasoning_of, split
+from r1flow.core.template import reasoning_of, split
 
 WHOLE = "<think>8 + 16 = 24, then 24 - 19 = 5.</think>the result is <answer>5</answer>"
 

@@ -13,13 +13,13 @@ import pytest
 import yaml
 from fabricated_run import SKILLS, fabricate_samples
 
-from r1flow import tracking
-from r1flow.errors import UserError
-from r1flow.frozen import digest
-from r1flow.manifest import describe, read_json, sha256, write_json
-from r1flow.metrics import summarise_tasks
-from r1flow.recipe import PROGRAMS
-from r1flow.trace import mlflow_run, read_record, stages_of_claim, trace
+from r1flow.artifacts.frozen import digest
+from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
+from r1flow.commands.trace import mlflow_run, read_record, stages_of_claim, trace
+from r1flow.core.errors import UserError
+from r1flow.core.metrics import summarise_tasks
+from r1flow.recipe.stages import PROGRAMS
+from r1flow.tracking import spool
 
 MODELS = {"base": None, "zero_rl": "base", "cold_start": "base", "reasoning_rl": "cold_start"}  # each from which
 LIBRARIES = {"torch": "2.13.0", "trl": "1.16.0"}
@@ -259,20 +259,20 @@ def test_a_pointer_that_is_none_is_named(run, text):
 
 def record_in_mlflow(run: Path, stage: str, monkeypatch) -> None:
     """The record of an execution that computed the stage as it now lies there."""
-    monkeypatch.setattr(tracking.Execution, "start_delivery", lambda self, root: subprocess.Popen(["true"]))
-    tracking.start_execution(run.name, Path.cwd(), {"experiment": "r1_tiny"}, {})
-    with tracking.StageRun(run.name, stage, {}, {"inputs": {}}) as tracker:
+    monkeypatch.setattr(spool.Execution, "start_delivery", lambda self, root: subprocess.Popen(["true"]))
+    spool.start_execution(run.name, Path.cwd(), {"experiment": "r1_tiny"}, {})
+    with spool.StageRun(run.name, stage, {}, {"inputs": {}}) as tracker:
         tracker.finish({}, Path("results", run.name, stage))
-    tracking.end_execution(run.name, Path.cwd(), "FINISHED")
+    spool.end_execution(run.name, Path.cwd(), "FINISHED")
 
 
 def test_the_mlflow_run_is_the_one_that_made_these_very_outputs(run, tmp_path, monkeypatch):
-    from r1flow.delivery import deliver_all
+    from r1flow.tracking.delivery import deliver_all
 
     other = make_run(tmp_path / "results/other", zero_rl={"bytes": "other"})
     for made in (run, other):
         record_in_mlflow(made, "zero_rl", monkeypatch)
-    assert deliver_all(tracking.TRACKING)
+    assert deliver_all(spool.TRACKING)
     found = [mlflow_run(read_record(folder / "zero_rl")) for folder in (run, other)]
     logged = [read_json(Path("mlruns", id, "artifacts/provenance.json"))["outputs"] for id in found]
     assert logged == [sha256(folder / "zero_rl/manifest.json") for folder in (run, other)]
@@ -290,6 +290,6 @@ def test_a_store_that_cannot_be_read_is_unknown_not_an_error(run):
 
 
 def test_tracing_imports_no_library_that_is_slow(run):
-    code = "import sys; from r1flow.trace import trace; trace('results/tiny/report')\n"
+    code = "import sys; from r1flow.commands.trace import trace; trace('results/tiny/report')\n"
     code += "assert not {'torch', 'mlflow', 'hydra', 'pyarrow', 'numpy', 'snakemake'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from r1flow import system_metrics, tracking
-from r1flow.errors import UserError
-from r1flow.manifest import sha256
-from r1flow.tracking import StageRun
+from r1flow.artifacts.manifest import sha256
+from r1flow.core.errors import UserError
+from r1flow.tracking import spool, system_metrics
+from r1flow.tracking.spool import StageRun
 
 CONFIG = {"seed": 1, "zero_rl": {"trainer": {"learning_rate": 1.0e-4, "betas": [0.9, 0.99]}, "note": "x" * 9000}}
 
@@ -24,14 +24,14 @@ def project(tmp_path, monkeypatch) -> Path:
     """An empty project; deliveries are made by the test, not by a process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(tracking, "_warned", False)
-    monkeypatch.setattr(tracking.Execution, "start_delivery", lambda self, root: subprocess.Popen(["true"]))
+    monkeypatch.setattr(spool, "_warned", False)
+    monkeypatch.setattr(spool.Execution, "start_delivery", lambda self, root: subprocess.Popen(["true"]))
     return tmp_path
 
 
 def begin(root: Path) -> Path:
-    tracking.start_execution("tiny", root, {"experiment": "r1_tiny"}, CONFIG)
-    return tracking._executions["tiny"].folder
+    spool.start_execution("tiny", root, {"experiment": "r1_tiny"}, CONFIG)
+    return spool._executions["tiny"].folder
 
 
 def stage(name: str, inputs: dict[str, str] | None = None) -> StageRun:
@@ -56,7 +56,7 @@ def lines(folder: Path, name: str) -> list[dict]:
 
 
 def test_importing_tracking_does_not_import_mlflow():
-    code = "import sys, r1flow.tracking; assert 'mlflow' not in sys.modules and 'torch' not in sys.modules"
+    code = "import sys, r1flow.tracking.spool; assert 'mlflow' not in sys.modules and 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -86,8 +86,8 @@ def test_the_record_ends_with_what_happened_to_the_stage(project, error, status)
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"folder": 5}'])
 def test_a_pointer_that_a_power_cut_emptied_stops_no_stage(project, text):
-    tracking.pointer(project, "tiny").parent.mkdir(parents=True)
-    tracking.pointer(project, "tiny").write_text(text)
+    spool.pointer(project, "tiny").parent.mkdir(parents=True)
+    spool.pointer(project, "tiny").write_text(text)
     with stage("zero_rl") as run:
         run.log_metrics(1, {"reward": 0.5})
 
@@ -96,16 +96,16 @@ def test_only_numbers_become_metrics():
     import numpy
 
     values = {"a": 1, "b": numpy.float32(0.5), "c": None, "d": "0.5", "e": [1], "f": True}
-    assert tracking.numbers(values) == {"a": 1.0, "b": 0.5, "f": 1.0}
+    assert spool.numbers(values) == {"a": 1.0, "b": 0.5, "f": 1.0}
 
 
 def test_a_failure_of_tracking_is_one_line_and_stops_nothing(project, capsys):
     (project / "scratch").write_text("a file where a folder should be")
-    tracking.start_execution("tiny", project, {}, CONFIG)
+    spool.start_execution("tiny", project, {}, CONFIG)
     with stage("zero_rl") as run:
         run.log_metrics(1, {"reward": 0.5})
         run.finish({}, publish("zero_rl"))
-    tracking.end_execution("tiny", project, "FINISHED")
+    spool.end_execution("tiny", project, "FINISHED")
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
@@ -122,7 +122,7 @@ def test_what_json_cannot_hold_is_no_failure(project):
 @pytest.fixture(scope="session")
 def fresh_store(tmp_path_factory) -> Path:
     """An empty SQLite store; making one takes 2 s, copying it none."""
-    from r1flow.delivery import client_of
+    from r1flow.tracking.delivery import client_of
 
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     client_of(f"sqlite:///{path}").search_experiments()
@@ -132,13 +132,13 @@ def fresh_store(tmp_path_factory) -> Path:
 @pytest.fixture
 def store(project, fresh_store):
     """The project's store, empty; a function that delivers and returns the runs by name."""
-    from r1flow.delivery import client_of, deliver_all
+    from r1flow.tracking.delivery import client_of, deliver_all
 
     (project / "mlflow.db").write_bytes(fresh_store.read_bytes())
     client = client_of(f"sqlite:///{project}/mlflow.db")
 
     def delivered() -> dict:
-        assert deliver_all(tracking.TRACKING)
+        assert deliver_all(spool.TRACKING)
         experiment = client.get_experiment_by_name("r1flow")
         return {
             run.info.run_name: client.get_run(run.info.run_id) for run in client.search_runs(experiment.experiment_id)
@@ -174,17 +174,17 @@ class Finished:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, fresh_store) -> Finished:
-    from r1flow.delivery import client_of
+    from r1flow.tracking.delivery import client_of
 
     root = tmp_path_factory.mktemp("finished")
     (root / "mlflow.db").write_bytes(fresh_store.read_bytes())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        patch.setattr(tracking, "END_WAIT_S", 600)  # on a busy machine
-        tracking.start_execution("tiny", root, {"experiment": "r1_tiny"}, CONFIG)
+        patch.setattr(spool, "END_WAIT_S", 600)  # on a busy machine
+        spool.start_execution("tiny", root, {"experiment": "r1_tiny"}, CONFIG)
         whole_run()
-        tracking.end_execution("tiny", root, "FINISHED")
+        spool.end_execution("tiny", root, "FINISHED")
     client = client_of(f"sqlite:///{root}/mlflow.db")
     found = client.search_runs(client.get_experiment_by_name("r1flow").experiment_id)
     return Finished(root, client, {run.info.run_name: client.get_run(run.info.run_id) for run in found})
@@ -241,7 +241,7 @@ def test_tables_and_small_files_are_artifacts_in_the_project(finished):
 
 
 def test_nothing_is_left_once_all_is_delivered(finished):
-    assert not list((finished.root / tracking.TRACKING).glob("*/"))
+    assert not list((finished.root / spool.TRACKING).glob("*/"))
 
 
 def test_a_run_is_delivered_while_it_goes_on_and_nothing_twice(project, store):
@@ -253,7 +253,7 @@ def test_a_run_is_delivered_while_it_goes_on_and_nothing_twice(project, store):
         runs = store()
     assert len(store.client.get_metric_history(runs["zero_rl"].info.run_id, "curve/reward")) == 2
     assert len(store()) == 2 and folder.exists()
-    tracking.end_execution("tiny", project, "FAILED")
+    spool.end_execution("tiny", project, "FAILED")
     assert store()["tiny"].info.status == "FAILED" and not folder.exists()
 
 
@@ -264,7 +264,7 @@ def test_writers_that_died_without_a_word_are_killed_and_the_living_are_not(proj
         dead.spool.close()
         runs = store()
         assert (runs["zero_rl"].info.status, runs["base"].info.status) == ("KILLED", "RUNNING")
-        tracking._executions.pop("tiny").spool.close()  # as after kill -9
+        spool._executions.pop("tiny").spool.close()  # as after kill -9
         runs = store()
         assert (runs["tiny"].info.status, runs["base"].info.status) == ("KILLED", "RUNNING")
     assert store()["base"].info.status == "FINISHED"
@@ -273,7 +273,7 @@ def test_writers_that_died_without_a_word_are_killed_and_the_living_are_not(proj
 def test_a_second_attempt_of_a_stage_is_a_run_of_its_own(project, store, monkeypatch):
     folder = begin(project)
     for attempt in range(2):
-        monkeypatch.setattr(tracking, "now_ms", lambda attempt=attempt: attempt)
+        monkeypatch.setattr(spool, "now_ms", lambda attempt=attempt: attempt)
         stage("zero_rl").__enter__().spool.close()
     assert len([record for record in lines(folder, "zero_rl") if record["kind"] == "start"]) == 2
     store()
@@ -283,7 +283,7 @@ def test_a_second_attempt_of_a_stage_is_a_run_of_its_own(project, store, monkeyp
 
 @pytest.mark.parametrize("moment", ["create_run", "log_batch", "save"])
 def test_a_delivery_killed_between_the_store_and_its_ledger_delivers_nothing_twice(project, store, monkeypatch, moment):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
     begin(project)
     with stage("zero_rl") as run:
@@ -298,7 +298,7 @@ def test_a_delivery_killed_between_the_store_and_its_ledger_delivers_nothing_twi
     for _ in range(3):
         monkeypatch.setattr(owner, moment, killed)
         with suppress(KeyboardInterrupt):
-            delivery.deliver_all(tracking.TRACKING)
+            delivery.deliver_all(spool.TRACKING)
         monkeypatch.setattr(owner, moment, original)
     runs = store()
     found = store.client.search_runs(store.client.get_experiment_by_name("r1flow").experiment_id)
@@ -350,7 +350,7 @@ def test_a_damaged_file_costs_no_more_than_its_damage(project, store, how, capsy
         for step in range(3):
             run.log_metrics(step, {"reward": step / 10})
         run.log_table("samples", [{"question": "8 + 16?"}])
-    tracking.end_execution("tiny", project, "FINISHED")
+    spool.end_execution("tiny", project, "FINISHED")
     damage(folder, how)
     runs = store()
     assert not folder.exists() and set(runs) == {"tiny", "zero_rl"} and runs["zero_rl"].info.status == "FINISHED"
@@ -398,23 +398,23 @@ def append(folder: Path, line: str) -> None:
 
 @pytest.mark.parametrize("how", BREAKAGES)
 def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, store, monkeypatch, capsys, how):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
     folders = []
     for number in range(2):
-        monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
+        monkeypatch.setattr(spool, "now_ms", lambda number=number: number)
         folders.append(begin(project))
-        tracking.end_execution("tiny", project, "FINISHED")
+        spool.end_execution("tiny", project, "FINISHED")
     BREAKAGES[how](folders[0])
-    assert not delivery.deliver_all(tracking.TRACKING)
-    assert [path.name for path in tracking.TRACKING.glob("*-*")] == [f"{folders[0].name}.damaged"]
+    assert not delivery.deliver_all(spool.TRACKING)
+    assert [path.name for path in spool.TRACKING.glob("*-*")] == [f"{folders[0].name}.damaged"]
     assert f"set aside as {folders[0].name}.damaged" in capsys.readouterr().err
-    assert delivery.deliver_all(tracking.TRACKING)
-    assert delivery.sweep(tracking.TRACKING, redirected=True) == 1 and "mend or delete" in capsys.readouterr().err
+    assert delivery.deliver_all(spool.TRACKING)
+    assert delivery.sweep(spool.TRACKING, redirected=True) == 1 and "mend or delete" in capsys.readouterr().err
 
 
 def set_aside(folder: Path) -> list[dict]:
-    file = tracking.refused(folder)
+    file = spool.refused(folder)
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
@@ -456,9 +456,9 @@ def test_what_mlflow_refuses_is_set_aside_and_the_rest_arrives(project, store, p
     assert [point.step for point in history] == [0, 1, 3, 4]
     [kept] = set_aside(folder)
     assert kept["record"]["values"] == {"reward": 2, "odd": 1} and kept["run_id"] == found.info.run_id
-    where = f"{tracking.TRACKING}/{folder.name}.refused.jsonl"
+    where = f"{spool.TRACKING}/{folder.name}.refused.jsonl"
     assert f"zero_rl: metrics refused, now in {where}: value too long" in capsys.readouterr().err
-    tracking.end_execution("tiny", project, "FINISHED")
+    spool.end_execution("tiny", project, "FINISHED")
     assert f"what MLflow refused of it is in {where}" in capsys.readouterr().err
     assert store()["tiny"].info.status == "FINISHED" and not folder.exists() and len(set_aside(folder)) == 1
 
@@ -473,31 +473,31 @@ def test_a_value_that_mlflow_never_takes_is_set_aside(project, store):
 
 
 def test_what_a_server_without_its_database_refuses_is_kept_for_later(project, store, particular):
-    from r1flow.delivery import deliver_all
+    from r1flow.tracking.delivery import deliver_all
 
     folder = begin(project)
     with stage("zero_rl") as run:
         store()
         particular |= {"curve/reward", "tag"}
         run.log_metrics(1, {"reward": 0.5})
-        assert not deliver_all(tracking.TRACKING) and not set_aside(folder)
+        assert not deliver_all(spool.TRACKING) and not set_aside(folder)
         particular.clear()
         assert store()["zero_rl"].data.metrics == {"curve/reward": 0.5} and not set_aside(folder)
 
 
 def test_records_outlive_an_unreachable_store_and_arrive_later(project, store, monkeypatch):
-    from r1flow.delivery import deliver_all
+    from r1flow.tracking.delivery import deliver_all
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{project}/away/mlflow.db")
     (project / "away").write_text("not a folder yet")
     folder = begin(project)
     whole_run()
-    tracking.end_execution("tiny", project, "FINISHED")
-    assert not deliver_all(tracking.TRACKING) and folder.exists()
+    spool.end_execution("tiny", project, "FINISHED")
+    assert not deliver_all(spool.TRACKING) and folder.exists()
     (project / "away").unlink()
     (project / "away").mkdir()
     (project / "away/mlflow.db").write_bytes((project / "mlflow.db").read_bytes())
-    assert deliver_all(tracking.TRACKING) and not folder.exists()
+    assert deliver_all(spool.TRACKING) and not folder.exists()
 
 
 # -- a server, and the way in ------------------------------------------------------------------------------------
@@ -520,42 +520,40 @@ def test_records_outlive_an_unreachable_store_and_arrive_later(project, store, m
     ],
 )
 def test_an_address_is_stored_without_its_secrets(project, monkeypatch, uri, stored):
-    monkeypatch.setenv(tracking.URI, uri)
+    monkeypatch.setenv(spool.URI, uri)
     folder = begin(project)
     assert lines(folder, "execution")[0]["store"]["uri"] == stored
     assert "secret" not in "".join(path.read_text() for path in project.rglob("*.json*"))
 
 
 def test_stages_do_not_get_the_credentials(project, monkeypatch):
-    for name in (tracking.USER, tracking.PASSWORD, tracking.TOKEN):
+    for name in (spool.USER, spool.PASSWORD, spool.TOKEN):
         monkeypatch.setenv(name, "secret")
-    monkeypatch.setenv(tracking.URI, "http://ann:secret@mlflow.lab")
+    monkeypatch.setenv(spool.URI, "http://ann:secret@mlflow.lab")
     given = []
 
     def start_delivery(self, root):
-        given.append(dict(tracking.os.environ))
+        given.append(dict(spool.os.environ))
         return subprocess.Popen(["true"])
 
-    monkeypatch.setattr(tracking.Execution, "start_delivery", start_delivery)
+    monkeypatch.setattr(spool.Execution, "start_delivery", start_delivery)
     begin(project)
-    assert (
-        "secret" not in str(tracking.os.environ.values()) and tracking.os.environ[tracking.URI] == "http://mlflow.lab"
-    )
-    assert given[0][tracking.TOKEN] == "secret" and "ann:secret" in given[0][tracking.URI]
+    assert "secret" not in str(spool.os.environ.values()) and spool.os.environ[spool.URI] == "http://mlflow.lab"
+    assert given[0][spool.TOKEN] == "secret" and "ann:secret" in given[0][spool.URI]
 
 
 def test_the_user_and_password_of_an_address_become_the_variables_that_mlflow_hides(monkeypatch):
-    monkeypatch.setenv(tracking.URI, "http://ann:a%2Fsecret@mlflow.lab")
-    found = {tracking.URI: "http://mlflow.lab", tracking.USER: "ann", tracking.PASSWORD: "a/secret"}
-    assert tracking.credentials() == found
-    monkeypatch.setenv(tracking.URI, "postgresql://ann:secret@db/mlflow")
-    assert tracking.credentials() == {}
+    monkeypatch.setenv(spool.URI, "http://ann:a%2Fsecret@mlflow.lab")
+    found = {spool.URI: "http://mlflow.lab", spool.USER: "ann", spool.PASSWORD: "a/secret"}
+    assert spool.credentials() == found
+    monkeypatch.setenv(spool.URI, "postgresql://ann:secret@db/mlflow")
+    assert spool.credentials() == {}
 
 
 def test_a_servers_words_cannot_write_over_the_terminal(capsys):
     from mlflow.exceptions import MlflowException
 
-    from r1flow.delivery import complain
+    from r1flow.tracking.delivery import complain
 
     complain(Path("a"), MlflowException("all \x1b[2Jis well"))
     error = capsys.readouterr().err
@@ -565,9 +563,9 @@ def test_a_servers_words_cannot_write_over_the_terminal(capsys):
 def test_what_goes_wrong_is_said_without_secrets_and_once(project, monkeypatch, capsys):
     from mlflow.exceptions import MlflowException
 
-    from r1flow.delivery import complain
+    from r1flow.tracking.delivery import complain
 
-    monkeypatch.setenv(tracking.TOKEN, "t0ken")
+    monkeypatch.setenv(spool.TOKEN, "t0ken")
     for _ in range(2):
         complain(project / "tiny-1", MlflowException("postgresql://ann:secret@db/x: t0ken refused"))
     said = capsys.readouterr().err
@@ -578,45 +576,45 @@ def test_what_goes_wrong_is_said_without_secrets_and_once(project, monkeypatch, 
 def test_an_address_that_mlflow_repeats_is_said_without_its_secrets(project, monkeypatch, capsys, uri):
     from mlflow.exceptions import MlflowException
 
-    from r1flow.delivery import complain
+    from r1flow.tracking.delivery import complain
 
-    monkeypatch.setenv(tracking.URI, uri)
+    monkeypatch.setenv(spool.URI, uri)
     complain(project / "tiny-1", MlflowException(f"{uri!r} has no store"))
     said = capsys.readouterr().err
     assert "has no store" in said and "secret" not in said
 
 
 def test_credentials_go_to_no_server_but_the_one_that_the_environment_names(project, monkeypatch):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
-    monkeypatch.setenv(tracking.URI, "http://mlflow.lab")
+    monkeypatch.setenv(spool.URI, "http://mlflow.lab")
     folder = begin(project)
     asked = []
     monkeypatch.setattr(delivery, "client_of", lambda uri: asked.append(uri))
-    monkeypatch.setenv(tracking.URI, "http://mlflow.another.lab")
-    assert delivery.deliver_all(tracking.TRACKING) and folder.exists() and not asked
-    monkeypatch.setenv(tracking.URI, "http://ann:secret@mlflow.lab")
-    assert not delivery.deliver_all(tracking.TRACKING) and asked
+    monkeypatch.setenv(spool.URI, "http://mlflow.another.lab")
+    assert delivery.deliver_all(spool.TRACKING) and folder.exists() and not asked
+    monkeypatch.setenv(spool.URI, "http://ann:secret@mlflow.lab")
+    assert not delivery.deliver_all(spool.TRACKING) and asked
 
 
 def test_records_for_a_mistyped_address_go_where_they_are_sent_then(project, store, monkeypatch, capsys):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
     right = f"sqlite:///{project}/mlflow.db"
     for number, wrong in enumerate(["https://mlfow.lab", f"sqlite:///{project}/nowhere/mlflow.db"]):
-        monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
-        monkeypatch.setenv(tracking.URI, wrong)
+        monkeypatch.setattr(spool, "now_ms", lambda number=number: number)
+        monkeypatch.setenv(spool.URI, wrong)
         (project / "nowhere").touch()
         folder = begin(project)
         with stage("zero_rl") as run:
             run.log_metrics(1, {"reward": 0.5})
-        tracking.end_execution("tiny", project, "FINISHED")
+        spool.end_execution("tiny", project, "FINISHED")
         (folder / "delivered.json").write_text(
             json.dumps({"offsets": {"zero_rl": 9}, "runs": {"zero_rl": {"id": "x"}}})
         )
-    monkeypatch.setenv(tracking.URI, right)
-    assert delivery.sweep(tracking.TRACKING) == 1 and "with --to" in capsys.readouterr().err
-    assert delivery.sweep(tracking.TRACKING, redirected=True) == 0
+    monkeypatch.setenv(spool.URI, right)
+    assert delivery.sweep(spool.TRACKING) == 1 and "with --to" in capsys.readouterr().err
+    assert delivery.sweep(spool.TRACKING, redirected=True) == 0
     experiment = store.client.get_experiment_by_name("r1flow").experiment_id
     runs = store.client.search_runs([experiment])
     assert sorted((run.info.run_name, run.info.status) for run in runs) == 2 * [("tiny", "FINISHED")] + 2 * [
@@ -625,33 +623,33 @@ def test_records_for_a_mistyped_address_go_where_they_are_sent_then(project, sto
 
 
 def test_where_records_are_sent_is_kept_for_the_next_delivery(project, store, monkeypatch):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
-    monkeypatch.setenv(tracking.URI, "https://mlfow.lab")
+    monkeypatch.setenv(spool.URI, "https://mlfow.lab")
     folder = begin(project)
-    tracking.end_execution("tiny", project, "FINISHED")
-    monkeypatch.setenv(tracking.URI, f"sqlite:///{project}/nowhere/mlflow.db")
+    spool.end_execution("tiny", project, "FINISHED")
+    monkeypatch.setenv(spool.URI, f"sqlite:///{project}/nowhere/mlflow.db")
     (project / "nowhere").touch()
-    assert delivery.sweep(tracking.TRACKING, redirected=True) == 1
-    monkeypatch.delenv(tracking.URI)
+    assert delivery.sweep(spool.TRACKING, redirected=True) == 1
+    monkeypatch.delenv(spool.URI)
     assert delivery.Delivery(folder).store["uri"].endswith("/nowhere/mlflow.db")
 
 
 def test_what_is_no_address_is_refused(project):
     with pytest.raises(UserError, match=r"^--to: mlflow\.lab:5000 is no address"):
-        tracking.deliver(project, "ann:secret@mlflow.lab:5000")
+        spool.deliver(project, "ann:secret@mlflow.lab:5000")
 
 
 def test_a_dead_server_is_asked_once_in_a_pass_and_the_own_run_comes_first(project, store, monkeypatch):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
     folders = []
     for number, uri in enumerate(["http://127.0.0.1:1", "http://127.0.0.1:1", ""]):
-        monkeypatch.setattr(tracking, "now_ms", lambda number=number: number)
-        monkeypatch.setenv(tracking.URI, uri)
+        monkeypatch.setattr(spool, "now_ms", lambda number=number: number)
+        monkeypatch.setenv(spool.URI, uri)
         folders.append(begin(project))
-        tracking.end_execution("tiny", project, "FINISHED")
-    monkeypatch.setenv(tracking.URI, "http://127.0.0.1:1")
+        spool.end_execution("tiny", project, "FINISHED")
+    monkeypatch.setenv(spool.URI, "http://127.0.0.1:1")
     asked = []
     original = delivery.Delivery.deliver
     monkeypatch.setattr(delivery.Delivery, "deliver", lambda self: (asked.append(self.folder), original(self)))
@@ -662,16 +660,16 @@ def test_a_dead_server_is_asked_once_in_a_pass_and_the_own_run_comes_first(proje
 
 def test_a_run_that_cannot_be_made_keeps_its_records(project, store):
     """As when somebody has deleted the experiment: what follows has nowhere to go, so nothing may be dropped."""
-    from r1flow.delivery import deliver_all
+    from r1flow.tracking.delivery import deliver_all
 
     begin(project)
-    tracking.end_execution("tiny", project, "FINISHED")
+    spool.end_execution("tiny", project, "FINISHED")
     experiment = store.client.get_experiment_by_name("r1flow") if store() else None
     store.client.delete_experiment(experiment.experiment_id)
     folder = begin(project)
     with stage("zero_rl") as run:
         run.log_metrics(1, {"reward": 0.5})
-    assert not deliver_all(tracking.TRACKING) and folder.exists()
+    assert not deliver_all(spool.TRACKING) and folder.exists()
     store.client.restore_experiment(experiment.experiment_id)
     assert store()["zero_rl"].data.metrics["curve/reward"] == 0.5
 
@@ -680,7 +678,7 @@ def test_a_run_that_cannot_be_made_keeps_its_records(project, store):
 def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, moment):
     import mlflow
 
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
     begin(project)
     with stage("zero_rl") as run:
@@ -697,8 +695,8 @@ def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, momen
 
     delivery.experiment_of.cache_clear()
     monkeypatch.setattr(owner, moment, lost)
-    assert not delivery.deliver_all(tracking.TRACKING)
-    delivery.deliver_all(tracking.TRACKING)
+    assert not delivery.deliver_all(spool.TRACKING)
+    delivery.deliver_all(spool.TRACKING)
     monkeypatch.setattr(owner, moment, original)
     found = store()["zero_rl"]
     path = store.client.download_artifacts(found.info.run_id, "completions.json")
@@ -709,7 +707,7 @@ def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, momen
 
 
 def test_two_machines_may_make_the_experiment_at_once(project, store, monkeypatch):
-    from r1flow import delivery
+    from r1flow.tracking import delivery
 
     store.client.create_experiment("r1flow")
     original, asked = type(store.client).get_experiment_by_name, []
@@ -810,7 +808,8 @@ def test_what_a_stages_processes_use_counts_as_its_own():
 
 
 def test_short_stages_do_not_pay_for_system_metrics():
-    code = "import sys, threading; from r1flow.tracking import StageRun; from r1flow.system_metrics import sample\n"
+    code = "import sys, threading; from r1flow.tracking.spool import StageRun\n"
+    code += "from r1flow.tracking.system_metrics import sample\n"
     code += "ended = threading.Event(); ended.set(); sample(print, 10, ended)\n"
     code += "assert not {'psutil', 'mlflow', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

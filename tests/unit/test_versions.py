@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow import versions
-from r1flow.cli import main
-from r1flow.errors import UserError
-from r1flow.run import hold
+from r1flow.artifacts import versions
+from r1flow.commands.cli import main
+from r1flow.core.errors import UserError
+from r1flow.engine.run import hold
 
 
 @pytest.fixture

@@ -63,5 +63,7 @@ def checkout(folder: Path) -> Checkout:
 def wait_for_delivery(folder: Path) -> None:
     """On a busy machine it goes on after the run, and writes and removes files below the folder."""
     for process in psutil.process_iter(["cmdline", "cwd"]):
-        if "r1flow.delivery" in (process.info["cmdline"] or ()) and process.info["cwd"] == str(folder.resolve()):
+        if "r1flow.tracking.delivery" in (process.info["cmdline"] or ()) and process.info["cwd"] == str(
+            folder.resolve()
+        ):
             process.wait(600)

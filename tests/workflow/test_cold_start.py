@@ -2,8 +2,8 @@
 
 import pytest
 
-from r1flow.manifest import read_json
-from r1flow.schema import read_jsonl
+from r1flow.artifacts.manifest import read_json
+from r1flow.core.schema import read_jsonl
 
 pytestmark = pytest.mark.slow
 STAGES = "data,base,zero_rl,cold_start_data,cold_start,evaluate,report"

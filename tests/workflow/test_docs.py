@@ -30,10 +30,10 @@ from typing import Any
 
 import pytest
 
-from r1flow import cli
-from r1flow.checks import check_parts, check_rules
-from r1flow.recipe import RULES
-from r1flow.run import WORDS, Run
+from r1flow.commands import cli
+from r1flow.engine.run import WORDS, Run
+from r1flow.programs.checks import check_parts, check_rules
+from r1flow.recipe.stages import RULES
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md") if p.name != "log.md")]

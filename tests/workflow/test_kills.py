@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from checkout import Checkout, wait_for_delivery
 
-from r1flow import manifest
+from r1flow.artifacts import manifest
 
 # Every stage's worst moment, and what can happen in every stage.
 TRAINED = ("base", "student_base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "reward_model", "align_rl")

@@ -56,7 +56,7 @@ def test_every_stage_says_what_it_cost(micro):
 
 
 def test_manifests_are_true_and_know_no_time_host_or_absolute_path(micro):
-    from r1flow import manifest
+    from r1flow.artifacts import manifest
 
     folders = [path.parent for path in results(micro).rglob("manifest.json")]
     assert len(folders) == len(MODELS) * 2 + 4
@@ -117,7 +117,7 @@ def test_a_student_can_be_distilled_from_a_model_directory(copy):
 
 
 def test_a_second_live_run_in_the_folder_is_refused_in_one_line(copy):
-    from r1flow.run import hold
+    from r1flow.engine.run import hold
 
     lock = hold(copy.folder / "scratch/live.lock")
     done = copy.snakemake("--forcerun", "report")
@@ -146,6 +146,6 @@ def test_a_run_with_nothing_to_do_takes_seconds(copy):
     done = copy.snakemake(hooks={"PYTHONPROFILEIMPORTTIME": "1"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert done.returncode == 0 and "r1flow.run" in imported, done.stderr
+    assert done.returncode == 0 and "r1flow.engine.run" in imported, done.stderr
     assert not imported & {"torch", "transformers", "trl"}
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 15

@@ -9,7 +9,7 @@ import pytest
 from checkout import Checkout
 from test_kills import edges
 
-from r1flow.recipe import SAMPLED
+from r1flow.recipe.stages import SAMPLED
 
 # r1_micro has one shard a stage. Here: six to sample from, three to examine, and few stages.
 FEW = (

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from checkout import ROOT, Checkout
 
-from r1flow import frozen, provenance
-from r1flow.errors import UserError
-from r1flow.plan import COMPUTE, FOLLOW, KEEP, RESTORE, plan
-from r1flow.recipe import STAGES, stage_of
-from r1flow.run import Run
+from r1flow.artifacts import frozen, provenance
+from r1flow.core.errors import UserError
+from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, plan
+from r1flow.engine.run import Run
+from r1flow.recipe.stages import STAGES, stage_of
 
 
 def composed(**words: str) -> Run:
@@ -136,7 +136,9 @@ def test_snakemake_runs_what_the_plan_says(copy, monkeypatch):
 def test_the_plan_says_what_why_and_how_long_without_torch(copy):
     options = ["--cores", "2", "-n", "--set-scatter", "rejection=2", "evaluate=2"]
     words = [*options, "--config", "experiment=r1_micro", "overrides=distill.trainer.num_train_epochs=5"]
-    script = f"import sys; from r1flow.cli import main; main(['plan', *{words}]); assert 'torch' not in sys.modules"
+    script = (
+        f"import sys; from r1flow.commands.cli import main; main(['plan', *{words}]); assert 'torch' not in sys.modules"
+    )
     done = subprocess.run([sys.executable, "-c", script], cwd=copy.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, second, *_, last = done.stdout.splitlines()
@@ -290,7 +292,7 @@ def test_a_published_run_comes_back_in_a_fresh_clone_with_nothing_to_do(copy, tm
     def done(folder: Path, *command: str) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
-    r1flow = (sys.executable, "-m", "r1flow.cli")
+    r1flow = (sys.executable, "-m", "r1flow.commands.cli")
     shutil.copyfile(ROOT / ".gitignore", copy.folder / ".gitignore")
     for words in ("init -q", "config user.name a", "config user.email a@b.c", "add .", "commit -qm run"):
         done(copy.folder, "git", *words.split())
@@ -312,7 +314,7 @@ def test_two_processes_that_compute_one_stage_do_not_meet(copy):
     config = next((copy.folder / ".config").glob("data-*.yaml"))
     out = "results/r1_micro/data/manifest.json"
     words = ["data", "data", "--run", "r1_micro", "--config", str(config), "--out", out]
-    command = [sys.executable, "-c", "from r1flow.driver import main; main()", *words]
+    command = [sys.executable, "-c", "from r1flow.engine.driver import main; main()", *words]
     stages = [subprocess.Popen(command, cwd=copy.folder, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [stage.communicate()[1] for stage in stages]
     assert [stage.returncode for stage in stages] == [0, 0], said

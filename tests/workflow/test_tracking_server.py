@@ -24,8 +24,8 @@ import httpx
 import pytest
 from ports import reserved
 
-from r1flow import tracking
-from r1flow.manifest import sha256
+from r1flow.artifacts.manifest import sha256
+from r1flow.tracking import spool
 
 pytestmark = pytest.mark.slow
 USER, PASSWORD = "admin", "p@ss/w0rd of the server"
@@ -149,8 +149,8 @@ class Server:
 def server(database, tmp_path_factory) -> Iterator[Server]:
     with reserved() as port, pytest.MonkeyPatch.context() as patch:  # for this process's own questions
         found = Server(tmp_path_factory.mktemp("server"), database, port)
-        patch.setenv(tracking.USER, USER)
-        patch.setenv(tracking.PASSWORD, PASSWORD)
+        patch.setenv(spool.USER, USER)
+        patch.setenv(spool.PASSWORD, PASSWORD)
         for name, value in {**PATIENT, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}.items():
             patch.setenv(name, value)
         found.start()
@@ -168,7 +168,7 @@ def stage(name: str, which: str) -> None:
     (out / "manifest.json").write_text(json.dumps({"stage": which, "run": name}))
     (out / "environment.txt").write_text(repr(os.environ))
     config = {"seed": 1, "trainer": {"learning_rate": 1.0e-4}}
-    with tracking.StageRun(name, which, config, {"inputs": {"data": sha256(out / "manifest.json")}}) as run:
+    with spool.StageRun(name, which, config, {"inputs": {"data": sha256(out / "manifest.json")}}) as run:
         for step in range(STEPS):
             if step == STEPS // 2:
                 until(Path("go").exists, "the test says go")
@@ -182,23 +182,23 @@ def stage(name: str, which: str) -> None:
 def machine(folder: Path, name: str, environment: dict[str, str], wait_s: float) -> None:
     os.chdir(folder)
     os.environ |= environment | PATIENT | {"MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL": "0.1"}
-    tracking.END_WAIT_S = wait_s
-    tracking.start_execution(name, folder, {"experiment": "r1_tiny"}, {"seed": 1, "run": name})
-    delivery = tracking._executions[name].delivery
+    spool.END_WAIT_S = wait_s
+    spool.start_execution(name, folder, {"experiment": "r1_tiny"}, {"seed": 1, "run": name})
+    delivery = spool._executions[name].delivery
     stages = [SPAWN.Process(target=stage, args=(name, which)) for which in STAGES]
     for process in stages:
         process.start()
     for process in stages:
         process.join()
     good = all(process.exitcode == 0 for process in stages)
-    tracking.end_execution(name, folder, "FINISHED" if good else "FAILED")
+    spool.end_execution(name, folder, "FINISHED" if good else "FAILED")
     delivery.wait()  # what the run leaves to it in the background; while it is there, no other delivers
 
 
 @contextmanager
 def machines(folders: list[Path], environment: dict[str, str], wait_s: float = 120) -> Iterator[None]:
     """Both at work until their stages ask to go on; what happens in the block happens before that."""
-    clean = {name: "" for name in (tracking.URI, tracking.USER, tracking.PASSWORD, tracking.TOKEN)}
+    clean = {name: "" for name in (spool.URI, spool.USER, spool.PASSWORD, spool.TOKEN)}
     started = []
     for folder in folders:
         folder.mkdir()
@@ -217,18 +217,18 @@ def machines(folders: list[Path], environment: dict[str, str], wait_s: float = 1
 
 def delivered_bytes(folder: Path) -> int:
     """How far the records of the stages were brought to the server by now."""
-    ledgers = list((folder / tracking.TRACKING).glob("*/delivered.json"))
+    ledgers = list((folder / spool.TRACKING).glob("*/delivered.json"))
     return sum(json.loads(path.read_text())["offsets"].get(which, 0) for path in ledgers for which in STAGES)
 
 
 def left(folder: Path) -> list[Path]:
-    return list((folder / tracking.TRACKING).glob("*/"))
+    return list((folder / spool.TRACKING).glob("*/"))
 
 
 def deliver(folder: Path, environment: dict[str, str]) -> tuple[int, str]:
     """`r1flow deliver` there: its exit code and what it says."""
     (folder / "Snakefile").touch()
-    command = [sys.executable, "-m", "r1flow.cli", "deliver"]
+    command = [sys.executable, "-m", "r1flow.commands.cli", "deliver"]
     others = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
     done = subprocess.run(command, cwd=folder, env=others | environment | PATIENT, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
@@ -284,7 +284,7 @@ def test_the_server_refuses_strangers(server):
 
 def test_two_runs_of_two_stages_log_at_once_and_each_record_arrives_once(server, tmp_path):
     folders = [tmp_path / "lab-1", tmp_path / "lab-2"]
-    with machines(folders, {tracking.URI: server.uri_with_password}):
+    with machines(folders, {spool.URI: server.uri_with_password}):
         for folder in folders:
             until(lambda folder=folder: delivered_bytes(folder), "records arrive while the run goes on")
     assert not [path for folder in folders for path in left(folder)]
@@ -295,7 +295,7 @@ def test_two_runs_of_two_stages_log_at_once_and_each_record_arrives_once(server,
 
 def test_a_server_that_dies_under_its_load_gets_the_rest_later_and_nothing_twice(server, tmp_path):
     folders = [tmp_path / "away-1", tmp_path / "away-2"]
-    environment = {tracking.URI: server.uri, tracking.USER: USER, tracking.PASSWORD: PASSWORD}
+    environment = {spool.URI: server.uri, spool.USER: USER, spool.PASSWORD: PASSWORD}
     try:
         with machines(folders, environment, wait_s=1):
             until(lambda: all(map(delivered_bytes, folders)), "both have begun to deliver")
@@ -313,14 +313,14 @@ def test_a_server_that_dies_under_its_load_gets_the_rest_later_and_nothing_twice
 def test_records_wait_for_the_right_password_and_for_their_own_server(server, tmp_path):
     wrong = "not the passw0rd"
     folder, [secret, guess] = tmp_path / "door", [quote(PASSWORD, safe=""), quote(wrong)]
-    with machines([folder], {tracking.URI: server.uri_with_password.replace(secret, guess)}, wait_s=1):
+    with machines([folder], {spool.URI: server.uri_with_password.replace(secret, guess)}, wait_s=1):
         pass
     assert "door" not in server.runs()
-    other = {tracking.URI: "http://127.0.0.1:1", tracking.USER: USER, tracking.PASSWORD: PASSWORD}
+    other = {spool.URI: "http://127.0.0.1:1", spool.USER: USER, spool.PASSWORD: PASSWORD}
     code, message = deliver(folder, other)
     assert code == 1 and "set MLFLOW_TRACKING_URI to it" in message
-    code, message = deliver(folder, {tracking.URI: server.uri_with_password.replace(secret, guess)})
+    code, message = deliver(folder, {spool.URI: server.uri_with_password.replace(secret, guess)})
     assert code == 1 and "401" in message and wrong not in message and guess not in message
-    assert deliver(folder, {tracking.URI: server.uri_with_password}) == (0, "")
+    assert deliver(folder, {spool.URI: server.uri_with_password}) == (0, "")
     assert_whole_and_once(server, ["door"])
     assert not [path for word in (wrong, guess, PASSWORD, secret) for path in files_with(tmp_path, word)]

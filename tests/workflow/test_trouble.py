@@ -10,8 +10,9 @@ import pytest
 from checkout import ROOT, Checkout, checkout
 from test_kills import edges
 
-from r1flow import manifest, pricing
-from r1flow.run import Run
+from r1flow.artifacts import manifest
+from r1flow.engine import pricing
+from r1flow.engine.run import Run
 
 SMALL_DISK = "r1flow-small-disk"  # by this name the tests of the sandbox know a mount that isn't theirs
 

@@ -4,11 +4,11 @@ import atexit
 import sys
 from pathlib import Path
 
-from r1flow.checks import check_parts, check_place, check_rules
-from r1flow.errors import UserError, printable
-from r1flow.plan import table
-from r1flow.recipe import program_of, stage_of
-from r1flow.run import Run
+from r1flow.programs.checks import check_parts, check_place, check_rules
+from r1flow.core.errors import UserError, printable
+from r1flow.engine.plan import table
+from r1flow.recipe.stages.stages import program_of, stage_of
+from r1flow.engine.run import Run
 from snakemake.logging import logger
 
 # What Snakemake says again and again between the stages' own lines.
@@ -61,7 +61,7 @@ except (UserError, OSError) as error:
     sys.exit(f"r1flow: {printable(str(error))}")
 
 
-# Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe.py) and in the stage's configuration.
+# Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe/stages.py) and in the stage's configuration.
 STAGE = (
     "r1flow-stage {params.program:q} {params.stage:q} --run {params.run:q} --config {input.config:q} "
     "{params.inputs} --log {log:q} --gpus {resources.gpu}"
@@ -78,7 +78,7 @@ def edge(job):
 def inputs(job):
     """The job's config and what it reads, by name; `reason` and `after` are there when the plan says that it must run.
 
-    Reruns are decided by content, before Snakemake looks (src/r1flow/plan.py), so of the times of files it believes none:
+    Reruns are decided by content, before Snakemake looks (src/r1flow/engine/plan.py), so of the times of files it believes none:
     edges are ancient() but from jobs that this run computes anew to jobs that wait for them.
     """
     first = RUN.first(job)

@@ -22,12 +22,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.core.errors import UserError
+from r1flow.core.schema import General
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN
 from r1flow.data import general, preferences
 from r1flow.data.tasks import FAMILIES, Worked
 from r1flow.data.traces import VOICES, conclusion, tagged, trace, with_error, written
-from r1flow.errors import UserError
-from r1flow.schema import General
-from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN
 
 KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
 KINDS += ("tagged_empty", "tagged_worked", "chat_general", "prose")

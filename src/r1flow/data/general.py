@@ -14,9 +14,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from r1flow.core.schema import General
+from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
-from r1flow.schema import General
-from r1flow.template import THINK_CLOSE, THINK_OPEN
 
 NAME = "r1flow"
 NOUNS = {

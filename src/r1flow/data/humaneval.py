@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow import sandbox
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.grading import code
 from r1flow.sandbox import Limits, Result, Tier
 

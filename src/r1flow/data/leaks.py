@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from r1flow.artifacts.manifest import sha256, write_json
 from r1flow.data.decontaminate import RULE, Kind, find
-from r1flow.manifest import sha256, write_json
 
 EVALUATION = ("dev.jsonl", "test.jsonl", "general_dev.jsonl", "general_test.jsonl")  # of a data folder
 REPORT = "decontamination.json"

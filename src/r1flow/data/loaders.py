@@ -29,9 +29,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from r1flow.core.errors import UserError, listed
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
-from r1flow.errors import UserError, listed
-from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, ParquetFile

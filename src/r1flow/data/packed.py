@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from r1flow import contract
-from r1flow.errors import UserError
+from r1flow.artifacts import contract
+from r1flow.core.errors import UserError
 
 if TYPE_CHECKING:
     from datasets import Dataset

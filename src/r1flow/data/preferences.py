@@ -10,9 +10,9 @@ compliance, in the open or in the reasoning under a clean summary, because harml
 
 import random
 
+from r1flow.core.schema import General, Preference
 from r1flow.data import general
 from r1flow.data.splits import identity
-from r1flow.schema import General, Preference
 
 RUDE = ("Go away.", "I don't care.", "That is a stupid question.", "No.", "Ask somebody else.")
 EMPTY = ("...", "Yes.", "Maybe.", "I don't know.", "The result is 5.")

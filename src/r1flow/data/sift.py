@@ -28,12 +28,12 @@ import pyarrow.parquet as pq
 from rensa import RMinHash
 from tokenizers import Tokenizer
 
+from r1flow.core.errors import UserError
+from r1flow.core.language import consistency
+from r1flow.core.template import ANSWER_CLOSE, TAGS, THINK_OPEN
 from r1flow.data.decontaminate import SEED, SLOTS, Index, Kind
 from r1flow.data.loaders import Damaged, at_once, mapped, opened, parsed, weight
 from r1flow.data.pieces import Encoder
-from r1flow.errors import UserError
-from r1flow.language import consistency
-from r1flow.template import ANSWER_CLOSE, TAGS, THINK_OPEN
 
 SHINGLE = 5  # words; 3, as for benchmarks' short questions, makes strangers among long texts alike
 SAMPLE = 150  # characters of the start, the middle and the end whose language is looked at first

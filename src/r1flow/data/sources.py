@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from r1flow.errors import UserError, listed
-from r1flow.manifest import read_json, sha256, write_json
+from r1flow.artifacts.manifest import read_json, sha256, write_json
+from r1flow.core.errors import UserError, listed
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoFile

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 
 ID_DIGITS = 12
 

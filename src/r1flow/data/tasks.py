@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.core.errors import UserError
+from r1flow.core.schema import Problem
 from r1flow.data.splits import identity
-from r1flow.errors import UserError
-from r1flow.schema import Problem
 
 Step = tuple[str, int]  # what is computed, "8 + 16", and its value
 Metadata = dict[str, Any]

@@ -10,8 +10,8 @@ added tokens, not special ones: RL decodes completions without special tokens, a
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from r1flow.errors import UserError
-from r1flow.template import TAGS
+from r1flow.core.errors import UserError
+from r1flow.core.template import TAGS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

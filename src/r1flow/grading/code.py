@@ -19,11 +19,11 @@ from enum import StrEnum
 from typing import Any
 
 from r1flow import sandbox
-from r1flow.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 from r1flow.grading import verdict
 from r1flow.grading.verdict import Cause
 from r1flow.sandbox import Limits, Result, SandboxError, Stop, Tier
-from r1flow.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
 
 FENCE = "```"
 

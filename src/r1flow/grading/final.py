@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from r1flow.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, split
+from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, split
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 LIMIT = 2000  # characters of an answer; a longer one is wrong

@@ -18,8 +18,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-from r1flow.errors import UserError
-from r1flow.template import split
+from r1flow.core.errors import UserError
+from r1flow.core.template import split
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
 GREETING_WORDS = 30  # a greeting that goes on for longer is something else

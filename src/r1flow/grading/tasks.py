@@ -16,10 +16,10 @@ from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
+from r1flow.core.template import split
 from r1flow.grading import countdown, math
 from r1flow.grading.answers import numeric
 from r1flow.grading.final import candidate, final_answer
-from r1flow.template import split
 
 # reasoning-gym 0.1.25: eval(answer) or sympy's parse_expr(answer) in score_answer.
 EVALUATES_ANSWERS = {

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from r1flow.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.template import GENERAL
 from r1flow.grading import answers, countdown, math, tasks
 from r1flow.grading.final import final_answer
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.rewards.contract import Reward, Scores, column, golds, needed, reward
-from r1flow.template import GENERAL
 
 Grade = Callable[[Any, str], bool | None]  # of a gold and a final answer
 

@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from r1flow.endpoint import is_number
-from r1flow.errors import UserError, did_you_mean
+from r1flow.core.endpoint import is_number
+from r1flow.core.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Completion, LogMetric, Reward, Scores, log_scores
 

@@ -14,7 +14,7 @@ from functools import wraps
 from numbers import Real
 from typing import Any
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 
 Completion = str | list[dict[str, Any]]

@@ -10,11 +10,11 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.language import any_of, tokens
+from r1flow.core.template import GENERAL, INVISIBLE, TAGS, reasoning_of, split, whole
 from r1flow.grading.verdict import Cause
-from r1flow.language import any_of, tokens
 from r1flow.rewards.contract import Reward, Scores, column, reward
-from r1flow.template import GENERAL, INVISIBLE, TAGS, reasoning_of, split, whole
 
 BOX = "\\boxed{"
 REFLECTION_WORDS = ("wait", "hmm", "recheck", "double check", "double-check", "let me check", "check again", "mistake")

@@ -20,13 +20,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from r1flow.classifier import judged_text
-from r1flow.endpoint import Endpoint, is_count, is_number
-from r1flow.errors import UserError
+from r1flow.core.endpoint import Endpoint, is_count, is_number
+from r1flow.core.errors import UserError
+from r1flow.core.template import GENERAL
 from r1flow.grading.verdict import Cause
+from r1flow.rewards.classifier import judged_text
 from r1flow.rewards.contract import Reward, Scores, column, golds, reward
 from r1flow.rewards.models import asked, concerns
-from r1flow.template import GENERAL
 
 SAMPLING = MappingProxyType({"temperature": 0, "seed": 0, "max_tokens": 1024})
 RUBRICS = {

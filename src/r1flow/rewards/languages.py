@@ -6,11 +6,11 @@ language_consistency(language="en")(prompts, ["<think>wir addieren</think><answe
 from collections.abc import Sequence
 from typing import Any
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.language import LANGUAGES, consistency
+from r1flow.core.template import reasoning_of
 from r1flow.grading.verdict import Cause
-from r1flow.language import LANGUAGES, consistency
 from r1flow.rewards.contract import Reward, Scores, column, reward
-from r1flow.template import reasoning_of
 
 
 def language_consistency(language: str = "en", languages: Sequence[str] = LANGUAGES, prefilled: bool = False) -> Reward:

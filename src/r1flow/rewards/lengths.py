@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.answers import accuracy
 from r1flow.rewards.contract import Reward, Scores, reward

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from r1flow.classifier import check_model, classify
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.template import GENERAL
 from r1flow.grading.verdict import Cause
+from r1flow.rewards.classifier import check_model, classify
 from r1flow.rewards.contract import Reward, Scores, column, reward, text_of
-from r1flow.template import GENERAL
 
 
 def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None) -> Reward:

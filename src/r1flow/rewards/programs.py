@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from r1flow import sandbox
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
+from r1flow.core.template import GENERAL
 from r1flow.grading import code
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.contract import Reward, Scores, column, needed, reward
 from r1flow.sandbox import Limits, Tier
-from r1flow.template import GENERAL
 
 
 def code_tests(

@@ -6,8 +6,8 @@ repetition(ngram_size=2)(prompts, ["so we add so we add"])    # [-0.4]: of 5 pai
 from collections.abc import Sequence
 from typing import Any
 
-from r1flow.errors import UserError
-from r1flow.language import tokens
+from r1flow.core.errors import UserError
+from r1flow.core.language import tokens
 from r1flow.rewards.contract import Reward, Scores, reward
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from r1flow.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean
 
 # What each engine can be told beside a batch size, with types; vllm's are vLLM's own names.
 ENGINES: dict[str, dict[str, type]] = {

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from r1flow.errors import UserError
-from r1flow.pretrained import read_model, read_pretrained
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, is_plain_llama
 from r1flow.sampling.draw import choose, uniforms
 

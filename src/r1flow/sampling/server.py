@@ -22,13 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from r1flow.endpoint import Endpoint, Unanswered, complete
-from r1flow.errors import UserError, listed
-from r1flow.pretrained import read_pretrained
+from r1flow.core.endpoint import Endpoint, Unanswered, complete
+from r1flow.core.errors import UserError, listed
+from r1flow.core.pretrained import read_pretrained
+from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams
 from r1flow.sampling.engine import completions, ends_of
 from r1flow.sampling.hf import until
-from r1flow.template import THINK_CLOSE, THINK_OPEN
 
 if TYPE_CHECKING:
     from httpx import AsyncClient

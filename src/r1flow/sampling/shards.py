@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from r1flow.sampling import Completion, Sampler, SamplingParams
 
 if TYPE_CHECKING:
-    from r1flow.stage import Stage
+    from r1flow.tracking.stage import Stage
 
 
 class Part(NamedTuple):

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from r1flow.errors import UserError
-from r1flow.pretrained import check_weights, read_pretrained
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import check_weights, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams
 from r1flow.sampling.engine import completions, ends_of
 

@@ -18,8 +18,8 @@ from enum import StrEnum
 from functools import cache
 from types import ModuleType
 
-from r1flow import processes
-from r1flow.errors import UserError
+from r1flow.core import processes
+from r1flow.core.errors import UserError
 from r1flow.sandbox import bubblewrap, cgroup, filters, landlock
 from r1flow.sandbox.process import (
     ENVIRONMENT,

@@ -12,7 +12,7 @@ import errno
 import os
 from functools import cache
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 
 FILES = """
     access chdir close close_range copy_file_range dup dup2 dup3 faccessat faccessat2 fadvise64 fallocate fchdir fcntl

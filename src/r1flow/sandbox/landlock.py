@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from r1flow.errors import UserError
+from r1flow.core.errors import UserError
 from r1flow.sandbox import cage, interpreter
 from r1flow.sandbox.process import Limits, limited
 

@@ -57,7 +57,7 @@ class Recorded(dict):
 
 
 def record_reads(folder):
-    from r1flow import driver
+    from r1flow.engine import driver
 
     seen = set()
     prepare, init = driver.prepare_process, driver.Stage.__init__
@@ -71,7 +71,7 @@ def record_reads(folder):
 
 
 def kill_when(kills):
-    from r1flow import driver
+    from r1flow.engine import driver
 
     mine = [kill for kill in kills if set(kill["stage"].split()) <= set(sys.orig_argv)]
     armed = [kill for kill in mine if not Path(kill["flag"]).exists()]

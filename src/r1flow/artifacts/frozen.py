@@ -1,0 +1,52 @@
+"""A stage's slice of the configuration as a file that never changes: `<folder>/<stage>-<hash of the content>.yaml`.
+
+Written by the process that composes (config.py), read by the stage, whose configuration can't change under it.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from r1flow.artifacts.manifest import sync
+
+SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times faster
+
+
+def dump(config: dict[str, Any]) -> str:
+    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True, width=120)
+
+
+def digest(config: dict[str, Any]) -> str:
+    """12 hex digits of the content, whatever the order of the keys."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
+    """Write the slice, unless that content is already there; what else has its name is replaced, with a line."""
+    path = folder / f"{stage}-{digest(config)}.yaml"
+    if path.exists() and not holds(path, config):
+        print(f"{path}: not what was written there, as after a power cut; written anew", file=sys.stderr)
+        path.unlink()
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(dump(config))
+        sync(partial)
+        partial.replace(path)
+    return path
+
+
+def holds(path: Path, config: dict[str, Any]) -> bool:
+    try:
+        return load(path) == config
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+
+
+def load(path: Path) -> dict[str, Any]:
+    return yaml.load(path.read_text(), Loader=SafeLoader)

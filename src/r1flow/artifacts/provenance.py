@@ -1,0 +1,135 @@
+"""What made a stage's outputs: everything that decides them, and nothing else.
+
+    {"stage": "zero_rl", "program": "grpo", "config": "3f2a91c07b1d", "code": "4d4e91da584904ef", "modules": {…},
+     "inputs": {"model": {"stage": "base", "sha256": "9f2c…"}, …}, "libraries": {"torch": "2.13.0+cpu", …},
+     "seed": 1, "threads": 1, "device": "cpu", "python": "3.11", "identity": "…", "outputs": "sha256 of manifest.json"}
+
+Two stages with one identity have the same config, code, inputs' contents, libraries and Python, so the second one need
+not be computed: its outputs are in the store (store.py). The plan compares these files with what it would write now.
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from r1flow.artifacts import manifest
+from r1flow.artifacts.fingerprint import Code
+from r1flow.artifacts.frozen import digest, load
+from r1flow.core.errors import UserError
+
+ASKING = ("api_key_env", "timeout_s", "attempts")  # of a server; and the batch size, which is its requests under way
+DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
+
+
+def describe(
+    stage: str, program: str, config: dict[str, Any], code: Code, inputs: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """The provenance of a stage that is about to be computed; `inputs` as from `input_of`."""
+    found = {
+        "stage": stage,
+        "program": program,
+        "config": digest(deciding(config)),
+        "code": code.digest,
+        "modules": code.modules,
+        "inputs": inputs,
+        "libraries": code.libraries,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        **{key: config.get(key) for key in ("seed", "threads", "device")},
+    }
+    return {**found, "identity": identity(found)}
+
+
+def deciding(config: dict[str, Any]) -> dict[str, Any]:
+    """The config without what only says how a server is asked: more patience after an outage goes on where it broke."""
+    if config.get("engine") != "openai":
+        return config
+    options = {key: value for key, value in config["engine_options"].items() if key not in ASKING}
+    return {key: value for key, value in config.items() if key != "batch_size"} | {"engine_options": options}
+
+
+def identity(provenance: dict[str, Any]) -> str:
+    """16 hex digits of everything that decides the outputs."""
+    contents = {name: entry["sha256"] for name, entry in provenance["inputs"].items()}
+    decisive = {**{key: provenance[key] for key in DECIDE}, "inputs": contents}
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def input_of(path: Path) -> dict[str, str]:
+    """What an input is: a stage's folder or manifest by its manifest, anything from outside by its files' contents.
+
+    Raises UserError for a path that isn't there and for a stage's folder that isn't what its manifest says.
+    """
+    folder = path.parent if path.name in (manifest.MANIFEST, "model") else path
+    edge = folder / manifest.MANIFEST
+    if is_stage(folder):
+        with manifest.Hashes(folder) as remembered:
+            if fault := manifest.broken(folder, remembered):
+                raise UserError(f"{fault}; run again what made {folder}")
+        return {"stage": manifest.read(edge)["stage"], "sha256": manifest.sha256(edge)}
+    if not path.exists():
+        raise UserError(f"{path} is missing")
+    return {"path": str(path), "sha256": content(path)}
+
+
+def is_stage(folder: Path) -> bool:
+    """Whether a stage made the folder: it has a manifest, and no other program's, as a web page's is."""
+    if not (folder / manifest.MANIFEST).is_file():
+        return False
+    try:
+        found = manifest.read_json(folder / manifest.MANIFEST)
+    except (ValueError, RecursionError):
+        return True  # a damaged one, which manifest.broken says
+    return isinstance(found, dict) and {"stage", "files"} <= found.keys()
+
+
+def content(path: Path) -> str:
+    """The sha256 of a file, or of the listing of a folder."""
+    with manifest.Hashes(path) as remembered:
+        if path.is_file():
+            return remembered(path)
+        listing = json.dumps(manifest.describe("", path, remembered)["files"], sort_keys=True)
+        return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A stage's provenance; raises OSError, or ValueError for what is none."""
+    try:
+        then = manifest.read_json(path)
+        whole = all(isinstance(then[key], str) for key in (*DECIDE, "identity", "outputs") if key != "libraries")
+        tables = [then["libraries"], then.get("modules", {}), then.get("accepted", {}), *then["inputs"].values()]
+        whole &= all(isinstance(value, str) for table in tables for value in table.values())
+        whole &= all("sha256" in entry for entry in then["inputs"].values())
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise ValueError("no provenance of a stage")
+    return then
+
+
+def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[dict[str, Any], str | None]:
+    """The provenance of what lies in a stage's folder, and what is wrong with the folder, if anything is."""
+    if not folder.exists():
+        return {}, "not computed yet"
+    if fault := manifest.broken(folder, hashed):
+        return {}, fault
+    try:
+        then = read(folder / manifest.PROVENANCE)
+        if then["outputs"] != manifest.sha256(folder / manifest.MANIFEST) or then["identity"] != identity(then):
+            return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
+    except (OSError, ValueError):
+        return {}, f"{folder / manifest.PROVENANCE} is missing or can't be read"
+    if not made_with(folder / "config.yaml", then):
+        return {}, f"{folder / 'config.yaml'} is not what this was made with"
+    return then, None
+
+
+def made_with(config: Path, then: dict[str, Any]) -> bool:
+    """Whether the config that lies beside the outputs is the one that their provenance names."""
+    try:
+        return digest(deciding(load(config))) == then["config"]
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError):
+        return False

@@ -1,0 +1,176 @@
+"""DVC's part: `data.dvc` is the contract on data/, and this module reads it and keeps it; and how DVC is called.
+
+Beside DVC's own hash of the folder, `data.dvc` carries under `meta` the hash of the config that the data was made from
+(which tells whether a run's data is that data) and the sha256 of every file (which tells what differs when it isn't):
+
+    meta: {config: 3f2a91c07b1d, files: {corpus.jsonl: 9f2c…, …}}
+
+What data/ says of its own making changes without the data, so it is no part of DVC's hash (.dvcignore); publish.py
+keeps it in git beside the pointer: data.provenance.json, data.cost.json.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+from r1flow.artifacts import manifest
+from r1flow.core.errors import UserError
+
+DATA, POINTER = Path("data"), Path("data.dvc")
+BESIDE = {name: Path(f"data.{name}") for name in ("provenance.json", "cost.json")}  # file of data/: its copy in git
+DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # a second DVC at work is waited for
+
+
+def pinned(pointer: Path = POINTER) -> dict[str, Any]:
+    """What the pointer says of its data: `config` and `files`; empty without a pointer."""
+    try:
+        return dict(yaml.safe_load(pointer.read_text()).get("meta", {})) if pointer.exists() else {}
+    except (ValueError, TypeError, AttributeError, yaml.YAMLError):
+        raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
+
+
+def fetch(work: Path) -> bool:
+    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it, whole."""
+    if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
+        return False
+    with TemporaryDirectory(dir=work) as folder:
+        if dvc("get", "--quiet", ".", "data", "--out", f"{folder}/data") or differing(Path(folder, "data")):
+            return False
+        for item in Path(folder, "data").iterdir():
+            item.replace(work / item.name)
+    return True
+
+
+def check_pointer(pointer: Path) -> str:
+    """DVC's hash of the folder beside the pointer; raises UserError for a pointer to anything else, and for links."""
+    folder = pointer.with_suffix("")
+    for path in (pointer, folder, *folder.rglob("*"), *folder.parents):
+        if path.is_symlink():
+            raise UserError(f"{path}: is a link, through which DVC would write; nothing was touched: remove it")
+    try:
+        found = yaml.safe_load(pointer.read_text())
+        (out,) = found["outs"]
+        fine = found.keys() <= {"outs", "meta"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
+        fine &= out["path"] == folder.name and out["hash"] == "md5"
+        if fine and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
+            return out["md5"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        pass
+    raise UserError(f"{pointer}: is no pointer to {folder}/, as `r1flow publish` writes it; nothing was touched")
+
+
+def unlisted(pointers: list[Path]) -> str | None:
+    """A pointer whose listing, or manifest, DVC's cache doesn't have, in words; raises UserError where these name files
+    outside the pointer's folder."""
+    cache = Path(asked("cache", "dir").strip(), "files/md5")
+    for pointer in pointers:
+        md5 = check_pointer(pointer)
+        try:
+            files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
+            fine = all(manifest.is_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
+            if fine:
+                edge = files[manifest.MANIFEST]
+                manifest.read(cache / edge[:2] / edge[2:])
+        except FileNotFoundError:
+            return f"{pointer}: what it names isn't there"
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            fine = False
+        if not fine:
+            raise UserError(f"{pointer}: names files outside {pointer.with_suffix('')}/; nothing was touched")
+    return None
+
+
+def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
+    """The data of a stage in `work`: with a pin what that pins, from DVC if it has it, else made; raises UserError when
+    what was made isn't that."""
+    if pin and fetch(work):
+        return
+    if pin:
+        print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
+    make()
+    if pin:
+        check(work, pin)
+
+
+def check(folder: Path, pointer: Path = POINTER) -> None:
+    """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
+    if different := differing(folder, pointer):
+        raise UserError(
+            f"{pointer}: the data made here isn't the data it pins: {', '.join(different)} differ; if that is meant "
+            f"(a changed generator or library), make a new pin with `r1flow pin`"
+        )
+
+
+def differing(folder: Path, pointer: Path = POINTER) -> list[str]:
+    """The files of `folder` that aren't those that the pointer pins, missing ones among them."""
+    expected, found = pinned(pointer)["files"], contents(folder)
+    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """sha256 of every data file; metrics.json is what the stage says about them."""
+    files = manifest.describe("data", folder)["files"]
+    return {name: entry["sha256"] for name, entry in files.items() if name != "metrics.json"}
+
+
+def pin(source: Path) -> None:
+    """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
+    from r1flow.artifacts.frozen import digest, load
+
+    fault = manifest.broken(source)
+    if fault:
+        raise UserError(f"{fault}; run the data stage again")
+    if source.resolve() != DATA.resolve():
+        shutil.rmtree(DATA, ignore_errors=True)
+        shutil.copytree(source, DATA, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
+    if (error := dvc("add", DATA)) is not None:
+        raise UserError(f"{DATA}: DVC can't add it: {error}")
+    contract = yaml.safe_load(POINTER.read_text())
+    contract["meta"] = {"config": digest(load(DATA / "config.yaml")), "files": contents(DATA)}
+    POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
+
+
+def dvc(*arguments: str | Path) -> str | None:
+    """Run one DVC command, its progress bars on the terminal if there is one; what went wrong, or None."""
+    terminal = sys.stderr.isatty()
+    done = subprocess.run(
+        [*DVC, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,  # it would ask before it overwrites; the answer is no
+        stdout=subprocess.DEVNULL,
+        stderr=None if terminal else subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode == 0:
+        return None
+    return "DVC says why above" if terminal else reason(done.stderr)
+
+
+def reason(output: str) -> str:
+    """The first error among DVC's lines: "remote 'nope' doesn't exist"."""
+    lines = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
+    return (lines or output.splitlines() or ["no reason given"])[0].removeprefix("unexpected error - ").rstrip(" :")
+
+
+def asked(*arguments: str) -> str:
+    """What a DVC command answers on stdout; empty when it fails."""
+    return subprocess.run([*DVC, *arguments], capture_output=True, text=True).stdout
+
+
+def status() -> dict[str, Any]:
+    """What of the pointers' files differs or isn't here: `{"not_in_cache": ["results/r1/base/model/…"], …}`."""
+    return json.loads(asked("data", "status", "--granular", "--json") or "{}")
+
+
+def describe_remote(name: str | None) -> str:
+    """A configured remote for people: `local (/home/me/r1flow/.dvc-remote)`; without a name, the default one."""
+    settings = dict(line.split("=", 1) for line in asked("config", "--list").splitlines() if "=" in line)
+    name = name or settings.get("core.remote", "none")
+    return f"{name} ({settings.get(f'remote.{name}.url', 'not in .dvc/config')})"

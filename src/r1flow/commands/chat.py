@@ -1,0 +1,129 @@
+"""Talks to a model in the terminal, the reasoning shown apart from the reply.
+
+    you> What is 8 + 16 - 19?
+        we start with 8 + 16 = 24. then 24 - 19 = 5.
+    the result is 5
+
+Left out: a conversation. The models were trained on single questions, so every question is asked alone.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from r1flow.core.errors import UserError, printable
+from r1flow.core.template import THINK_OPEN, render, split
+
+if TYPE_CHECKING:
+    from r1flow.sampling import Sampler
+
+DIM, PLAIN = "\033[2m", "\033[0m"
+
+Ask = Callable[[str, int], tuple[str, bool]]  # question, its number -> completion, whether it ended by itself
+
+
+def chat(
+    model: Path,
+    prompt: str | None,
+    temperature: float,
+    top_p: float,
+    max_new_tokens: int,
+    engine: str,
+    seed: int,
+) -> int:
+    """Answer `prompt`, or else every line of standard input until it ends; raises UserError."""
+    check(temperature, top_p, max_new_tokens)
+    ask = asker(model, temperature, top_p, max_new_tokens, engine, seed)
+    if prompt is not None:
+        print(present(*ask(prompt, 0), dim=sys.stdout.isatty()))
+        return 0
+    for number, question in enumerate(questions(model)):
+        try:
+            print(present(*ask(question, number), dim=sys.stdout.isatty()), flush=True)
+        except UserError as error:  # this question is too long; the next one may not be
+            print(f"r1flow: {error}", file=sys.stderr)
+    return 0
+
+
+def check(temperature: float, top_p: float, max_new_tokens: int) -> None:
+    if not 0 <= temperature < math.inf:
+        raise UserError(f"--temperature: {temperature} can't be; 0 gives the likeliest reply, 1 the model's own mix")
+    if not 0 < top_p <= 1:
+        raise UserError(f"--top-p: {top_p} is not in (0, 1]")
+    if max_new_tokens < 1:
+        raise UserError(f"--max-new-tokens: {max_new_tokens} gives no reply; use 1 or more")
+
+
+def asker(model: Path, temperature: float, top_p: float, max_new_tokens: int, engine: str, seed: int) -> Ask:
+    """Load the model (seconds) and return what asks it one question, in the template it was trained with."""
+    from jinja2 import TemplateError
+
+    from r1flow.sampling import SamplingParams, seed_of
+
+    sampler = load_quietly(model, engine)
+    if not sampler.tokenizer.chat_template:
+        raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
+    params = SamplingParams(temperature, top_p, max_new_tokens)
+
+    def ask(question: str, number: int) -> tuple[str, bool]:
+        try:
+            prompt = render(sampler.tokenizer, question)
+        except TemplateError as error:
+            raise UserError(f"{model}: its chat template can't show the question: {error}") from error
+        [completion] = sampler.sample([prompt], params, [seed_of(seed, question, number)])
+        return completion.text, completion.finished
+
+    return ask
+
+
+def load_quietly(model: Path, engine: str) -> "Sampler":
+    """The model's sampler, without progress bars; what transformers can't read becomes one line."""
+    from safetensors import SafetensorError
+    from transformers.utils import logging
+
+    from r1flow.sampling import load
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        return load(model, engine=engine, batch_size=1)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{model}: can't be loaded as a model: {reason}") from error
+
+
+def questions(model: Path) -> Iterator[str]:
+    """Lines that aren't empty; with a prompt where a person types."""
+    person = sys.stdin.isatty()
+    if person:
+        import readline  # noqa: F401  (line editing and history for input)
+
+        print(f"{model}: every line is a question of its own; Ctrl-D ends")
+    while True:
+        try:
+            line = input("you> " if person else "").strip()
+        except EOFError:
+            if person:
+                print()
+            return
+        if line:
+            yield line
+
+
+def present(completion: str, finished: bool, dim: bool) -> str:
+    """A completion for a reader: the reasoning indented (and dim on a terminal), then the reply."""
+    completion = printable(completion)
+    parts = split(completion)
+    reasoning, reply = parts.reasoning, parts.summary
+    if reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
+        reasoning, reply = completion.strip().removeprefix(THINK_OPEN), ""
+    lines = [f"    {line}" for line in (reasoning or "").strip().splitlines()]
+    if lines and dim:
+        lines = [f"{DIM}{line}{PLAIN}" for line in lines]
+    if reply:
+        lines.append(reply)
+    if not finished:
+        lines.append("[cut off: --max-new-tokens]")
+    return "\n".join(lines) or "[no reply]"

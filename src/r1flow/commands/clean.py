@@ -1,0 +1,164 @@
+"""Removes scratch, old runs and the oldest of the store: lists what and how much, asks, and only then removes.
+
+    scratch                    210.4 MB   snapshots of interrupted stages, records on their way to MLflow
+    results/r1_zero            41.0 MB    last changed 3 days ago
+    logs/r1_zero               0.1 MB
+    .memo                      512.7 MB   96 results of 140 in the store, the longest unused
+
+Never touches data/, anything outside the project's root, or what a symbolic link points to; but results/, logs/ and
+.memo may themselves be links, to a larger disk. MLflow keeps its records.
+"""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+from r1flow.artifacts import store
+from r1flow.core.errors import UserError, listed
+
+STORE_GB = 10.0
+
+
+def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, store_gb: float | None = None) -> int:
+    """Remove the named runs or scratch, or trim the store; by default scratch, all runs but the newest, and the store
+    above STORE_GB. 1: nothing was removed.
+
+    Raises UserError for an unknown run, when a run is live, and when nobody can be asked.
+    """
+    if store_gb is not None and not store_gb >= 0:
+        raise UserError(f"--store-gb {store_gb:g}: no store is that small; use 0 (empties it) or more")
+    targets = chosen(root, runs, scratch, store_gb)
+    if not targets:
+        print("nothing to remove")
+        return 0
+    listing(root, targets)
+    if dry_run:
+        return 0
+    lock = refuse_live(root)  # noqa: F841  (held until all is removed)
+    if not yes and not agreed():
+        return 1
+    kept = []
+    for target in targets:
+        shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
+    if kept:
+        raise UserError(f"{listed(kept)}: can't be removed, as somebody else's can't; all else is")
+    print("removed")
+    return 0
+
+
+def chosen(root: Path, runs: list[str], scratch: bool, store_gb: float | None) -> list[Path]:
+    """The folders to remove, scratch first; each a real folder inside the root."""
+    everything = not runs and not scratch and store_gb is None
+    names = runs or (old_runs(root) if everything else [])
+    for name in runs:
+        if name not in all_runs(root):
+            raise UserError(
+                f"--run: there is no run {name!r} in results/; known: {', '.join(all_runs(root)) or 'none'}"
+            )
+    folders = [root / "scratch"] if scratch or everything else []
+    folders += [root / parent / name for name in names for parent in ("results", "logs")]
+    if store_gb is not None or everything:
+        folders += surplus(root / store.STORE, (STORE_GB if store_gb is None else store_gb) * 1e9)
+    return [folder for folder in folders if is_own_folder(root, folder)]
+
+
+def surplus(folder: Path, limit: float) -> list[Path]:
+    """The longest unused results whose removal brings the store down to `limit` bytes."""
+    found = store.entries(folder)
+    sizes = [size(path) for path in found]
+    total, count = sum(sizes), 0
+    while total > limit:
+        total -= sizes[count]
+        count += 1
+    return [*folder.rglob("*.partial"), *found[:count]]  # a partial is a copy that a kill cut off
+
+
+def is_own_folder(root: Path, folder: Path) -> bool:
+    """A folder really there: no link, and none on the way to it but the first, as results/ may be one."""
+    first, *others = folder.relative_to(root).parts
+    return (
+        folder.is_dir() and not folder.is_symlink() and folder.resolve() == (root / first).resolve().joinpath(*others)
+    )
+
+
+def all_runs(root: Path) -> list[str]:
+    """Names of the runs in results/, the last changed first."""
+    results = root / "results"
+    folders = [path for path in results.glob("*") if is_own_folder(root, path)] if results.is_dir() else []
+    return [path.name for path in sorted(folders, key=last_change, reverse=True)]
+
+
+def old_runs(root: Path) -> list[str]:
+    return sorted(all_runs(root)[1:])
+
+
+def last_change(run: Path) -> float:
+    """When the run's last stage ended (seconds since the epoch): the newest of its manifests, or its own time."""
+    return max((path.stat().st_mtime for path in run.rglob("manifest.json")), default=run.stat().st_mtime)
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files below, links not followed."""
+    return sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
+
+
+def listing(root: Path, targets: list[Path]) -> None:
+    stored = [target for target in targets if store.STORE.name in target.parts]
+    for target in targets:
+        if target not in stored:
+            print(line(str(target.relative_to(root)), size(target), remark(target)))
+    if stored:
+        known = len(store.entries(root / store.STORE))
+        remarks = f"{len(stored)} results of {known} in the store, the longest unused"
+        print(line(str(store.STORE), sum(map(size, stored)), remarks))
+    print(line("in all", sum(map(size, targets))))
+
+
+def line(name: str, count: int, remark: str = "") -> str:
+    return f"{name:<40} {megabytes(count):>12}   {remark}".rstrip()
+
+
+def remark(target: Path) -> str:
+    if target.name == "scratch":
+        return "snapshots of interrupted stages" + undelivered(target)
+    return f"last changed {ago(time.time() - last_change(target))}" if target.parent.name == "results" else ""
+
+
+def undelivered(scratch: Path) -> str:
+    """Removing scratch loses tracking records that MLflow hasn't got; say so."""
+    count = len([*scratch.glob("tracking/*/execution.jsonl"), *scratch.glob("tracking/*.refused.jsonl")])
+    return f", records of {count} execution(s) that MLflow does not have yet" if count else ""
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"
+
+
+def ago(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def refuse_live(root: Path) -> IO[str] | None:
+    """Raise UserError when a run or an orphaned stage is live in this folder; the lock that keeps a new run out."""
+    from r1flow.engine.run import hold, is_held
+
+    for path in (root / "scratch").rglob("lock"):
+        if is_held(path):
+            raise UserError(f"{path.parent.relative_to(root)} is being computed; wait for it or stop it")
+    return hold(root / "scratch/live.lock") if (root / "scratch").is_dir() else None
+
+
+def agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise UserError("nobody to ask here; add --yes to remove what is listed")
+    try:
+        return input("remove? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

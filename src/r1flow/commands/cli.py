@@ -1,0 +1,470 @@
+"""The command line: what one does with a run's models and folders. The run itself is Snakemake's (`make run`).
+
+Each command is a module with one function, imported when it is asked for, so that `r1flow --help` is quick.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from r1flow.core.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from r1flow.engine.run import Run
+
+EPILOG = """\
+a first session:
+  make run                                              the whole recipe, about 10 minutes on 2 cores
+  r1flow plan overrides="seed=2"                        what a run would compute, why, and how long that took last time
+  r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
+  r1flow chat results/r1_tiny/align_rl/model            talk to its last model
+  r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
+  r1flow clean --dry-run                                what old runs take, nothing removed
+
+Everything else is Snakemake's: `snakemake --cores all --config experiment=r1_zero overrides="seed=2"`, with `-n` for
+the plan only and `--set-scatter rejection=4` for four jobs that sample at once. `make help` lists the short forms;
+`make ui` opens the runs in MLflow.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
+    arguments, rest = parser().parse_known_args(argv)
+    if arguments.command is run_plan:
+        arguments.words = sys.argv[2:] if argv is None else argv[1:]  # as they stand, with Snakemake's options between
+    elif arguments.command is run_serve:
+        arguments.words += rest  # vLLM's options
+    elif rest:
+        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    from r1flow.programs.checks import check_encoding
+
+    try:
+        check_encoding()
+        with nullcontext() if arguments.command is run_chat else shown_plainly():  # which has codes of its own
+            return arguments.command(arguments) or 0
+    except UserError as error:
+        print(f"r1flow: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `r1flow plan | head`
+        sys.stdout = None
+        return 0
+
+
+@contextmanager
+def shown_plainly() -> Iterator[None]:
+    """On a terminal, what records, file names and models say can't move the cursor; programs read it as it is."""
+    with redirect_stdout(Plain(sys.stdout)), redirect_stderr(Plain(sys.stderr)):
+        yield
+
+
+class Plain:
+    """A stream without the codes that a terminal obeys, if it is one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(printable(text) if self.stream.isatty() else text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def parser() -> argparse.ArgumentParser:
+    formatter = argparse.RawDescriptionHelpFormatter
+    top = argparse.ArgumentParser(
+        prog="r1flow",
+        description="What a run of DeepSeek-R1's recipe would do, did and made: plan it, compare it, trace its "
+        "numbers, publish and restore it, talk to its models.",
+        epilog=EPILOG,
+        formatter_class=formatter,
+    )
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for add in (add_plan, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
+        add(commands)
+    for add in (add_chat, add_export, add_clean, add_deliver, add_pin, add_lock, add_serve):
+        add(commands)
+    return top
+
+
+def add_plan(commands: argparse._SubParsersAction) -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="what a run would compute and why; changes nothing",
+        description="Takes the run's own words, as after Snakemake's --config: experiment=, overrides=, run=, "
+        "libraries=. compute: its config, code or inputs are new. restore: the store has it. follow: it runs only if "
+        "what is computed before it comes out different.",
+    )
+    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too")
+    plan.add_argument("--price", action="store_true", help="also what it would cost: tokens, FLOPs, GPU hours, memory")
+    plan.add_argument("--gpu", default="H100", help="to price it on; conf/prices.yaml lists them (default: H100)")
+    plan.add_argument("--gpus", type=int, default=1, metavar="N", help="how many of them (default: 1)")
+    plan.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD=VALUE",
+        help='experiment=r1_zero overrides="seed=2 threads=2"; of Snakemake\'s own options --set-scatter and '
+        "--set-resources are looked at, and the others passed over",
+    )
+    plan.set_defaults(command=run_plan)
+
+
+def add_trace(commands: argparse._SubParsersAction) -> None:
+    trace = commands.add_parser(
+        "trace",
+        help="where a number or a model comes from",
+        description="From a number of the report back to the sources: evaluation, checkpoint, training data, earlier "
+        "stages, with hashes, seeds, commits, DVC and MLflow ids. Exit code 1 when a link doesn't hold.",
+    )
+    trace.add_argument("target", help="FILE#KEY.KEY, a model's folder or a stage's; quote it")
+    trace.add_argument("--json", action="store_true", help="for programs")
+    trace.set_defaults(command=run_trace)
+
+
+def add_diff(commands: argparse._SubParsersAction) -> None:
+    diff = commands.add_parser(
+        "diff",
+        help="whether two runs are the same, or where and why they part",
+        description="Compares every stage's manifest and provenance. Exit code 0: equal; 1: the first stage that "
+        "differs, its cause, and how far the results moved.",
+    )
+    diff.add_argument("runs", nargs=2, type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    diff.set_defaults(command=run_diff)
+
+
+def add_verify(commands: argparse._SubParsersAction) -> None:
+    verify = commands.add_parser(
+        "verify",
+        help="hash every file of a run again",
+        description="Every output against its manifest, every manifest against the provenance of what was made from "
+        "it. Exit code 1 when something is not what it was.",
+    )
+    verify.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
+    verify.set_defaults(command=run_verify)
+
+
+def add_regrade(commands: argparse._SubParsersAction) -> None:
+    regrade = commands.add_parser(
+        "regrade",
+        help="grade a run's stored samples again with the installed graders",
+        description="The samples of every evaluation and of the rejection sampling, graded again. Exit code 0: every "
+        "verdict is what it was; 1: those that changed, and what that does to each number. Writes nothing.",
+    )
+    regrade.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    regrade.add_argument("--json", action="store_true", help="for programs")
+    regrade.set_defaults(command=run_regrade)
+
+
+def add_publish(commands: argparse._SubParsersAction) -> None:
+    publish = commands.add_parser(
+        "publish",
+        help="version a finished run with DVC and push it",
+        description="Gives every stage of the run to DVC, pushes to the remote and prints what to commit.",
+    )
+    publish.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    publish.add_argument("--remote", help="one of `dvc remote list` (default: the configured one)")
+    publish.set_defaults(command=run_publish)
+
+
+def add_restore(commands: argparse._SubParsersAction) -> None:
+    restore = commands.add_parser(
+        "restore",
+        help="bring a published run back, verified",
+        description="Checks out REV, pulls its runs from DVC's remote and hashes everything. The run then has nothing "
+        "to do.",
+    )
+    restore.add_argument("revision", nargs="?", metavar="REV", help="a commit, tag or branch (default: as checked out)")
+    restore.add_argument("--run", metavar="NAME", help="this run only")
+    restore.add_argument("--remote", help="where it was published (default: the configured one)")
+    restore.set_defaults(command=run_restore)
+
+
+def add_chat(commands: argparse._SubParsersAction) -> None:
+    chat = commands.add_parser(
+        "chat",
+        help="talk to a model, its reasoning shown apart",
+        description="Talk to a model. Each line you type is a conversation of its own: these models know no history. "
+        "End with Ctrl-D. Without a terminal, one question per line of standard input.",
+    )
+    chat.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    chat.add_argument("--prompt", help="ask this one question, print the reply and exit")
+    chat.add_argument("--temperature", type=float, default=0.6, help="0 for the likeliest reply (default: 0.6)")
+    chat.add_argument("--top-p", type=float, default=0.95, help="share of likely tokens to draw from (default: 0.95)")
+    chat.add_argument("--max-new-tokens", type=int, default=96, help="longest reply (default: 96)")
+    chat.add_argument("--engine", default="r1flow", help="r1flow (small models, fast) or transformers (any model)")
+    chat.add_argument("--seed", type=int, default=1, help="another number, other replies (default: 1)")
+    chat.set_defaults(command=run_chat)
+
+
+def add_export(commands: argparse._SubParsersAction) -> None:
+    export = commands.add_parser(
+        "export",
+        help="copy one model, with a card that says how it was made",
+        description="Copy a stage's model (weights, configuration, tokenizer) to a new folder, with a README.md made "
+        "from its provenance, configuration and results. transformers loads the folder as it is.",
+    )
+    export.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    export.add_argument("destination", type=Path, metavar="DEST", help="a folder that does not exist yet")
+    export.add_argument("--force", action="store_true", help="replace DEST if it is a model's folder")
+    export.set_defaults(command=run_export)
+
+
+def add_clean(commands: argparse._SubParsersAction) -> None:
+    clean = commands.add_parser(
+        "clean",
+        help="remove scratch, old runs and old results of the store, after listing them",
+        description="List what can go with its size, ask, and remove it. Without options: scratch/, every run in "
+        "results/ but the newest one, and of the store of computed results (.memo/) what is above 10 GB, the longest "
+        "unused first. data/ and MLflow's records stay.",
+    )
+    clean.add_argument("--run", action="append", default=[], metavar="NAME", help="this run only; repeatable")
+    clean.add_argument("--scratch", action="store_true", help="scratch/ only: snapshots of interrupted stages")
+    clean.add_argument("--store-gb", type=float, metavar="GB", help="trim the store to so much; 0 empties it")
+    clean.add_argument("--yes", action="store_true", help="don't ask")
+    clean.add_argument("--dry-run", action="store_true", help="only list")
+    clean.set_defaults(command=run_clean)
+
+
+def add_deliver(commands: argparse._SubParsersAction) -> None:
+    deliver = commands.add_parser(
+        "deliver",
+        help="bring to MLflow what its server hasn't got yet",
+        description="Tracking records stay in scratch/tracking/ while the server can't be reached. The next run brings "
+        "them to it, and so does this. Exit code 1 when something is left, with the reason.",
+    )
+    deliver.add_argument(
+        "--to",
+        metavar="ADDRESS",
+        help="where to bring what can't be brought where it was to go, such as to a mistyped address",
+    )
+    deliver.set_defaults(command=run_deliver)
+
+
+def add_pin(commands: argparse._SubParsersAction) -> None:
+    pin = commands.add_parser(
+        "pin",
+        help="make a run's data the pinned data (data.dvc)",
+        description="Copy the data that a run made to data/, give it to DVC and write its hashes into data.dvc, which "
+        "the default experiment's data must match from then on.",
+    )
+    pin.add_argument("data", type=Path, metavar="DATA_DIR", help="for example results/my_run/data")
+    pin.set_defaults(command=run_pin)
+
+
+def add_lock(commands: argparse._SubParsersAction) -> None:
+    lock = commands.add_parser(
+        "lock",
+        help="pin a branch or tag of a hub repository (sources.lock)",
+        description="Ask the hub which commit a branch or tag is, and write that and the sha256 of its files to "
+        "sources.lock. Configurations that name the branch then use the commit. A commit can be locked too, for its "
+        "hashes.",
+    )
+    lock.add_argument("repo", metavar="REPO[@REVISION]", help="for example openai/gsm8k@main (default: main)")
+    lock.add_argument("--model", action="store_true", help="it is a model, no data set")
+    lock.set_defaults(command=run_lock)
+
+
+def add_serve(commands: argparse._SubParsersAction) -> None:
+    serve = commands.add_parser(
+        "serve-rollouts",
+        help="start vLLM's server for the rollouts of a GRPO stage",
+        description="For stages with vllm_mode: server (conf/grpo/server.yaml). Whoever reaches its port can replace "
+        "the model's weights, so it listens on this machine only unless --host says otherwise. Other options are "
+        "vLLM's own: --tensor-parallel-size 4 --max-model-len 12288.",
+    )
+    serve.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_qwen2.5_7b/base/model")
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8000, help="(default: 8000)")
+    serve.set_defaults(command=run_serve, words=[])
+
+
+def run_plan(arguments: argparse.Namespace) -> None:
+    from r1flow.engine.plan import table
+    from r1flow.engine.run import Run
+    from r1flow.programs.checks import check_parts, check_rules
+
+    os.chdir(project_root())
+    check_parts({name: count for name, _, count in (word.partition("=") for word in given(arguments.words, "scatter"))})
+    check_rules(word.partition(":")[0] for word in given(arguments.words, "resources"))
+    run = Run.compose(Path(), **dict(pairs_of(arguments.words)))
+    print(table(run.steps, arguments.all))
+    if arguments.price:
+        print("\n" + priced(run, arguments))
+    for line in run.missing:
+        print(f"r1flow: warning: a run would be refused here: {line}", file=sys.stderr)
+    run.check_libraries()
+
+
+# How many words without `=` an option takes; one of Snakemake's that isn't here may take any number.
+TAKES = {
+    **{"--gpu": 1, "--gpus": 1, "--cores": 1, "-c": 1, "--jobs": 1, "-j": 1, "--profile": 1, "--executor": 1, "-e": 1},
+    **dict.fromkeys(("", "--", "--all", "--price", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
+}
+
+
+def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The run's own key=value among Snakemake's words, of which --set-scatter rejection=4 isn't.
+
+    Raises UserError for a word that is no option's: without it, another run would be planned.
+    """
+    option, left = "", 0
+    for word in words:
+        if word.startswith("-"):
+            option, left = word, TAKES.get(word, len(words))
+        elif "=" in word and not option.startswith(("--set-", "--resources", "--default-resources")):
+            key, _, value = word.partition("=")
+            yield key, value
+            left = 0
+        elif left:
+            left -= 1
+        else:
+            raise UserError(f"plan: {word!r} belongs to no option; did you mean experiment={word}?")
+
+
+def given(words: Sequence[str], what: str) -> list[str]:
+    """What Snakemake's option --set-<what> is given: NAME=2 for "scatter", RULE:gpu=2 for "resources"."""
+    found, option = [], ""
+    for word in words:
+        if word.startswith("-"):
+            option, _, word = word.partition("=")
+        if option == f"--set-{what}" and word:
+            found.append(word)
+    return found
+
+
+def priced(run: "Run", arguments: argparse.Namespace) -> str:
+    """The price of the jobs that the plan shows."""
+    from r1flow.engine import pricing
+    from r1flow.engine.plan import COMPUTE, FOLLOW
+
+    prices = pricing.read_prices()
+    shown = [step.job for step in run.steps if arguments.all or step.action in (COMPUTE, FOLLOW)]
+    costs = [cost for cost in run.price() if cost.job in shown]
+    return pricing.table(costs, arguments.gpu, arguments.gpus, prices)
+
+
+def run_trace(arguments: argparse.Namespace) -> int:
+    from r1flow.commands.trace import trace
+
+    return trace(arguments.target, arguments.json)
+
+
+def run_diff(arguments: argparse.Namespace) -> int:
+    from r1flow.commands.diff import diff
+
+    return diff(*arguments.runs)
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    from r1flow.commands.restore import verify
+
+    os.chdir(project_root())
+    return verify(arguments.run)
+
+
+def run_regrade(arguments: argparse.Namespace) -> int:
+    from r1flow.commands.regrade import regrade
+    from r1flow.commands.restore import run_folder
+
+    os.chdir(project_root())
+    return regrade(run_folder(arguments.run), arguments.json)
+
+
+def run_publish(arguments: argparse.Namespace) -> None:
+    from r1flow.commands.publish import publish
+
+    os.chdir(project_root())
+    publish(arguments.run, arguments.remote)
+
+
+def run_restore(arguments: argparse.Namespace) -> None:
+    from r1flow.commands.restore import restore
+
+    os.chdir(project_root())
+    restore(arguments.revision, arguments.run, arguments.remote)
+
+
+def run_chat(arguments: argparse.Namespace) -> int:
+    from r1flow.commands.chat import chat
+
+    return chat(
+        model_folder(arguments.model),
+        prompt=arguments.prompt,
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        max_new_tokens=arguments.max_new_tokens,
+        engine=arguments.engine,
+        seed=arguments.seed,
+    )
+
+
+def run_export(arguments: argparse.Namespace) -> None:
+    from r1flow.commands.export import export
+
+    export(model_folder(arguments.model), arguments.destination, arguments.force)
+    print(f"{arguments.destination}: model and card are there")
+
+
+def run_clean(arguments: argparse.Namespace) -> int:
+    from r1flow.commands.clean import clean
+
+    chosen = (arguments.run, arguments.scratch, arguments.yes, arguments.dry_run, arguments.store_gb)
+    return clean(project_root(), *chosen)
+
+
+def run_deliver(arguments: argparse.Namespace) -> int:
+    from r1flow.tracking.spool import deliver
+
+    return deliver(project_root(), arguments.to)
+
+
+def run_pin(arguments: argparse.Namespace) -> None:
+    from r1flow.artifacts.versions import pin
+    from r1flow.commands.clean import refuse_live
+
+    os.chdir(project_root())
+    lock = refuse_live(Path())  # noqa: F841  (held until all is done: a live run reads data/)
+    pin(arguments.data)
+
+
+def run_lock(arguments: argparse.Namespace) -> None:
+    from r1flow.data.sources import LOCK, lock
+
+    os.chdir(project_root())
+    repo, _, revision = arguments.repo.partition("@")
+    entry = lock("model" if arguments.model else "dataset", repo, revision or "main")
+    print(f"{LOCK}: {repo}@{revision or 'main'} is {entry['revision']}, {len(entry['sha256'])} files; commit {LOCK}")
+
+
+def run_serve(arguments: argparse.Namespace) -> None:
+    from r1flow.training.rollout_server import serve
+
+    serve(model_folder(arguments.model), arguments.host, arguments.port, arguments.words)
+
+
+def model_folder(given: Path) -> Path:
+    """The model's folder, also when its stage's folder was given; raises UserError when there is no model."""
+    for folder in (given, given / "model"):
+        if (folder / "config.json").is_file():
+            return folder
+    what = "has no config.json" if given.is_dir() else "is no folder"
+    raise UserError(f"{given} {what}; name a model's folder, for example results/r1_tiny/align_rl/model")
+
+
+def project_root() -> Path:
+    """The nearest folder upwards with a Snakefile; raises UserError outside a project."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "Snakefile").is_file():
+            return folder
+    raise UserError(f"{here} is not in a project (no Snakefile here or above); change into one")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

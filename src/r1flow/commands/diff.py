@@ -1,0 +1,225 @@
+"""What differs between two runs, where it began, and how far it moved the results.
+
+    r1flow diff results/r1_tiny ../other/results/r1_tiny
+
+    A: results/r1_tiny
+    B: ../other/results/r1_tiny
+    the first stage that differs is zero_rl
+      other bytes: metrics.json, model/model.safetensors
+      cause: config trainer.learning_rate: 0.0001 → 0.0002
+    after it, other bytes too: evaluate/zero_rl, report
+    …
+
+Equal means: the same manifest.json and the same provenance.json for every stage. The outputs themselves are not hashed
+again (`r1flow verify` does that). Left out: what is inside the files; cost.json, which no two runs share.
+"""
+
+from collections.abc import Iterator, Mapping
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts.frozen import load
+from r1flow.artifacts.manifest import MANIFEST
+from r1flow.commands.trace import Record, children, folder_of, position, read, read_record
+from r1flow.core.errors import UserError, listed
+
+if TYPE_CHECKING:
+    from r1flow.core.metrics import Interval, PerProblem
+
+Run = Mapping[str, Record]  # by stage, in dataflow order
+
+NO_CAUSE = (
+    "no recorded cause: same config, code, inputs and libraries but other bytes; nondeterminism or another machine"
+)
+DERIVED = ("stage", "identity", "outputs")  # hashes of the rest
+TOLD_APART = ("config", "code", "modules", "inputs", "libraries")
+TOLD_BY_PROVENANCE = ("seed", "threads", "device")  # which has them beside the config
+SHOWN_FILES = 6
+TASKS = ("reasoning", "general")
+
+
+def diff(run_a: Path, run_b: Path) -> int:
+    """Print whether two runs are equal (0), or the first difference, its cause and its consequences (1).
+
+    Raises UserError for a run that isn't there or isn't whole.
+    """
+    a, b = read_run(run_a), read_run(run_b)
+    print(f"A: {run_a}\nB: {run_b}")
+    stages = sorted(a.keys() | b.keys(), key=position)
+    shared = [stage for stage in stages if stage in a and stage in b]
+    other = [stage for stage in shared if a[stage].sha256 != b[stage].sha256]
+    remade = [stage for stage in shared if stage not in other and a[stage].provenance != b[stage].provenance]
+    alone = [stage for stage in stages if stage not in shared]
+    if not (other or remade or alone):
+        print(f"equal: the same manifest and provenance for each of the {len(stages)} stages")
+        return 0
+    print("\n".join([*differences(a, b, other), *missing(a, alone), *made_differently(a, b, remade, other)]))
+    print("\n".join(results(a, b)))
+    return 1
+
+
+def read_run(run: Path) -> Run:
+    """Every stage of the run, the pinned data that it read included; raises UserError naming what isn't whole."""
+    if not run.is_dir():
+        raise UserError(f"{run}: there is no such folder; name a run's folder, for example results/r1_tiny")
+    written = [*run.resolve().glob("**/provenance.json"), *run.resolve().glob(f"**/{MANIFEST}")]
+    stages = {str(path.parent.relative_to(run.resolve())) for path in written}
+    if not stages:
+        raise UserError(f"{run}: no stage's folder in it; name a run's folder, for example results/r1_tiny")
+    pinned = {"data"} if (folder_of(run.resolve(), "data") / MANIFEST).is_file() else set()
+    return {stage: read_record(folder_of(run.resolve(), stage)) for stage in sorted(stages | pinned, key=position)}
+
+
+# -- what differs, and why ---------------------------------------------------------------------------------------
+
+
+def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
+    """The first stage with other bytes and its causes, then the later ones with the causes of their own."""
+    if not other:
+        return
+    # in dataflow order, but a model may start from any stage: the first is one that reads no other of them
+    first = next((stage for stage in other if not sources(a[stage], b[stage]) & set(other)), other[0])
+    found = list(causes(a[first], b[first]))
+    yield f"the first stage that differs is {first}"
+    yield f"  other bytes: {listed(list(artifacts(a[first].manifest, b[first].manifest)), SHOWN_FILES)}"
+    yield from (f"  cause: {cause}" for cause in found or [NO_CAUSE])
+    later = [stage for stage in other if stage != first]
+    if later:
+        yield f"after it, other bytes too: {', '.join(later)}"
+    for stage in later:
+        own = list(causes(a[stage], b[stage], inputs=False))
+        if own:
+            yield f"  {stage} has causes of its own: {'; '.join(own)}"
+
+
+def missing(a: Run, alone: list[str]) -> Iterator[str]:
+    for name, stages in (("A", [s for s in alone if s in a]), ("B", [s for s in alone if s not in a])):
+        if stages:
+            yield f"only in {name} (the other run doesn't have it, or isn't finished): {', '.join(stages)}"
+
+
+def made_differently(a: Run, b: Run, remade: list[str], other: list[str]) -> Iterator[str]:
+    for stage in remade:
+        yield f"same bytes, made differently: {stage}: {'; '.join(causes(a[stage], b[stage])) or 'unrecorded'}"
+    if remade and not other:
+        yield "the outputs are identical; the runs aren't called equal because how they were made is not the same"
+
+
+def sources(*records: Record) -> set[str]:
+    """The stages that any of them has read."""
+    return {edge["stage"] for record in records for edge in record.provenance["inputs"].values() if "stage" in edge}
+
+
+def causes(a: Record, b: Record, inputs: bool = True) -> Iterator[str]:
+    """Everything recorded that is not the same for the two, in words: config, code, inputs, libraries, the rest."""
+    one, two = a.provenance, b.provenance
+    if one["config"] != two["config"]:
+        yield from config_changes(a, b)
+    if one["code"] != two["code"]:
+        modules = [name for name, _, _ in changes(one["modules"], two["modules"])]
+        yield f"code: {', '.join(modules) or 'the same modules, called differently'}"
+    if inputs:
+        yield from input_changes(one["inputs"], two["inputs"])
+    for name, before, after in changes(one["libraries"], two["libraries"]):
+        yield f"library {name}: {before} → {after}"
+    rest = [{key: row[key] for key in row if key not in (*DERIVED, *TOLD_APART)} for row in (one, two)]
+    for key, before, after in changes(*map(leaves, rest)):
+        yield f"{key}: {before} → {after}"
+
+
+def config_changes(a: Record, b: Record) -> Iterator[str]:
+    """Leaf by leaf, from the two config.yaml."""
+    for record in (a, b):
+        if not (record.folder / "config.yaml").is_file():
+            raise UserError(f"{record.folder / 'config.yaml'} is missing; run the stage again, or restore it")
+    found = list(changes(*(leaves(load(record.folder / "config.yaml")) for record in (a, b))))
+    if not found:
+        yield f"config: {a.provenance['config']} → {b.provenance['config']}, though both config.yaml read the same"
+    for key, before, after in found:
+        if key not in TOLD_BY_PROVENANCE:
+            yield f"config {key}: {before} → {after}"
+
+
+def input_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
+    """{"model": {"stage": "base", "sha256": …}} against the other's."""
+    for name in sorted(a.keys() | b.keys()):
+        if name not in a or name not in b:
+            yield f"input {name}: only in {'A' if name in a else 'B'}"
+        elif a[name] != b[name]:
+            one, two = (row[name].get("stage", row[name].get("path")) for row in (a, b))
+            same = f"other content of {one} ({a[name]['sha256'][:12]} → {b[name]['sha256'][:12]})"
+            yield f"input {name}: {f'{one} → {two}' if one != two else same}"
+
+
+def artifacts(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
+    """The entries in which two manifests differ: files, then what the contract says."""
+    for name in sorted(a["files"].keys() | b["files"].keys()):
+        if name not in a["files"] or name not in b["files"]:
+            yield f"{name} (only in {'A' if name in a['files'] else 'B'})"
+        elif a["files"][name] != b["files"][name]:
+            yield name
+    rest = [{key: value for key, value in row.items() if key != "files"} for row in (a, b)]
+    for key, before, after in changes(*map(leaves, rest)):
+        yield f"{key} ({before} → {after})"
+
+
+def leaves(value: Any, path: str = "") -> dict[str, str]:
+    """Every leaf of nested dicts and lists as JSON, by its path: {"trainer.betas.0": "0.9"}."""
+    found = {}
+    for key, item in children(value).items():
+        found |= leaves(item, f"{path}.{key}" if path else key)
+    return found or {path: dumps(value, ensure_ascii=False, default=str)}
+
+
+def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(key, A's, B's) where the two differ; what one doesn't have is "absent" there."""
+    for key in sorted(a.keys() | b.keys()):
+        if key not in a or key not in b or a[key] != b[key]:
+            yield key, a.get(key, "absent"), b.get(key, "absent")
+
+
+# -- how far the results moved -----------------------------------------------------------------------------------
+
+
+def results(a: Run, b: Run) -> Iterator[str]:
+    """pass@1 of every model that both runs evaluated, and B − A in points."""
+    stages = [stage for stage in a if stage.startswith("evaluate/") and stage in b]
+    if not stages:
+        yield "results: no model was evaluated in both runs"
+    elif all(a[stage].sha256 == b[stage].sha256 for stage in stages):
+        yield f"results: the same samples of all {len(stages)} evaluated models"
+    else:
+        yield f"{'pass@1 in %':<32}{'A':>8}{'B':>8}   B − A in points, 95 % interval paired by problem"
+        for stage in stages:
+            yield from result_lines(stage.removeprefix("evaluate/"), a[stage].folder, b[stage].folder)
+
+
+def result_lines(model: str, a: Path, b: Path) -> Iterator[str]:
+    one, two = (read(folder / "metrics.json")["tasks"] for folder in (a, b))
+    for task in TASKS:
+        if task in one and task in two:
+            before, after = (100 * tasks[task]["pass_at_1"] for tasks in (one, two))
+            interval = paired(a, b, task)
+            spread = f"[{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]" if interval else "other problems"
+            yield f"{model:<22}{task:<10}{before:>8.1f}{after:>8.1f}   {after - before:+.1f} {spread}"
+
+
+def paired(a: Path, b: Path, task: str) -> "Interval | None":
+    """B − A of pass@1 over the problems; None unless both have samples of the same ones, two at least."""
+    from r1flow.core.metrics import paired_difference
+
+    if not all((folder / "samples.parquet").is_file() for folder in (a, b)):
+        return None
+    one, two = pass_at_1(a, task), pass_at_1(b, task)
+    return paired_difference(two, one) if one.keys() == two.keys() and len(one) > 1 else None
+
+
+def pass_at_1(folder: Path, task: str) -> "PerProblem":
+    import pyarrow.parquet as parquet
+
+    from r1flow.core.metrics import PROBLEM_METRICS, by_problem
+
+    rows = parquet.read_table(folder / "samples.parquet", columns=["task", "problem_id", "correct"]).to_pylist()
+    chosen = by_problem(row for row in rows if (row["task"] == "general") == (task == "general"))
+    return {problem: PROBLEM_METRICS["pass_at_1"](samples) for problem, samples in chosen.items()}

@@ -1,0 +1,160 @@
+"""Copies one model out of a run, with a model card that says how it was made and what it can do.
+
+Reads the stage's folder (provenance.json, config.yaml, metrics.json) and, if there is one, the model's evaluation
+(../evaluate/<stage>/metrics.json). DEST appears by a rename when it is whole. Left out: uploading it anywhere.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts import provenance
+from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256
+from r1flow.core.errors import UserError
+
+CARD = """\
+---
+library_name: transformers
+pipeline_tag: text-generation
+tags: [r1flow, reasoning, {stage}]
+---
+
+# {stage} of the run {run}
+
+Made by the stage `{stage}` of r1flow, a small reproduction of DeepSeek-R1's recipe (arXiv 2501.12948). It reasons
+between `<think>` tags and gives its answer between `<answer>` tags.
+
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model, tokenizer = AutoModelForCausalLM.from_pretrained("."), AutoTokenizer.from_pretrained(".")
+chat = [{{"role": "user", "content": "What is 8 + 16 - 19?"}}]
+prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
+print(tokenizer.decode(model.generate(ids, max_new_tokens=96)[0]))
+```
+
+## Results
+
+{results}
+
+## How it was made
+
+{provenance}
+
+The stage's configuration:
+
+```yaml
+{config}
+```
+"""
+COLUMNS = ("pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k")
+
+
+def export(model: Path, destination: Path, force: bool) -> None:
+    """Copy the stage's model to `destination` with its card; raises UserError, and then nothing was written.
+
+    `force` replaces what is there, if that is a model's folder too.
+    """
+    stage = stage_folder(model)
+    refuse_overwriting(destination, model, force)
+    text = card(stage)
+    partial = destination.absolute().with_name(f".{destination.absolute().name}.partial-{os.getpid()}")
+    try:
+        shutil.copytree(model, partial)
+        (partial / "README.md").write_text(text)
+        if destination.exists():
+            shutil.rmtree(destination)
+        partial.replace(destination)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UserError(f"{destination}: can't be written: {error.strerror}") from error
+
+
+def stage_folder(model: Path) -> Path:
+    """The stage that made the model; raises UserError for a model from elsewhere, or one that was changed."""
+    stage = model.resolve().parent
+    if not (stage / "provenance.json").is_file():
+        raise UserError(f"{model}: no provenance.json beside it; name a stage's model, results/<run>/<stage>/model")
+    made(stage)
+    return stage
+
+
+def made(stage: Path) -> dict[str, Any]:
+    """How the stage came about; raises UserError unless its files are what it made."""
+    fault = broken(stage)
+    try:
+        found = provenance.read(stage / "provenance.json")
+    except (OSError, ValueError):
+        fault = f"{stage / 'provenance.json'} can't be read"
+    if fault:
+        raise UserError(f"{fault}; run its stage again before the model is exported")
+    return found
+
+
+def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
+    for folder in destination.resolve().parents:
+        if (folder / "provenance.json").is_file():
+            raise UserError(f"{destination} is in a stage's folder, which a run makes anew; choose another folder")
+    if not destination.exists() and not destination.is_symlink():
+        return
+    if destination.resolve() in (model.resolve(), *model.resolve().parents):
+        raise UserError(f"{destination} is or holds the model itself; choose another folder")
+    if not force:
+        raise UserError(f"{destination} exists already; choose another folder, or add --force to replace it")
+    if destination.is_symlink() or not (destination / "config.json").is_file():
+        raise UserError(f"{destination} is not a model's folder (no config.json), so --force won't replace it")
+
+
+def card(stage: Path) -> str:
+    """The README.md of the model that the stage made."""
+    metrics = evaluated(stage)
+    return CARD.format(
+        stage=stage.name,
+        run=stage.parent.name,
+        results=results_table(metrics) if metrics else "This model was not evaluated.",
+        provenance=provenance_list(provenance.read(stage / "provenance.json"), read_json(stage / "metrics.json")),
+        config=(stage / "config.yaml").read_text().strip(),
+    )
+
+
+def evaluated(stage: Path) -> dict[str, Any] | None:
+    """What an evaluation says of the stage's model, None without one; raises UserError when it is of another model."""
+    folder = stage.parent / "evaluate" / stage.name
+    if not folder.is_dir():
+        return None
+    model = made(folder)["inputs"].get("model", {})
+    if model.get("sha256") != sha256(stage / MANIFEST):
+        raise UserError(f"{folder} is of another state of the model; run it again before the model is exported")
+    return read_json(folder / "metrics.json")
+
+
+def results_table(metrics: dict[str, Any]) -> str:
+    """Tasks by measures, as Markdown; `se` is the standard error of pass@1 over the problems."""
+    columns = [name for name in COLUMNS if any(name in task for task in metrics["tasks"].values())]
+    rows = [["task", *columns], ["---"] * (len(columns) + 1)]
+    rows += [[name, *(cell(task.get(column)) for column in columns)] for name, task in metrics["tasks"].items()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def cell(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+def provenance_list(made: dict[str, Any], metrics: dict[str, Any]) -> str:
+    """What decided the model's bytes, and the training's own numbers, as a Markdown list."""
+    facts = {key: value for key, value in made.items() if not isinstance(value, dict)}
+    facts |= {f"input {name}": entry["sha256"] for name, entry in made.get("inputs", {}).items()}
+    facts |= {name: version for name, version in made.get("libraries", {}).items() if version}
+    facts |= {key: value for key, value in metrics.items() if isinstance(value, int | float)}
+    facts |= last_step(metrics.get("history") or [])
+    return "\n".join(
+        f"- {key}: {value:.4g}" if isinstance(value, float) else f"- {key}: {value}" for key, value in facts.items()
+    )
+
+
+def last_step(history: list[dict[str, Any]]) -> dict[str, Any]:
+    return {f"{key}, last step": value for key, value in history[-1].items() if key != "step"} if history else {}

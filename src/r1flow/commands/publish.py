@@ -1,0 +1,96 @@
+"""Versions a finished run with DVC: one pointer per stage, for git; the stages themselves to a remote.
+
+    results/r1_tiny/zero_rl.dvc             results/r1_tiny/zero_rl/: model or samples, manifest, provenance, cost
+    results/r1_tiny/evaluate/zero_rl.dvc
+    data.dvc, data.provenance.json, …       the pinned data, when the run reads it, and how it was made here
+
+A run is published if it can be proved: every file is what its manifest says, every stage was made from those beside it.
+Left out: a trainer's state, which is in scratch/ (and in .dvcignore, should it get here).
+"""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import yaml
+
+from r1flow.artifacts import versions
+from r1flow.commands.restore import Hashing, problems, reads_pinned_data, run_folder, stages
+from r1flow.core.errors import UserError
+
+
+def publish(run: Path, remote: str | None = None) -> None:
+    """Make the run's pointers, push what they name to the remote (None: the default one), print what to commit.
+
+    Raises UserError when a file isn't what its manifest says (nothing is published then), and when the remote is away
+    (the pointers are made then).
+    """
+    run = run_folder(run)
+    folders = [*stages(run), *([versions.DATA] if reads_pinned_data(run) else [])]
+    check(run, folders)
+    pointers = add(folders)
+    drop_pointers_without_a_stage(run)
+    push(run, pointers, remote)
+    print(f"{run}: {len(folders)} stages are versioned and pushed; commit their pointers with\n")
+    print(f"  {commit_command(run, folders)}")
+
+
+def check(run: Path, folders: list[Path]) -> None:
+    if not folders:
+        raise UserError(f"{run}: has no stages; nothing to publish")
+    for link in {path for folder in folders for path in (folder, *folder.parents) if path.is_symlink()}:
+        raise UserError(
+            f"{link}: is a link, and git takes no pointers from behind one; nothing was published: clone the project on"
+            f" that disk, move {link.resolve()} into the clone as {link} and publish there, or put a folder in place of"
+            f" the link and mount the other there (mount --bind {link.resolve()} {link})"
+        )
+    for problem in problems(folders, Hashing(folders)):
+        raise UserError(f"{problem}; nothing was published: finish the run first")
+
+
+def add(folders: list[Path]) -> list[Path]:
+    """Give the folders to DVC in one call; their pointers. Refuse when data/ isn't what its contract pins."""
+    contract = versions.POINTER.read_bytes() if versions.DATA in folders else b""
+    if (error := versions.dvc("add", *folders)) is not None:
+        raise UserError(f"{folders[0].parent}: DVC can't add its stages: {error}")
+    if contract:
+        keep_contract(contract)
+    return [folder.with_name(f"{folder.name}.dvc") for folder in folders]
+
+
+def keep_contract(contract: bytes) -> None:
+    """data.dvc stays byte for byte, for the data stage reads it; beside it goes what data/ says of its making."""
+    written = versions.POINTER.read_bytes()
+    versions.POINTER.write_bytes(contract)  # DVC has laid it out anew, or pinned something else
+    if yaml.safe_load(written) != yaml.safe_load(contract):
+        raise UserError(
+            f"{versions.POINTER}: pins another manifest or config.yaml than data/ has; nothing was pushed: make a new "
+            "pin with `r1flow pin data`, run again and publish then"
+        )
+    for name, kept in versions.BESIDE.items():
+        if (versions.DATA / name).exists():
+            shutil.copyfile(versions.DATA / name, kept)
+
+
+def drop_pointers_without_a_stage(run: Path) -> None:
+    """A stage that the run no longer has must not come back with it."""
+    for pointer in [*run.glob("*.dvc"), *run.glob("evaluate/*.dvc")]:
+        if not pointer.with_suffix("").is_dir():
+            pointer.unlink()
+            print(f"{pointer}: removed, the run has no such stage now")
+
+
+def push(run: Path, pointers: list[Path], remote: str | None) -> None:
+    chosen = ["--remote", remote] if remote else []
+    if (error := versions.dvc("push", *chosen, *pointers)) is not None:
+        raise UserError(
+            f"remote {versions.describe_remote(remote)}: can't be pushed to: {error}; the pointers are made, "
+            f"`r1flow publish {run}` again repeats the push"
+        )
+
+
+def commit_command(run: Path, folders: list[Path]) -> str:
+    """The line to paste: .gitignore lets nothing of results/ through but the pointers."""
+    pinned = [path for path in (versions.POINTER, *versions.BESIDE.values()) if path.exists()]
+    paths = [run, *(pinned if versions.DATA in folders else [])]
+    return f"git add {shlex.join(map(str, paths))} && git commit -m {shlex.quote(f'Publish {run.name}')}"

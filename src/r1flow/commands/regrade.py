@@ -1,0 +1,203 @@
+"""Did a grader change its mind? A run's stored samples, graded again with the graders that are installed now.
+
+    r1flow regrade results/r1_tiny
+
+    evaluate/zero_rl: 1 of 5760 samples is graded otherwise
+      chain_sum 3f0c5d21aa90 sample 2, gold '5', answer '5,0': correct False → True
+      chain_sum pass_at_1: 0.571 → 0.573
+    rejection: all 6400 samples are graded as they were
+
+The graders are the stages' own functions, with the config that is frozen beside the samples and the data that the stage
+read. Nothing is written. A problem whose gold can't be graded any more would not be asked: its samples are listed with
+None, and no number counts them. Left out: training's rewards, whose completions aren't kept.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from pathlib import Path
+from reprlib import repr as brief  # an answer may be enormous; --json has all of it
+from typing import Any
+
+import pyarrow.parquet as parquet
+
+from r1flow.artifacts.frozen import load
+from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
+from r1flow.artifacts.provenance import content, recorded
+from r1flow.commands.trace import Record, folder_of, read_record
+from r1flow.core.errors import UserError
+from r1flow.core.metrics import summarise_tasks
+from r1flow.programs import filters
+from r1flow.programs.evaluate import compute as evaluate
+from r1flow.programs.rejection import compute as rejection
+from r1flow.sampling import Completion
+
+Row = dict[str, Any]
+Number = tuple[str | None, str]  # task, name
+Graded = tuple[list[Row], list[Row | None], dict[Number, Any], dict[Number, Any]]  # rows and numbers, then and now
+
+
+def regrade(run: Path, as_json: bool = False) -> int:
+    """Print every verdict that changed and what it does to the numbers; 0 when none did, else 1.
+
+    Raises UserError for a run without samples, and for files that aren't what their stage wrote or read.
+    """
+    found = [(record, *GRADERS[program_of(record)](record)) for record in graded_stages(run)]
+    verdicts = [change for record, before, after, _, _ in found for change in changed_verdicts(record, before, after)]
+    numbers = [change for record, _, _, then, now in found for change in changed_numbers(record, then, now)]
+    if as_json:
+        print(json.dumps({"run": str(run), "verdicts": verdicts, "numbers": numbers}, indent=1, ensure_ascii=False))
+    else:
+        for record, before, *_ in found:
+            print("\n".join(told(record.stage, len(before), verdicts, numbers)))
+    return int(bool(verdicts or numbers))
+
+
+def graded_stages(run: Path) -> list[Record]:
+    """The run's stages with graded samples, each as it was written."""
+    folders = [*sorted(run.glob("evaluate/*")), run / "cold_start_data", run / "rejection"]
+    found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
+    if not found:
+        raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
+    return [whole(folder) for folder in found]
+
+
+def whole(folder: Path) -> Record:
+    _, fault = recorded(folder)
+    if fault:
+        raise UserError(f"{fault}; run the stage again, or restore it")
+    return read_record(folder)
+
+
+def program_of(record: Record) -> str:
+    return record.stage.partition("/")[0]
+
+
+def data_of(record: Record) -> Path:
+    """The folder with the problems, if it is the one that the stage read."""
+    edge = record.provenance["inputs"].get("data")
+    if edge is None:
+        raise UserError(f"{record.folder / PROVENANCE} names no data that was read; run the stage again, or restore it")
+    if "stage" not in edge:  # from outside
+        folder = record.project / edge["path"]
+        now = None
+        if folder.is_dir():
+            with chdir(record.project):  # where hashes are remembered
+                now = content(Path(edge["path"]))
+    else:
+        folder = folder_of(record.run, edge["stage"])
+        now = whole(folder).sha256 if folder.is_dir() else None
+    if now != edge["sha256"]:
+        raise UserError(f"{folder} isn't the data that {record.stage} read; run the stage again, or restore its data")
+    return folder
+
+
+# -- grading again -----------------------------------------------------------------------------------------------
+
+
+def evaluation(record: Record) -> Graded:
+    """Samples of an evaluation, and the means of its tasks."""
+    config, rows = load(record.folder / "config.yaml"), read_samples(record)
+    gradable, ungradable = evaluate.load_problems(data_of(record), config["split"], None)
+    problems = {(problem["task"], problem["id"]): problem for problem in gradable}
+    grade = evaluate.grader(config["language"], config["languages"], config["reflection_words"])
+    after = [graded(row, problems.get((row["task"], row["problem_id"])), grade) for row in rows]
+    then = read_json(record.folder / "metrics.json").get("ungradable", ungradable)
+    return rows, after, means(rows, then), means([row for row in after if row is not None], ungradable)
+
+
+def graded(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row]) -> Row | None:
+    """The row as it would be written now; None when its problem can't be graded."""
+    if problem is None:
+        return None
+    verdict = grade(problem, Completion([0] * row["length"], row["completion"], row["finished"]))
+    return {name: verdict.get(name, value) for name, value in row.items()}
+
+
+def means(rows: list[Row], ungradable: int) -> dict[Number, Any]:
+    found = {(task, name): mean for task, line in summarise_tasks(rows).items() for name, mean in line.items()}
+    return {**found, (None, "ungradable"): ungradable}
+
+
+def rejected(record: Record) -> Graded:
+    """Samples of the rejection sampling with why they were dropped, and how many were kept."""
+    config, rows = load(record.folder / "config.yaml"), read_samples(record)
+    known = rejection.load_problems(data_of(record) / "rejection.jsonl", config["prompts"])
+    problems = {problem.id: problem for problem in known}
+    samples = [
+        rejection.Sample(
+            problems[row["problem_id"]], row["sample_index"], row["completion"], row["length"], row["finished"]
+        )
+        for row in rows
+    ]
+    filters.check("rejection", config["filters"])  # there may be others now
+    judged = rejection.judged(samples, rejection.build_filters(config["filters"]), config["keep_per_prompt"])
+    after = [{**row, "dropped": reason} for row, (_, reason) in zip(rows, judged, strict=True)]
+    return rows, after, counts(rows), counts(after)
+
+
+def counts(rows: list[Row]) -> dict[Number, Any]:
+    kept = [row for row in rows if row["dropped"] is None]
+    dropped = Counter(row["dropped"] for row in rows if row["dropped"] is not None)
+    numbers = {
+        "kept": len(kept),
+        "acceptance": len(kept) / len(rows),
+        "prompts_with_a_kept_sample": len({row["problem_id"] for row in kept}),
+        **{f"dropped.{reason}": count for reason, count in sorted(dropped.items())},
+    }
+    return {(None, name): number for name, number in numbers.items()}
+
+
+def read_samples(record: Record) -> list[Row]:
+    return parquet.read_table(record.folder / "samples.parquet").to_pylist()
+
+
+GRADERS: dict[str, Callable[[Record], Graded]] = {
+    "evaluate": evaluation,
+    "cold_start_data": rejected,
+    "rejection": rejected,
+}
+
+
+# -- what changed ------------------------------------------------------------------------------------------------
+
+
+def changed_verdicts(record: Record, before: list[Row], after: list[Row | None]) -> Iterator[Row]:
+    """One entry for each verdict of a sample that isn't what it was: {"verdict": "correct", "before": False, …}."""
+    model = record.stage.partition("/")[2] or record.provenance["inputs"].get("model", {}).get("stage")
+    for row, now in zip(before, after, strict=True):
+        sample = {name: row[name] for name in ("task", "problem_id", "sample_index", "gold", "answer")}
+        changed = ["correct"] if now is None else [name for name in row if now[name] != row[name]]
+        for name in changed:
+            verdict = {"verdict": name, "before": row[name], "after": now and now[name]}
+            yield {"stage": record.stage, "model": model, **sample, **verdict}
+
+
+def changed_numbers(record: Record, then: dict[Number, Any], now: dict[Number, Any]) -> Iterator[Row]:
+    for task, name in dict.fromkeys([*then, *now]):
+        before, after = then.get((task, name)), now.get((task, name))
+        if before != after:
+            yield {"stage": record.stage, "task": task, "number": name, "before": before, "after": after}
+
+
+def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iterator[str]:
+    """A stage's changes in words."""
+    here = [change for change in verdicts if change["stage"] == stage]
+    samples = {(change["task"], change["problem_id"], change["sample_index"]) for change in here}
+    if here:
+        yield f"{stage}: {len(samples)} of {rows} samples {'is' if len(samples) == 1 else 'are'} graded otherwise"
+    else:
+        yield f"{stage}: all {rows} samples are graded as they were"
+    for change in here:
+        which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}"
+        answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
+        yield f"  {which}, {answered}: {change['verdict']} {shown(change['before'])} → {shown(change['after'])}"
+    for change in numbers:
+        if change["stage"] == stage:
+            name = " ".join(filter(None, [change["task"], change["number"]]))
+            yield f"  {name}: {shown(change['before'])} → {shown(change['after'])}"
+
+
+def shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else brief(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,300 @@
+"""Where a number or a model comes from: back to the sources, from what the stages' folders say, each link checked.
+
+    r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
+
+    results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1 = 0.571875
+    report: program report, config 1c77c8a0e1f4, code 9a02…, seed 1, threads 1, device cpu
+      manifest 5be1…, git 20ea22a1b3c4, DVC none, MLflow 3f0c…
+      evaluate/zero_rl: program evaluate, …
+        samples.parquet 77ab…
+        zero_rl (model): program grpo, …
+          base (model) (this run's base has changed since): …
+
+The number's file is hashed and every edge is compared with the manifest on disk; the outputs themselves are not hashed
+again (`r1flow verify` does that). Of MLflow's stores only the local SQLite file is read; else its run is "unknown".
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import yaml
+
+from r1flow.artifacts import manifest, provenance
+from r1flow.artifacts.frozen import load
+from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.recipe.stages import STAGES
+from r1flow.tracking import spool
+
+Link = dict[str, Any]  # one stage of the chain, as --json prints it
+
+UNKNOWN = "unknown"
+FACTS = ("program", "config", "code", "seed", "threads", "device")
+SHOWN = (".safetensors", ".parquet")  # weights and samples; the manifest has the other files
+NOTES = {"unchanged": "", "changed": " (this run's {} has changed since)", "missing": " (this run's {} is missing)"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a stage's folder says of how it was made."""
+
+    folder: Path
+    sha256: str  # of manifest.json
+    manifest: dict[str, Any]
+    provenance: dict[str, Any]
+
+    @property
+    def stage(self) -> str:
+        return self.provenance["stage"]
+
+    @property
+    def run(self) -> Path:
+        """results/r1_tiny; for the pinned data, the project."""
+        return self.folder.parents[self.stage.count("/")]
+
+    @property
+    def project(self) -> Path:
+        return self.run.parent.parent if self.run.parent.name == "results" else self.run
+
+
+def read_record(folder: Path) -> Record:
+    """Raises UserError when the stage isn't whole, or its two files don't belong together."""
+    outputs = read(folder / MANIFEST, manifest.read)
+    made = read(folder / manifest.PROVENANCE, provenance.read)
+    digest = sha256(folder / MANIFEST)
+    if made["outputs"] != digest:
+        raise UserError(f"{folder / MANIFEST} isn't what provenance.json beside it names; delete it and run again")
+    return Record(folder, digest, outputs, made)
+
+
+def read(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
+    """What a stage's file says; raises UserError where it isn't there or can't be read."""
+    try:
+        return how(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; run the stage again, or restore it") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} is no JSON of a stage ({error}); run the stage again, or restore it") from error
+
+
+def folder_of(run: Path, stage: str) -> Path:
+    """The stage's folder; a run without data of its own has read the pinned data of its project."""
+    own = run / stage
+    return run.parent.parent / "data" if stage == "data" and not own.is_dir() else own
+
+
+def position(stage: str) -> tuple[list[float], str]:
+    """Sorts stages in dataflow order; one that the recipe doesn't have comes after the trainings."""
+    unknown = STAGES.index("evaluate") - 0.5
+    return [STAGES.index(word) if word in STAGES else unknown for word in stage.split("/")], stage
+
+
+def trace(target: str, as_json: bool = False) -> int:
+    """Print where `target`, FILE#KEY.KEY or a file or folder of a stage, comes from.
+
+    0, or 1 when a link of the chain doesn't hold. Raises UserError for a target that isn't there.
+    """
+    name, _, keys = target.partition("#")
+    path = Path(name)
+    record = read_record(stage_folder(path))
+    value = look_up(path, keys) if keys else None
+    holds = is_as_made(record, path.resolve())
+    links = follow(record, {}, only=chosen_inputs(record, path, keys.split(".")))
+    if as_json:
+        found = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+    else:
+        note = "" if holds else f" ({path.name} has changed since {record.stage} wrote it)"
+        print(f"{target} = {json.dumps(value)}{note}" if keys else target + note)
+        print("\n".join(describe(links, record.stage, told=set())))
+    edges = [edge for link in links.values() for edge in link["inputs"]]
+    return int(not holds or any(edge.get("state", "unchanged") != "unchanged" for edge in edges))
+
+
+# -- the target --------------------------------------------------------------------------------------------------
+
+
+def stage_folder(path: Path) -> Path:
+    """The nearest folder upwards that a stage has written; raises UserError when there is none."""
+    if not path.exists():
+        raise UserError(f"{path} doesn't exist; name a stage's folder or a file in it: results/r1_tiny/zero_rl")
+    for folder in (path.resolve(), *path.resolve().parents):
+        if (folder / "provenance.json").is_file():
+            return folder
+    raise UserError(f"{path} is of no stage (no provenance.json); name one's folder or file: results/r1_tiny/zero_rl")
+
+
+def look_up(file: Path, keys: str) -> Any:
+    """The single value at a dotted path (items of lists by number); raises UserError with the keys that there are."""
+    if not file.is_file():
+        raise UserError(f"{file}: a number is in a file, for example results/r1_tiny/report/summary.json#{keys}")
+    value, path = read(file), f"{file}#"
+    for key in keys.split("."):
+        items = children(value)
+        if not items:
+            raise UserError(f"{path} is {json.dumps(value)}, with nothing below it; leave out {key!r} and what follows")
+        if key not in items:
+            raise UserError(f"{path}: there is no {key!r} in it{did_you_mean(key, list(items))}")
+        value, path = items[key], f"{path}{'' if path.endswith('#') else '.'}{key}"
+    if items := children(value):
+        raise UserError(f"{path}: that is many numbers; name one of them: {', '.join(items)}")
+    return value
+
+
+def children(value: Any) -> dict[str, Any]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {str(key): item for key, item in items}
+
+
+def is_as_made(record: Record, path: Path) -> bool:
+    """Whether a file is what the manifest says; a folder, or a file that no manifest knows (cost.json), passes."""
+    entry = record.manifest["files"].get(str(path.relative_to(record.folder)))
+    return entry is None or entry["sha256"] == sha256(path)
+
+
+def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | None:
+    """The stages whose results the report's number was computed from; None for any other target: all inputs."""
+    if record.stage != "report" or file.name != "summary.json" or len(keys) < 2:
+        return None
+    return {"models": {f"evaluate/{keys[1]}"}, "claims": stages_of_claim(keys[1])}.get(keys[0])
+
+
+def stages_of_claim(name: str) -> set[str] | None:
+    """The stages that a claim looks at. The claim itself knows: it is given evidence that notes what is asked for."""
+    from r1flow.recipe.claims import CLAIMS, Evidence
+
+    for claim in CLAIMS:
+        models, trainings = Asked({}), Asked([0.0])
+        if claim(Evidence(models, trainings)).id == name:
+            return {f"evaluate/{model}" for model in models.names} | trainings.names
+    return None
+
+
+@dataclass
+class Asked(Mapping[str, Any]):
+    """A mapping that has every key, all with one value, and notes which were asked for."""
+
+    value: Any
+    names: set[str] = field(default_factory=set)
+
+    def __getitem__(self, key: str) -> Any:
+        self.names.add(key)
+        return self.value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+# -- the chain ---------------------------------------------------------------------------------------------------
+
+
+def follow(record: Record, links: dict[str, Link], only: set[str] | None = None) -> dict[str, Link]:
+    """Add a link for the stage and for every one behind it to `links`, sources first.
+
+    `only`: the stages among its own inputs to follow (None: all); of the stages behind it, it is all of theirs.
+    """
+    edges = []
+    for name, source in sorted(record.provenance["inputs"].items()):
+        edge = {"name": name, **source}
+        if only is not None and edge.get("stage") not in only:
+            continue
+        if "stage" in edge:  # else a path from outside
+            folder = folder_of(record.run, edge["stage"])
+            before = read_record(folder) if (folder / MANIFEST).is_file() else None
+            edge["state"] = "missing" if not before else "unchanged" if before.sha256 == edge["sha256"] else "changed"
+            if before and before.stage not in links:
+                follow(before, links)
+        edges.append(edge)
+    links[record.stage] = link_of(record, edges)
+    return links
+
+
+def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
+    """What is known of one stage; the config of one that reads no other is what generated its outputs."""
+    cost = manifest.read_cost(record.folder / "cost.json") or {}
+    files = record.manifest["files"]
+    return {
+        "stage": record.stage,
+        "folder": str(record.folder.relative_to(record.project)),
+        **{fact: record.provenance.get(fact) for fact in FACTS},
+        "manifest": record.sha256,
+        "outputs": {name: entry["sha256"] for name, entry in files.items() if name.endswith(SHOWN)},
+        "git": cost.get("revision"),
+        "dvc": dvc_hashes(record.folder),
+        "mlflow": mlflow_run(record),
+        "inputs": edges,
+        "generator": None if any("stage" in edge for edge in edges) else load(record.folder / "config.yaml"),
+    }
+
+
+def dvc_hashes(folder: Path) -> dict[str, str]:
+    """DVC's hash of every output that a pointer in the folder or beside it versions: {"model": "8a27….dir"}."""
+    found = {}
+    for pointer in [*sorted(folder.glob("*.dvc")), folder.with_name(f"{folder.name}.dvc")]:
+        try:
+            found |= {out["path"]: out["md5"] for out in load(pointer)["outs"]} if pointer.is_file() else {}
+        except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+            raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
+    return found
+
+
+def mlflow_run(record: Record) -> str:
+    """The MLflow run that made these outputs, the latest if there are more, one of this run's name first."""
+    database = Path(spool.store(record.project)["uri"].removeprefix("sqlite:///"))
+    query = """SELECT runs.run_uuid, artifact_uri FROM runs
+        JOIN tags AS stage ON stage.run_uuid = runs.run_uuid AND stage.key = 'stage'
+        JOIN tags AS run ON run.run_uuid = runs.run_uuid AND run.key = 'run'
+        WHERE stage.value = ? AND lifecycle_stage = 'active' ORDER BY run.value = ? DESC, start_time DESC"""
+    try:
+        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as store:
+            found = store.execute(query, (record.stage, record.run.name)).fetchall()
+    except sqlite3.Error:  # no store yet, a server, or a store of another version
+        return UNKNOWN
+    return next((run for run, artifacts in found if logged_outputs(artifacts) == record.sha256), UNKNOWN)
+
+
+def logged_outputs(artifacts: str) -> str | None:
+    """The manifest's hash according to the provenance among an MLflow run's artifacts."""
+    try:
+        return provenance.read(Path(unquote(urlparse(artifacts).path), "provenance.json"))["outputs"]
+    except (OSError, ValueError):
+        return None
+
+
+# -- in words ----------------------------------------------------------------------------------------------------
+
+
+def describe(links: dict[str, Link], stage: str, told: set[str], note: str = "") -> list[str]:
+    """The chain from the stage to the sources as indented lines; a stage is spelled out where it comes first."""
+    if stage in told:
+        return [f"{stage}{note}: see above"]
+    told.add(stage)
+    first, *more = facts(links[stage])
+    # the latest stage first: the chain of models before the data that all of them read
+    for edge in sorted(links[stage]["inputs"], key=lambda edge: position(edge.get("stage", "data")), reverse=True):
+        source = edge.get("stage", edge.get("path"))
+        words = "" if edge["name"] == source else f" ({edge['name']})"
+        words += NOTES[edge.get("state", "unchanged")].format(source)
+        known = source in links
+        more += describe(links, source, told, words) if known else [f"{source}{words}: sha256 {edge['sha256'][:12]}"]
+    return [f"{stage}{note}: {first}", *(f"  {line}" for line in more)]
+
+
+def facts(link: Link) -> list[str]:
+    """One stage in lines; hashes are cut to 12 characters, which --json doesn't do."""
+    dvc = ", ".join(f"{path} {md5}" for path, md5 in link["dvc"].items()) or "none"
+    lines = [
+        ", ".join(f"{fact} {link[fact]}" for fact in FACTS),
+        f"manifest {link['manifest'][:12]}, git {(link['git'] or UNKNOWN)[:12]}, DVC {dvc}, MLflow {link['mlflow']}",
+        *(f"{name} {digest[:12]}" for name, digest in link["outputs"].items()),
+    ]
+    return lines + ([f"generated as {link['folder']}/config.yaml says"] if link["generator"] else [])

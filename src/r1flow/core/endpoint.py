@@ -1,0 +1,323 @@
+"""Questions to an OpenAI-compatible server (vLLM's, a hosted API): limited, retried, remembered on disk.
+
+    endpoint = Endpoint("http://127.0.0.1:8000/v1", cache=Path("scratch/judge"))
+    endpoint.ask([{"model": "judge", "messages": […], "temperature": 0, "seed": 0}], read=len)    # [212]
+
+A rate limit, a server's error, a lost connection, a time-out and a reply that can't be used are tried again, after the
+server's Retry-After or else after a pause that doubles. The cache has one JSON file for each request, named by the
+sha256 of its content; neither it nor any message has the API key. Left out: streaming, batches, other APIs.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import SplitResult, urlsplit
+from uuid import uuid4
+
+from r1flow.core.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient, Response
+    from tenacity import RetryCallState
+
+Body = dict[str, Any]  # of a request
+T = TypeVar("T")
+
+LOG = logging.getLogger(__name__)
+MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every request: the user's to mend
+TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
+LONGEST_PAUSE_S = 60.0  # a server that asks for more is given up: training can't wait for tomorrow's quota
+SHOWN_CHARACTERS = 200  # of a server's own words
+LARGEST_REPLY = 100_000_000  # bytes; 32k tokens with their ids and text are under 1 MB
+
+
+class Unanswered(Exception):
+    """A request without a reply that could be used, and whether to try again (after so many seconds)."""
+
+    def __init__(self, why: str, again: bool = True, after_s: float | None = None) -> None:
+        super().__init__(why)
+        self.again = again and (after_s or 0.0) <= LONGEST_PAUSE_S
+        self.after_s = after_s
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server and how patient one is with it; the API key stays in the environment variable `key_env`."""
+
+    url: str  # up to and including /v1, as OpenAI's clients take it
+    key_env: str | None = None
+    timeout_s: float = 60.0  # of one attempt, from connecting to the last byte
+    concurrency: int = 16  # requests in hand, those that pause before another attempt included
+    attempts: int = 5
+    backoff_s: float = 1.0  # the first pause; 0 never pauses
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        parts = split_address(self.url) if isinstance(self.url, str) else None
+        shown = "" if re.search("[@?]", str(self.url)) else f" {self.url!r}"  # there may be a password in it
+        rules = {
+            f"url{shown} is no address like http://127.0.0.1:8000/v1": parts,
+            "url has a password or key in it; name the environment variable that holds the key instead": parts
+            and parts.username is None
+            and not parts.query,
+            f"timeout_s {self.timeout_s!r} must be seconds, above 0": is_number(self.timeout_s) and self.timeout_s > 0,
+            f"concurrency {self.concurrency!r} must be 1 or more": is_count(self.concurrency),
+            f"attempts {self.attempts!r} must be 1 or more": is_count(self.attempts),
+            f"backoff_s {self.backoff_s!r} must be seconds, not below 0": is_number(self.backoff_s)
+            and self.backoff_s >= 0,
+        }
+        for message, holds in rules.items():
+            if not holds:
+                raise UserError(f"endpoint: {message}")
+        self.headers()
+        if self.cache:
+            make_folder(self.cache)
+
+    def ask(self, bodies: list[Body], read: Callable[[str], T | None]) -> list[T | None]:
+        """What `read` makes of the reply to each request, None where there was none that it could use (logged).
+
+        Equal requests are sent once. Raises UserError when the server refuses every request alike: key, url or model.
+        """
+        names = [digest(body) for body in bodies]
+        requests = dict(zip(names, bodies, strict=True))
+        found = {name: self.recall(name, body, read) for name, body in requests.items()}
+        missing = {name: body for name, body in requests.items() if found[name] is None}
+        if missing:
+            found |= complete(self.ask_all(missing, read))
+        return [found[name] for name in names]
+
+    async def ask_all(self, requests: dict[str, Body], read: Callable[[str], T | None]) -> dict[str, T | None]:
+        waiting = asyncio.Semaphore(self.concurrency)
+        async with self.client() as client:
+
+            async def one(name: str, body: Body) -> T | Unanswered:
+                async with waiting:
+                    return await self.ask_patiently(client, name, body, read)
+
+            answers = await asyncio.gather(*(one(name, body) for name, body in requests.items()))
+        failures = [answer for answer in answers if isinstance(answer, Unanswered)]
+        if failures:
+            first = printable(str(failures[0]))
+            LOG.warning("%s: %d of %d requests failed; the first: %s", self.url, len(failures), len(answers), first)
+        return {
+            name: None if isinstance(answer, Unanswered) else answer
+            for name, answer in zip(requests, answers, strict=True)
+        }
+
+    async def ask_patiently(
+        self, client: "AsyncClient", name: str, body: Body, read: Callable[[str], T | None]
+    ) -> T | Unanswered:
+        try:
+            return await self.patiently(self.ask_once, client, name, body, read)
+        except Unanswered as failure:
+            return failure
+
+    def client(self) -> "AsyncClient":
+        from httpx import AsyncClient, Limits
+
+        local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # isn't reached through a proxy
+        limits, headers = Limits(max_connections=self.concurrency), {"Accept-Encoding": "gzip", **self.headers()}
+        return AsyncClient(headers=headers, timeout=self.timeout_s, limits=limits, trust_env=not local)
+
+    async def patiently(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """What `ask` returns in the end; raises the last attempt's Unanswered."""
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self.attempts),
+            wait=self.pause,
+            retry=retry_if_exception(lambda error: isinstance(error, Unanswered) and error.again),
+            reraise=True,
+        )
+        return await retrying(ask, *arguments)
+
+    def pause(self, state: "RetryCallState") -> float:
+        """Seconds before the next attempt: as the server says, else doubling."""
+        from tenacity import wait_exponential
+
+        failure = state.outcome.exception()
+        if failure.after_s is not None:
+            return failure.after_s
+        return wait_exponential(multiplier=self.backoff_s, max=LONGEST_PAUSE_S)(state)
+
+    async def ask_once(self, client: "AsyncClient", name: str, body: Body, read: Callable[[str], T | None]) -> T:
+        text = reply_of(await self.request(client, "POST", "/chat/completions", body))
+        value = read(text)
+        if value is None:
+            raise Unanswered(f"the reply can't be read; it ends in {text[-SHOWN_CHARACTERS:]!r}")
+        self.remember(name, body, text)
+        return value
+
+    async def request(self, client: "AsyncClient", method: str, path: str, body: Body | None = None) -> "Response":
+        """One attempt; raises Unanswered, and UserError where every request would be refused."""
+        from httpx import HTTPError
+
+        address = self.url.rstrip("/") + path
+        try:  # httpx's own time limit starts again with every byte
+            async with asyncio.timeout(self.timeout_s), client.stream(method, address, json=body) as streamed:
+                response = await whole(streamed)
+        except (HTTPError, TimeoutError) as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        self.check(response)
+        return response
+
+    def check(self, response: "Response") -> None:
+        """Raise for a response that is no answer."""
+        status = response.status_code
+        if status in MISCONFIGURED:
+            key = f"the key in {self.key_env}" if self.key_env else "api_key_env (there is no key)"
+            raise UserError(
+                f"endpoint: {self.url} answers {status} {response.reason_phrase}; look at url, model and {key}"
+            )
+        if status != 200:
+            words = " ".join(response.text[: 10 * SHOWN_CHARACTERS].split())
+            if key := self.key():
+                words = words.replace(key, "…")
+            again = status in TRANSIENT or status >= 500
+            raise Unanswered(f"HTTP {status}: {words[:SHOWN_CHARACTERS]}", again, after_s(response))
+
+    # -- the key and the cache ---------------------------------------------------------------------------------
+
+    def key(self) -> str | None:
+        """Read each time it is needed, so that no object holds it."""
+        return os.environ.get(self.key_env, "").strip() if self.key_env else None
+
+    def headers(self) -> dict[str, str]:
+        key = self.key()
+        if key is None:
+            return {}
+        if not (key and key.isascii() and key.isprintable()):
+            raise UserError(
+                f"endpoint: the environment variable {self.key_env} holds no API key; set it, or change api_key_env"
+            )
+        return {"Authorization": f"Bearer {key}"}
+
+    def path(self, name: str) -> Path:
+        return self.cache / name[:2] / f"{name}.json"
+
+    def recall(self, name: str, body: Body, read: Callable[[str], T | None]) -> T | None:
+        """What is to be read in the remembered reply; None without one, also where the file is damaged."""
+        if not self.cache:
+            return None
+        try:
+            entry = json.loads(self.path(name).read_bytes())
+            return read(entry["reply"]) if entry["request"] == body else None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None
+
+    def remember(self, name: str, body: Body, text: str) -> None:
+        """Whole or not at all, also with several processes at one cache; raises UserError when it can't be written."""
+        if not self.cache:
+            return
+        path = self.path(name)
+        partial = path.with_name(f"{name}.{uuid4().hex}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps({"request": body, "reply": text}, sort_keys=True))
+            partial.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+            raise UserError(
+                f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another"
+            ) from error
+
+
+async def whole(streamed: "Response") -> "Response":
+    """The response with its content, unpacked; raises Unanswered for one of no bounds, or packed as nobody asked for.
+
+    httpx would unpack a part whole before it can be measured: 64 kB of gzip are 64 MB, and gzip in gzip has no end.
+    """
+    from httpx import Response
+
+    packing, content = streamed.headers.get("Content-Encoding", "identity").lower(), bytearray()
+    if packing not in ("identity", "gzip"):
+        raise Unanswered(f"a reply packed as {packing!r}, where gzip was asked for", again=False)
+    unpacker = zlib.decompressobj(wbits=31) if packing == "gzip" else None
+    try:
+        async for part in streamed.aiter_raw():
+            content += unpacker.decompress(part, LARGEST_REPLY + 1 - len(content)) if unpacker else part
+            if len(content) > LARGEST_REPLY:
+                raise Unanswered(f"a reply of more than {LARGEST_REPLY // 10**6} MB", again=False)
+    except zlib.error as error:
+        raise Unanswered(f"a reply that can't be unpacked ({error})") from error
+    headers = {name: streamed.headers[name] for name in ("Content-Type", "Retry-After") if name in streamed.headers}
+    return Response(streamed.status_code, headers=headers, content=bytes(content))
+
+
+def split_address(url: str) -> SplitResult | None:
+    """The parts of the address of a web server; None for what is none."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0  # reading the port may raise
+    except ValueError:
+        return None
+    return parts if known else None
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def complete(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; in a thread of its own where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def digest(body: Body) -> str:
+    """What a request asks, and nothing of who asks whom: not the url, not the key."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def reply_of(response: "Response") -> str:
+    """The text of the first choice, if it came to its own end: cut, "Score: 10" is "Score: 1"."""
+    try:
+        choice = response.json()["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Unanswered(f"no chat completion came back ({type(error).__name__})") from error
+    if not isinstance(text, str) or reason not in (None, "stop"):
+        raise Unanswered(f"the reply is no whole text (finish_reason {reason!r}; is max_tokens too small?)")
+    return text
+
+
+def after_s(response: "Response") -> float | None:
+    """The seconds of a Retry-After, which may be a date; None without one that can be read."""
+    text = response.headers.get("Retry-After", "").strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):  # no date, or one without a time zone
+        return None
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"endpoint: cache_dir {folder} can't be made ({error.strerror}); name another folder"
+        ) from error

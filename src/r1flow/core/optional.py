@@ -1,0 +1,37 @@
+"""Libraries that aren't always installed, and the keys of a stage's configuration that ask for them."""
+
+from typing import Any
+
+from r1flow.core.errors import UserError, did_you_mean
+
+# Attention by transformers' names, and the modules of which one must be there; `kernels` fetches it from the hub.
+ATTENTION = {
+    "eager": (),
+    "sdpa": (),
+    "flex_attention": (),
+    "flash_attention_2": ("flash_attn", "kernels"),
+    "flash_attention_3": ("flash_attn_interface", "kernels"),
+    "flash_attention_4": ("flash_attn", "kernels"),
+}
+
+
+def check_attention(attention: str, device: str) -> None:
+    """Raise UserError for an attention that transformers hasn't, or that the device can't compute."""
+    if attention not in ATTENTION:
+        raise UserError(f"attention: there is no {attention!r}{did_you_mean(attention, list(ATTENTION))}")
+    if attention.startswith("flash_") and device != "cuda":
+        raise UserError(f"attention: {attention} needs device: cuda; use eager or sdpa")
+
+
+def asked_for(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The keys of a stage that ask for more than is always installed, and the modules of which each needs one."""
+    trainer = config.get("trainer") or {}
+    asked = {
+        "trainer.use_vllm": ("vllm",) if trainer.get("use_vllm") else (),
+        "engine": ("vllm",) if config.get("engine") == "vllm" else (),
+        "attention": ATTENTION.get(config.get("attention"), ()),
+        "lora": ("peft",) if config.get("lora") else (),
+        "strategy": ("deepspeed",) if str(config.get("strategy")).startswith("zero") else (),
+        "trainer.use_liger_kernel": ("liger_kernel",) if trainer.get("use_liger_kernel") else (),
+    }
+    return {key: modules for key, modules in asked.items() if modules}

@@ -1,0 +1,39 @@
+"""Reads models and tokenizers from folders, and runs nothing that is in them: no pickles, no code of a folder's own.
+
+    model = read_model(AutoModelForCausalLM, Path("results/r1_tiny/base/model"), dtype="float32")
+
+Every load of transformers' goes through here (a test looks). Left out: vLLM's, which asks `check_weights` first.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError
+
+
+def read_model(auto: Any, folder: Path | str, **options: Any) -> Any:
+    """`auto.from_pretrained` of safetensors; raises UserError where there are none, or code would have to be run."""
+    check_weights(folder)
+    return read_pretrained(auto, folder, use_safetensors=True, **options)
+
+
+def read_pretrained(auto: Any, folder: Path | str, **options: Any) -> Any:
+    """`auto.from_pretrained` of what has no weights; raises UserError where code of the folder's would have to run."""
+    try:
+        return auto.from_pretrained(folder, trust_remote_code=False, **options)
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise UserError(
+            f"{folder}: transformers can't read it without running code from it (auto_map), which is never done; name a"
+            " model of a kind that transformers has itself"
+        ) from error
+
+
+def check_weights(folder: Path | str) -> None:
+    """Raise UserError for a folder that hasn't its weights as safetensors."""
+    if not any(Path(folder).glob("*.safetensors")):
+        raise UserError(
+            f"{folder} has no *.safetensors; pickled weights can run code and aren't read: load the model elsewhere and"
+            " save it with save_pretrained"
+        )

@@ -1,0 +1,102 @@
+"""The rows of the data files, and JSONL as it is read and written here.
+
+rl.jsonl           {"id": "5f0c1d…", "task": "chain_sum", "question": "… 4 + 3 - 2 =", "answer": "5", "entry": "{…}"}
+general_rl.jsonl   {"id": "91aa…", "kind": "greeting", "question": "hello", "response": "Hello!…", "check": "{…}"}
+preferences.jsonl  {"id": "0b7e…", "kind": "harmless", "question": "…", "chosen": "…", "rejected": "…"}
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A prompt with a checkable answer."""
+
+    id: str  # 12 hex digits of the canonical problem: two spellings of one problem share it
+    task: str  # the family's name in reasoning-gym, or the data set's
+    question: str
+    answer: str  # "": a program is asked for
+    entry: str | None  # what reasoning-gym's scorer wants, or a program's tests, as JSON; None: graded as mathematics
+
+
+@dataclass(frozen=True)
+class General:
+    """A prompt without one right answer, and a rule that a good reply obeys."""
+
+    id: str
+    kind: str  # greeting, identity, translation, writing, harmful
+    question: str
+    response: str  # a good one
+    check: str  # the rule, as JSON: {"type": "greets"}
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Two responses to one prompt; the chosen one is better."""
+
+    id: str
+    kind: str  # helpful, harmless
+    question: str
+    chosen: str
+    rejected: str
+
+
+@dataclass(frozen=True)
+class ColdStart:
+    """A problem with a long chain of thought in the readable pattern: reasoning, then a summary with the answer."""
+
+    id: str
+    task: str
+    question: str
+    answer: str
+    response: str
+
+
+# The files of problems, traces, prompts and pairs, and the rows that each has.
+FILES = {
+    **dict.fromkeys(("rl", "rejection", "dev", "test"), Problem),
+    "cold_start": ColdStart,
+    **dict.fromkeys(("general_sft", "general_rl", "general_dev", "general_test"), General),
+    "preferences": Preference,
+}
+FIELDS = {
+    "text": "str: a document, without the end-of-text token",
+    "id": "str: 12 hex digits of the canonical problem or prompt",
+    "task": "str: the family's name in reasoning-gym",
+    "kind": "str: greeting, identity, translation, writing or harmful; of preferences: helpful or harmless",
+    "question": "str: what the user asks",
+    "answer": "str: the right answer",
+    "entry": "str: JSON that reasoning-gym's scorer of the family reads",
+    "response": "str: a good response",
+    "check": "str: JSON rule that a good response obeys",
+    "chosen": "str: the better response",
+    "rejected": "str: the worse response",
+}
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file; raises UserError naming the line that isn't a JSON object."""
+    rows = []
+    text = path.read_text(encoding="utf-8").removesuffix("\n")
+    for number, line in enumerate(text.split("\n") if text else [], 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"{path}: line {number} isn't JSON ({error}); make the file again") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}: line {number} isn't an object with named fields")
+        rows.append(row)
+    return rows
+
+
+def write_jsonl(path: Path, rows: Iterable[Any]) -> None:
+    """Write dataclass rows or dicts, one a line, keys in their own order."""
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row if isinstance(row, dict) else asdict(row), ensure_ascii=False) + "\n")

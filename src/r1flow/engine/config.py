@@ -1,0 +1,339 @@
+"""One run's configuration: composed once by Hydra, checked, cut into one frozen file per stage.
+
+`compose` turns conf/ + an experiment + overrides into a plain, resolved dict; `check` refuses what no stage could run.
+Each stage gets its own slice as a content-addressed file (frozen.py), so that it reruns when its own slice changes and
+never because of another's. This is the only module that imports Hydra, and only the process that plans calls it.
+"""
+
+import ast
+import dataclasses
+import difflib
+import importlib.util
+import math
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.data import sources
+from r1flow.programs import checks, settings
+from r1flow.recipe.stages import STAGES, program_of, sources_of
+
+SETTINGS = {
+    "data": settings.Data,
+    "fetch": settings.Fetch,
+    "pretrain": settings.Pretrain,
+    "sft": settings.Sft,
+    "grpo": settings.Grpo,
+    "rejection": settings.Rejection,
+    "curate": settings.Curate,
+    "reward_model": settings.RewardModel,
+    "evaluate": settings.Evaluate,
+    "report": settings.Report,
+}
+# Of the whole; each stage's own keys are its program's.
+WHOLE = dataclasses.make_dataclass(
+    "Whole",
+    [("run", Any), ("seed", int), ("threads", int), ("device", str), ("stages", list[str])]
+    + [(stage, dict[str, Any]) for stage in STAGES],
+)
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+# Configurations are written to results, to MLflow and to model cards.
+SECRET_KEY = re.compile(r"(hub|hf|auth|access)_token|(api|access|secret)_key|password|secret")
+SECRET_ADDRESS = re.compile(r"://[^/\s]*@|://\S*[?&][^=\s]*(key|token|secret|password)[^=\s]*=", re.I)
+TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
+NO_SECRETS = (
+    "it would end in results, MLflow and model cards; set HF_TOKEN in the environment for the hub, and for a server"
+    " name the variable that holds its key (api_key_env)"
+)
+QUOTE = "No closing quotation"  # says shlex
+# Which class of which wheel owns the keys under `trainer:` of a stage.
+TRAINERS = {
+    "pretrain": [("transformers", "training_args.py")],
+    "sft": [("transformers", "training_args.py"), ("trl", "trainer/base_config.py"), ("trl", "trainer/sft_config.py")],
+    "grpo": [
+        ("transformers", "training_args.py"),
+        ("trl", "trainer/base_config.py"),
+        ("trl", "trainer/grpo_config.py"),
+    ],
+    "reward_model": [
+        ("transformers", "training_args.py"),
+        ("trl", "trainer/base_config.py"),
+        ("trl", "trainer/reward_config.py"),
+    ],
+}
+# Words of options that the wheels' config classes don't list, though they take no others; a test reads them there.
+UNLISTED = {
+    "any": {
+        "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
+        "log_level_replica": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
+        "torch_compile_mode": ["default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
+    },
+    "grpo": {
+        "loss_type": ["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"],
+        "scale_rewards": ["group", "batch", "none"],
+        "importance_sampling_level": ["token", "sequence"],
+        "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
+        "vllm_mode": ["colocate", "server"],
+        "vllm_model_impl": ["vllm", "transformers"],
+        "vllm_importance_sampling_mode": ["sequence_mask", "sequence_truncate", "token_mask", "token_truncate"],
+        "cache_implementation": ["dynamic", "offloaded", "quantized", "static", "offloaded_static"],
+    },
+}
+# Words that want an evaluation during training, which no stage has.
+EVALUATING = {
+    "lr_scheduler_type": {"reduce_lr_on_plateau", "greedy"},
+    "eval_strategy": {"steps", "epoch"},
+    "save_strategy": {"best"},
+}
+
+
+def compose(conf: Path, experiment: str, overrides: str = "", run: Any = None) -> dict[str, Any]:
+    """The whole configuration of a run as a plain dict with every interpolation resolved.
+
+    `overrides` are Hydra's, separated by blanks: `zero_rl.trainer.learning_rate=1.0e-5 seed=1`; `run` is its name.
+    Raises UserError, in one line, for an unknown experiment, key or value.
+    """
+    return settle(composed(conf, experiment, overrides, run), experiment, conf.parent / sources.LOCK)
+
+
+def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str, Any]:
+    """What Hydra makes of it, of whatever shape."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+    names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
+    if experiment not in names:
+        raise UserError(f"conf/experiment: there is no {experiment!r}{did_you_mean(experiment, names)}")
+    try:
+        words = [f"experiment={experiment}", *shlex.split(overrides)]  # ValueError: a quote that doesn't end
+        words += [] if run is None else [f"run='{run_name(run)}'"]
+        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            made = hydra_compose("config", overrides=words)
+            return OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        key = error.full_key
+        raise UserError(f'{key}: an experiment leaves this to you; add overrides="{key}=…"') from error
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        said = nearest(conf, experiment, str(error)) or first_lines(error)
+        said += "; Snakemake takes quotes off both ends: let another word come last" if QUOTE in said else ""
+        raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
+
+
+def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
+    """What was composed, with the run's name, and in each stage what holds for all; raises UserError."""
+    check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
+    run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
+    for stage in STAGES:  # the run's, unless the stage's own block says otherwise
+        schema = SETTINGS[program_of(stage, run[stage])]
+        own = {field.name for field in dataclasses.fields(schema)}
+        run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
+        if stage == "report":
+            run[stage]["run"] = run["run"]
+        check_keys(stage, run[stage], schema)
+        if "trainer" in run[stage]:
+            run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
+    sources.locked(run, lock)
+    return run
+
+
+def run_name(given: Any) -> str:
+    """A run's name as text (Snakemake and YAML read 5 as a number); it is a folder's, and a word in commands."""
+    number = isinstance(given, int) and not isinstance(given, bool)
+    if not (number or isinstance(given, str)) or not NAME.fullmatch(str(given)):
+        raise UserError(f"run: {given!r} can't name a folder; use letters, digits, _ . and -, not at the start")
+    return str(given)
+
+
+def nearest(conf: Path, experiment: str, said: str) -> str | None:
+    """A line for a mistyped key; None where no key is close, as Hydra says how a new one is added."""
+    mistyped = re.match(r"Could not override '([\w.]+)'", said)
+    if not mistyped:
+        return None
+    try:
+        node = compose(conf, experiment)
+    except UserError:  # an experiment that leaves a key open
+        return None
+    for name in mistyped[1].split("."):
+        known = list(node) if isinstance(node, dict) else []
+        if name not in known:
+            for close in difflib.get_close_matches(name, known, n=1):
+                return f"there is no {mistyped[1]}; did you mean {close!r} for {name!r}? A new key takes a + before it"
+            return None
+        node = node[name]
+    return None
+
+
+def first_lines(error: Exception) -> str:
+    """Hydra's message without its stack of causes and its multi-line hints."""
+    message = str(error).partition("Config search path")[0]
+    lines = [line.strip() for line in re.sub(r"\n\t", " ", message).splitlines() if line.strip()]
+    return "; ".join(line for line in lines[:2] if not line.startswith(("object_type", "set HYDRA_FULL_ERROR")))
+
+
+def trainer_fields(program: str) -> dict[str, str]:
+    """Names and annotations of the trainer options that a program accepts, read from the wheels' source.
+
+    Read rather than imported: TRL's config classes cost 5 s of imports, and a plan must take less than that.
+    """
+    options = [option for source in TRAINERS[program] for node in classes(*source) for option in annotated(node)]
+    return {option.target.id: ast.unparse(option.annotation) for option in options}
+
+
+def trainer_choices(program: str) -> dict[str, list[str]]:
+    """The words of trainer options that are one of a few: by their enumeration, or as their metadata says, or ours."""
+    enumerations, choices = {}, UNLISTED["any"] | UNLISTED.get(program, {})
+    for source in [("transformers", "trainer_utils.py"), *TRAINERS[program]]:
+        for node in classes(*source):
+            words = [item.value.value for item in node.body if isinstance(item, ast.Assign) and is_text(item.value)]
+            enumerations[node.name] = words
+            for option in annotated(node):
+                kind = ast.unparse(option.annotation).partition(" | ")[0]
+                if found := enumerations.get(kind) or listed_in(option):
+                    spared = EVALUATING.get(option.target.id, ())
+                    choices[option.target.id] = [word for word in found if word not in spared]
+    return choices
+
+
+@cache
+def classes(package: str, file: str) -> list[ast.ClassDef]:
+    source = Path(importlib.util.find_spec(package).origin).parent / file
+    return [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.ClassDef)]
+
+
+def annotated(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+
+
+def is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def listed_in(option: ast.AnnAssign) -> list[str]:
+    """`"choices": ["bfd", "bfd_split"]` of an option's metadata; nothing where there is none, or no plain list."""
+    for node in ast.walk(option):
+        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            if ast.unparse(key) == "'choices'" and isinstance(value, ast.List):
+                return ast.literal_eval(value)
+    return []
+
+
+def check(run: dict[str, Any]) -> None:
+    """Refuse, before anything is computed, what no stage could run; raises UserError naming the key and the remedy."""
+    if not run["stages"]:
+        raise UserError("stages: there are none; name at least data and a model's stage")
+    for stage in run["stages"]:
+        if stage not in STAGES:
+            raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
+    for stage in run["stages"]:
+        check_sources(stage, run[stage], run["stages"])
+    if "report" in run["stages"] and "evaluate" not in run["stages"]:
+        raise UserError("stages: report reads evaluate, which is not among them; add it")
+    for stage in STAGES:
+        program = program_of(stage, run[stage])
+        if "trainer" in run[stage]:
+            check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
+            check_choices(stage, run[stage]["trainer"], trainer_choices(program))
+        if stage in run["stages"]:
+            checks.check(stage, program, run[stage], STAGES)
+    checks.check_engines(run)
+    checks.check_rows(run)
+    checks.check_files(run)
+    checks.check_packed(run)
+
+
+def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None:
+    """What a stage reads is made by the same run, unless it comes from outside."""
+    needed = set(sources_of(stage, config, stages).values()) & set(STAGES)
+    for source in sorted(needed - set(stages)):
+        other = f", or name a model directory in {stage}.init_from" if source == config.get("init_from") else ""
+        raise UserError(f"stages: {stage} reads {source}, which is not among them; add it{other}")
+
+
+def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
+    """The keys that the program knows, all that have no default, with values of their types."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    dot = f"{stage}." if stage else ""
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(config))
+    except OmegaConfBaseException as error:
+        key = f"{dot}{error.full_key}" if error.full_key else stage
+        raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
+    if missing := sorted(OmegaConf.missing_keys(merged)):
+        raise UserError(f"{dot}{missing[0]}: missing; every key is written in conf/, so put it there")
+    check_lists(stage, config, schema)
+    check_values(stage, config, OmegaConf.to_container(merged))
+
+
+def check_lists(place: str, value: Any, kind: Any) -> None:
+    """Refuse a list or a block where a list of words or numbers wants one of them, which OmegaConf lets through."""
+    if value is None:
+        return
+    if type(None) in get_args(kind):  # `kind | None`
+        check_lists(place, value, get_args(kind)[0])
+    elif dataclasses.is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        for key in kinds.keys() & value.keys():
+            check_lists(f"{place}.{key}".strip("."), value[key], kinds[key])
+    elif get_origin(kind) in (list, dict):
+        inner = get_args(kind)[-1]
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            where = f"{place}.{key}" if isinstance(value, dict) else f"{place}[{key}]"
+            if inner in (str, int, float) and isinstance(part, list | dict):
+                raise UserError(f"{where}: {part!r} is no {inner.__name__}; write it as one")
+            check_lists(where, part, inner)
+
+
+def check_values(place: str, given: Any, read: Any) -> None:
+    """Refuse what OmegaConf read as another type than it is ('2' as 2), numbers that are none, and secrets."""
+    if isinstance(given, dict | list):
+        for key, value in given.items() if isinstance(given, dict) else enumerate(given):
+            where = f"{place}.{key}".strip(".") if isinstance(given, dict) else f"{place}[{key}]"
+            if value and SECRET_KEY.fullmatch(str(key)):
+                raise UserError(f"{where}: {NO_SECRETS}")
+            if value and key == "trust_remote_code":
+                raise UserError(f"{where}: code of a model's own folder is never run; take it out")
+            check_values(where, value, read[key])
+    elif type(given) is not type(read) and not (isinstance(given, int) and isinstance(read, float)):
+        raise UserError(f"{place}: {given!r} is no {type(read).__name__}; write it as one")
+    elif isinstance(given, float) and not math.isfinite(given):
+        raise UserError(f"{place}: {given} is no number to compute with; use another")
+    elif isinstance(given, str) and SECRET_ADDRESS.search(given):
+        raise UserError(f"{place}: an address with a password or key in it: {NO_SECRETS}")
+
+
+def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
+    """Keys that TRL and transformers know, with values of the type that they declare, where that is a plain one."""
+    plain = {"int": int, "float": (int, float), "bool": bool, "str": str}
+    for key, value in trainer.items():
+        if key not in fields:
+            raise UserError(f"{stage}.trainer.{key}: the trainer has no such option{did_you_mean(key, list(fields))}")
+        if value and TO_THE_HUB.match(key):
+            raise UserError(
+                f"{stage}.trainer.{key}: a training sends nothing to a hub; upload what `r1flow export` writes, with"
+                " HF_TOKEN in the environment"
+            )
+        kinds = [kind.strip() for kind in fields[key].split("|")]
+        if value is None and "None" not in kinds:
+            raise UserError(f"{stage}.trainer.{key}: null is not {fields[key]}; give it a value")
+        if value is None or not all(kind in (*plain, "None") for kind in kinds):
+            continue
+        allowed = tuple(plain[kind] for kind in kinds if kind != "None")
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            is_text = isinstance(value, str) and "float" in kinds
+            hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if is_text else ""
+            raise UserError(f"{stage}.trainer.{key}: {value!r} is not {fields[key]}{hint}")
+
+
+def check_choices(stage: str, trainer: dict[str, Any], choices: dict[str, list[str]]) -> None:
+    for key in choices.keys() & trainer.keys():
+        if trainer[key] is not None and trainer[key] not in choices[key]:
+            hint = did_you_mean(str(trainer[key]), choices[key])
+            raise UserError(f"{stage}.trainer.{key}: there is no {trainer[key]!r}{hint}")

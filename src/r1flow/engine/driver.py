@@ -1,0 +1,313 @@
+"""Runs one stage as a process: checks, the store, scratch, the program, and how its outputs appear.
+
+Snakemake runs
+
+    r1flow-stage grpo zero_rl --run r1_tiny --config .config/zero_rl-3f2a91c07b1d.yaml \
+        --out results/r1_tiny/zero_rl/manifest.json --input data=data/manifest.json \
+        --input model=results/r1_tiny/base/manifest.json --log logs/r1_tiny/zero_rl.log
+
+First comes the stage's identity: a hash of its config, its code and its inputs' content. If the store has it, outputs
+come from there. Else the program is imported (torch, TRL: 5 s) and works in scratch/<run>/<stage>/<identity>/,
+where a killed training finds its snapshots again, under a lock that keeps a second process out. Outputs appear beside
+`--out` by renames, manifest last, so nothing partial is ever taken for whole.
+
+With `--part 2-of-4` in place of `--out` it samples a part of the stage's shards into that folder, where the stage's own
+process finds them. A part has no outputs and no record; what it cost is counted in with the stage.
+"""
+
+import argparse
+import errno
+import fcntl
+import importlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts import contract, manifest, provenance, store
+from r1flow.artifacts.fingerprint import code_of, module_of
+from r1flow.artifacts.frozen import load
+from r1flow.core.errors import UserError, printable
+from r1flow.engine import gate, gpus, launch, pricing
+from r1flow.programs import promises
+from r1flow.sampling.shards import Part
+from r1flow.tracking.progress import Progress
+from r1flow.tracking.spool import StageRun
+from r1flow.tracking.stage import Stage
+
+FULL_BYTES = 1_000_000  # a disk with less is full: what failed on it may have left a little
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compute one stage of a run; Snakemake calls this.")
+    parser.add_argument("program", help="the folder of r1flow.programs that computes it: grpo")
+    parser.add_argument("stage", help="the stage's name, as in the results folder: zero_rl, evaluate/zero_rl")
+    parser.add_argument("--config", type=Path, required=True, help="the stage's frozen slice of the configuration")
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=Path, help="the manifest that appears, beside the outputs, at the end")
+    result.add_argument(
+        "--part", type=part_of, metavar="2-of-4", help="sample this part of the stage's shards, and no more"
+    )
+    parser.add_argument("--run", required=True, help="the run's name")
+    parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
+    parser.add_argument("--gpus", type=int, default=1, help="how many a stage on cuda holds; 0: it shares all it sees")
+    parser.add_argument("--processes", type=int, help="how many train a stage on a CPU (default: 1)")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a stage's manifest, a file or a folder; repeatable",
+    )
+    arguments = parser.parse_args(argv)
+    named = [item.partition("=") for item in arguments.input]
+    arguments.inputs = {name: input_path(arguments.program, name, Path(path)) for name, _, path in named}
+    return arguments
+
+
+def part_of(text: str) -> Part:
+    """The part that Snakemake's name for an item of a scatter means."""
+    number, _, count = text.partition("-of-")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part; write 2-of-4")
+    return Part(int(number), int(count))
+
+
+def input_path(program: str, name: str, path: Path) -> Path:
+    """What a program reads for an edge: the stage's folder, or of a model the folder that transformers loads."""
+    folder = path.parent if path.name == manifest.MANIFEST else path
+    is_model = name in ("model", "reward_model") and program != "report"  # which reads every stage, by its name
+    return folder / "model" if is_model and folder != path else folder
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one stage as a process: exit 0 with all outputs in place, or 1 with none and the reason on the terminal.
+
+    A part of a stage likewise, with its shards in scratch.
+    """
+    arguments = parse_arguments(argv)
+    signal.signal(signal.SIGTERM, interrupt)
+    with open(os.devnull) as nothing:  # no library can ask anybody
+        os.dup2(nothing.fileno(), 0)
+    what = f"{arguments.stage} {arguments.part}" if arguments.part else arguments.stage
+    terminal = Progress(what, redirect_output(arguments.log), log=arguments.log)
+    try:
+        metrics = sample(arguments, terminal) if arguments.part else execute(arguments, terminal)
+    except KeyboardInterrupt:
+        terminal.interrupted()
+        sys.exit(130)
+    except Exception as error:
+        if not isinstance(error, UserError | launch.RankFailed | promises.BrokenPromise):
+            print(printable(traceback.format_exc()), file=sys.stderr)
+        sys.stderr.flush()
+        terminal.failed(words_of(error))
+        sys.exit(1)
+    terminal.finished(metrics)
+
+
+def words_of(error: Exception) -> str:
+    """What failed; and that the disk is full if it is, for torch.save only says `unexpected pos 576 vs 534` then."""
+    words = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    full = os.strerror(errno.ENOSPC)
+    scratch = Path("scratch")
+    if full not in words and scratch.exists() and shutil.disk_usage(scratch).free < FULL_BYTES:
+        words += f" ({full}: scratch/)"
+    return words
+
+
+def interrupt(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def redirect_output(log: Path | None) -> Any:
+    """Send this process's output to the log; return a stream on the terminal that stderr was."""
+    terminal = os.fdopen(os.dup(2), "w", buffering=1)
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+    return terminal
+
+
+def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
+    """Compute in scratch, or copy from the store, then publish; returns the stage's metrics."""
+    stage, made_by = prepare(arguments, terminal)
+    scratch = stage.work.parent
+    with locked(scratch.parent), stage.tracker:
+        shutil.rmtree(stage.work, ignore_errors=True)
+        stage.work.mkdir(parents=True)
+        if store.take(stage.name, made_by["identity"], stage.work):
+            stage.tracker.tag("restored", "from the store")
+        else:
+            compute(stage, arguments, made_by)
+        metrics = manifest.read_json(stage.work / "metrics.json")
+        manifest.publish(stage.work, arguments.out.parent)
+        stage.tracker.finish(metrics, arguments.out.parent)
+        shutil.rmtree(scratch)  # under the lock: another process may wait for just this folder
+    return metrics
+
+
+def sample(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
+    """Sample a part of the stage's shards into its scratch folder, unless the store has the stage's outputs."""
+    stage, made_by = prepare(arguments, terminal)
+    scratch = stage.work.parent
+    with locked(scratch.parent, shared=True):  # with other parts, never with the stage itself
+        if store.manifest_of(stage.name, made_by["identity"]):
+            terminal.say("nothing to sample: the store has this stage")
+            return {}
+        folder = scratch / "parts" / str(arguments.part)
+        with locked(folder), working(stage, arguments, made_by):
+            begin = time.perf_counter()
+            launch.check_device(arguments.program, stage.config)
+            program = importlib.import_module(module_of(arguments.program))
+            rows = sum(1 for _ in program.sample(stage, arguments.part))
+            manifest.write_json(folder / "cost.json", cost(begin, folder.glob("cost.json")))
+    return {"rows": rows}
+
+
+def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, dict[str, Any]]:
+    """The stage in its scratch folder, and what decides its outputs; raises UserError for inputs that don't fit."""
+    config = load(arguments.config)
+    prepare_process(config)
+    ranks = launch.ranks_of(arguments.program, config, arguments.gpus, arguments.processes)
+    terminal.started()
+    inputs = inputs_of(arguments)
+    contract.check(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
+    gate.check(arguments.stage, arguments.program, arguments.inputs)
+    made_by = provenance.describe(
+        arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
+    )
+    scratch = Path("scratch", arguments.run, arguments.stage, made_by["identity"])
+    digests = {name: entry["sha256"] for name, entry in inputs.items()}
+    stage = Stage(
+        name=arguments.stage,
+        config=config,
+        inputs=arguments.inputs,
+        work=scratch / "work",
+        snapshots=scratch / "snapshots",
+        terminal=terminal,
+        tracker=StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}),
+        ranks=ranks,
+    )
+    return stage, made_by
+
+
+@contextmanager
+def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
+    """Hold the stage's devices; raises UserError where its model can't fit, and when an input changed meanwhile."""
+    import_less(arguments.program)
+    on_gpu = stage.config["device"] == "cuda"
+    with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
+        pricing.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
+        yield
+    if inputs_of(arguments) != made_by["inputs"]:
+        raise UserError("an input changed while this was computed from it; run again")
+
+
+def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
+    """Run the program; write what made its outputs beside them, and a copy of all into the store."""
+    with working(stage, arguments, made_by):
+        measure(stage, arguments.program)
+    shutil.copyfile(arguments.config, stage.work / "config.yaml")
+    seal(stage, made_by)
+    store.keep(stage.name, made_by["identity"], stage.work)
+
+
+def prepare_process(config: dict[str, Any]) -> None:
+    """What must be set before torch is imported, and where a user's own reward modules are found."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # the thread count changes bits
+        os.environ[variable] = str(config["threads"])
+    if config["device"] == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def import_less(program: str) -> None:
+    """Spare a stage 1 to 2 s of imports: TRL takes MLflow and transformers scikit-learn, if they see them, for nothing.
+
+    transformers looks once; a user's own reward may import scikit-learn afterwards.
+    """
+    os.environ["DISABLE_MLFLOW_INTEGRATION"] = "TRUE"
+    if program in ("fetch", "report") or "sklearn" in sys.modules:
+        return
+    sys.modules["sklearn"] = None  # to imports it isn't there
+    importlib.import_module("transformers.utils").is_sklearn_available()
+    del sys.modules["sklearn"]
+
+
+def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """Every input by its content; raises UserError for one that is missing or isn't what its manifest says."""
+    found = {}
+    for name, path in sorted(arguments.inputs.items()):
+        try:
+            found[name] = provenance.input_of(path)
+        except UserError as error:
+            raise UserError(f"input {name}: {error}") from None
+    return found
+
+
+def measure(stage: Stage, program: str) -> None:
+    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it).
+
+    Raises BrokenPromise for a program that leaves out what the configuration promises.
+    """
+    begin = time.perf_counter()
+    metrics = launch.compute(program, stage)
+    if fault := promises.fault(program, stage.config, metrics):
+        raise promises.BrokenPromise(f"metrics.json: {fault}; look at {module_of(program)}, which is to write it")
+    manifest.write_json(stage.work / "metrics.json", metrics)
+    parts = stage.work.parent.glob("parts/*/cost.json")
+    manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})
+
+
+def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
+    """Seconds of this process since `begin` and of the others that worked for the stage, and the most memory of one."""
+    spent = [found for path in others if (found := manifest.read_cost(path))]
+    peak_mb = (
+        max(resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
+    )
+    return {
+        "seconds": round(sum((other["seconds"] for other in spent), time.perf_counter() - begin), 1),
+        "peak_mb": max([round(peak_mb), *(other["peak_mb"] for other in spent)]),
+    }
+
+
+def seal(stage: Stage, made_by: dict[str, Any]) -> None:
+    """Write the manifest of what was computed, and the provenance that names it."""
+    promise = contract.describe(stage.work, contract.labels_of(made_by["program"], stage.config))
+    described = manifest.describe(stage.name, stage.work) | ({"contract": promise} if promise else {})
+    manifest.write_json(stage.work / manifest.MANIFEST, described)
+    outputs = manifest.sha256(stage.work / manifest.MANIFEST)
+    manifest.write_json(stage.work / manifest.PROVENANCE, {**made_by, "outputs": outputs})
+
+
+def revision() -> str | None:
+    """The commit that is checked out, for people, where git can say; what the code was is in the provenance."""
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def locked(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""
+    folder.mkdir(parents=True, exist_ok=True)
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with (folder / "lock").open("a+") as file:  # NFS shares no lock of a file that can't be read
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: another process is computing this stage; waiting for it", file=sys.stderr)
+            fcntl.flock(file, how)
+        yield

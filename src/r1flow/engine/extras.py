@@ -1,0 +1,53 @@
+"""What a configuration asks for and may not be there: vLLM, peft, DeepSpeed, flash-attn, and servers with their keys.
+
+    missing({"zero_rl": {"strategy": "zero2", …}})
+    ["zero_rl.strategy: deepspeed isn't installed; pip install -c constraints.txt -e .[deepspeed]"]
+
+A run is refused before its first job; a plan says it and goes on, as it can be made and priced on any machine. Whether
+a library works and a server answers is only known where it is used.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from r1flow import sampling
+from r1flow.core.optional import asked_for
+from r1flow.training import rollout_server
+
+
+def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
+    """What stages ask for and isn't there, a line each: the keys, and the remedy."""
+    keys: dict[str, list[str]] = {}
+    for stage, config in stages.items():
+        for key, modules in asked_for(config).items():
+            if not any(map(find_spec, modules)):
+                keys.setdefault(modules[0], []).append(f"{stage}.{key}")
+    lines = [f"{', '.join(found)}: {module} isn't installed; {remedy(module)}" for module, found in keys.items()]
+    return lines + [f"{stage}.{line}" for stage, config in stages.items() for line in unnamed(config)]
+
+
+def unnamed(config: dict[str, Any]) -> Iterator[str]:
+    """The environment variables that a stage's servers are to be found in, and that aren't set."""
+    options, trainer = config.get("engine_options") or {}, config.get("trainer") or {}
+    if config.get("engine") == "openai":
+        if not (options.get("url") or os.environ.get(sampling.ADDRESS)):
+            yield f"engine_options.url: there is none; name the server, or set {sampling.ADDRESS}"
+        if (name := options.get("api_key_env")) and not os.environ.get(name):
+            yield f"engine_options.api_key_env: {name} isn't set; it is to hold the server's key"
+    asks = trainer.get("use_vllm") and trainer.get("vllm_mode") == "server"
+    if asks and not (trainer.get("vllm_server_base_url") or os.environ.get(rollout_server.ADDRESS)):
+        yield f"trainer.vllm_mode: server, and none is named; set {rollout_server.ADDRESS} (docs/scaling.md)"
+
+
+def remedy(module: str) -> str:
+    if module.startswith("flash_attn"):
+        return "install flash-attn by hand, or use sdpa"
+    if module == "vllm":  # which wants an older numpy than constraints.txt pins
+        return "`make vllm` makes an environment with it, .venv-vllm (docs/scaling.md)"
+    own = Path(sys.prefix, "constraints.txt")  # the environment with vLLM has its own
+    constraints = os.path.relpath(own) if own.is_file() else "constraints.txt"
+    return f"pip install -c {constraints} -e .[{module.partition('_')[0]}]"

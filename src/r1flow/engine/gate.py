@@ -1,0 +1,76 @@
+"""No training and no evaluation without proof that they share no problem: the report beside the data (data/leaks.py).
+
+    cold_start: data/decontamination.json names leaks: rl.jsonl gives test.jsonl away (13-gram, rows: 3); set
+    data.decontaminate.drop=true, or take them out and run the data stage again
+
+The report must be there, by the rule of now, of just these files, and name no leak. Rows that a stage of this run made
+from such data (rejection's mix) need none of their own: that stage was held to it. Left out: what models from outside
+have seen.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts import manifest
+from r1flow.core.errors import UserError
+from r1flow.data.decontaminate import RULE
+from r1flow.data.leaks import REPORT
+from r1flow.recipe.stages import PROGRAMS, ROWS_OF
+
+OPEN = {"data", "report"}  # programs that neither learn from rows nor ask them
+
+
+def check(stage: str, program: str, inputs: dict[str, Path]) -> None:
+    """Refuse, before anything is computed, data that isn't known to be clean; raises UserError."""
+    if program in OPEN or program not in PROGRAMS.values() or "data" not in inputs:
+        return
+    folder = inputs["data"]
+    edge = folder / manifest.MANIFEST
+    if edge.is_file() and manifest.read_json(edge)["stage"] in (ROWS_OF.get(stage), "curate"):
+        return
+    if fault := fault_of(folder):
+        raise UserError(f"{stage}: {fault}")
+
+
+def fault_of(folder: Path) -> str | None:
+    """What is wrong with a data folder's report, in words; None: it says that the folder is clean."""
+    path, again = folder / REPORT, "run the data stage again"
+    if not path.is_file():
+        return f"{path} is missing: nobody looked for test problems in the training files; {again}"
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        return stale(folder, report, path, again) or leaking(report, path)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"{path} can't be read; {again}"
+
+
+def stale(folder: Path, report: dict[str, Any], path: Path, again: str) -> str | None:
+    """Whether the report is by another rule or of other files than those there."""
+    if report["rule"] != RULE:
+        return f"{path} is by rule {report['rule']} and the rule is {RULE} now; {again}"
+    training, evaluation = report["training"], report["evaluation"]
+    if not evaluation:
+        return f"{path} is of no evaluation set; {again}"
+    for name, entry in training.items():
+        if missing := evaluation.keys() - entry["hits"].keys():
+            return f"{path} doesn't compare {name} with {min(missing)}; {again}"
+    known = training | evaluation
+    with manifest.Hashes(folder) as digest:
+        for file in sorted(folder.glob("*.jsonl")):
+            if file.name not in known:
+                return f"{path} says nothing of {file.name}; {again}"
+            if digest(file) != known[file.name]["sha256"]:
+                return f"{path} is of another {file.name} than the one there; {again}"
+    return None
+
+
+def leaking(report: dict[str, Any], path: Path) -> str | None:
+    """The first leak that the report names."""
+    for name, entry in report["training"].items():
+        for other, kinds in entry["hits"].items():
+            for kind, found in kinds.items():
+                if found["leak"]:
+                    what = f"{path} names leaks: {name} gives {other} away ({kind}, rows: {found['rows']})"
+                    return f"{what}; set data.decontaminate.drop=true, or take them out and run the data stage again"
+    return None

@@ -1,0 +1,183 @@
+"""Starts a training's ranks: as many processes of one program as the stage holds GPUs, on this machine.
+
+The driver has done everything up to here: inputs are checked, the scratch folder and the GPUs are held. Ranks are its
+forks, as in accelerate's own launchers, so they inherit the locks, which hold until the last of them is gone, the log,
+and what the stage was told. The first rank reports, tracks and writes outputs; of the others only what they print is
+seen, in the log. One that fails ends all, in one line, its traceback in the log:
+
+    [ 4/22 zero_rl] failed after 1:12: RankFailed: rank 1: OutOfMemoryError: CUDA out of memory. …
+
+One process with strategy ddp is no rank: the program runs in the driver's own process. Left out: several nodes.
+"""
+
+import ctypes
+import importlib
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from mmap import mmap
+from typing import Any
+
+from r1flow.artifacts import manifest
+from r1flow.artifacts.fingerprint import module_of
+from r1flow.core.errors import UserError, printable
+from r1flow.tracking.progress import Progress
+from r1flow.tracking.spool import StageRun, device
+from r1flow.tracking.stage import Stage
+from r1flow.training.ranks import PROGRAMS, check_batches, strategy_of
+
+HOST = "127.0.0.1"
+PR_SET_PDEATHSIG = 1
+START_S = 60.0  # after which the terminal names the ranks that haven't started
+TORCH_ENGINES = ("r1flow", "transformers")  # of the stages that sample
+METRICS, FAILURE = "metrics.json", "failure.json"
+
+
+class RankFailed(Exception):
+    """A rank ended without its metrics; its traceback is in the log already."""
+
+
+def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | None = None) -> int:
+    """How many processes compute a stage that holds so many GPUs; raises UserError where a step can't be shared out."""
+    if program not in PROGRAMS:
+        if "trainer" in config and gpus > 1 and not (program == "pretrain" and config["init_from"]):
+            raise UserError(f"gpu={gpus}: {program} trains in one process (ranks.PROGRAMS hasn't it); give it 1")
+        return 1
+    ranks = processes or (gpus if config["device"] == "cuda" else 1) or 1
+    check_batches(config["trainer"], ranks)
+    return ranks
+
+
+def compute(program: str, stage: Stage) -> dict[str, Any]:
+    """Compute a stage by its program, in as many processes as it has ranks; its metrics are the first rank's."""
+    if stage.ranks == 1 and strategy_of(stage.config) == "ddp":
+        return computed(program, stage)
+    with meeting_point(stage.ranks):
+        run(program, stage)
+    return manifest.read_json(stage.work / METRICS)
+
+
+def computed(program: str, stage: Stage) -> dict[str, Any]:
+    """The metrics of the program, run in this process; only here is known what it computed on."""
+    check_device(program, stage.config)
+    metrics = importlib.import_module(module_of(program)).compute(stage)
+    stage.tracker.tag("device", device())
+    return metrics
+
+
+def check_device(program: str, config: dict[str, Any]) -> None:
+    """Refuse to compute on a CPU what was to be computed on a GPU; raises UserError where torch sees none."""
+    by_torch = config.get("engine") in TORCH_ENGINES or program in (*PROGRAMS, "pretrain")
+    if config["device"] != "cuda" or not by_torch or (program == "pretrain" and config["init_from"]):
+        return
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else the question alone starts CUDA, and no fork can use it
+    import torch
+
+    if not torch.cuda.is_available():
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+        raise UserError(
+            f"device: cuda, but torch {torch.__version__} sees no GPU (CUDA_VISIBLE_DEVICES: {visible}); set device:"
+            " cpu, or install torch's build for CUDA (docs/scaling.md)"
+        )
+
+
+@contextmanager
+def meeting_point(ranks: int) -> Iterator[None]:
+    """What torch.distributed and accelerate look for: this process holds the store in which ranks find each other."""
+    from torch.distributed import TCPStore
+
+    door = socket.create_server((HOST, 0))  # torch's own would listen on every interface
+    port = door.getsockname()[1]
+    store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=door.detach())
+    os.environ |= {
+        **{"MASTER_ADDR": HOST, "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        **{"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)},
+        "GLOO_SOCKET_IFNAME": "lo",  # gloo would ask a name server for this machine's own address
+    }
+    yield
+    del store
+
+
+def run(program: str, stage: Stage) -> None:
+    """Fork the ranks and wait for them; raises what the first one to fail raised, and leaves none behind."""
+    from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, start_processes
+
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # else every rank prints what is still in the buffer
+    here = mmap(-1, stage.ranks)  # a byte of each rank, which its fork shares with us
+    words = (program, stage, os.getpid(), here)
+    context = start_processes(rank, words, nprocs=stage.ranks, join=False, start_method="fork")
+    try:
+        while not context.join(None if all(here[:]) else START_S):
+            if late := ", ".join(str(index) for index, is_here in enumerate(here[:]) if not is_here):
+                stage.terminal.say(f"waits for rank {late} to start; the others wait for trainer.ddp_timeout at most")
+    except (ProcessExitedException, ProcessRaisedException) as error:
+        raise failure(stage, ended(error)) from None
+    finally:
+        for process in context.processes:
+            process.kill()
+            process.join()
+    if not (stage.work / METRICS).exists():
+        raise RankFailed("its first rank was ended by a signal")
+
+
+def ended(error: Exception) -> str:
+    """How a process ended that left no word; SIGKILL is mostly the kernel's, or Slurm's, for want of memory."""
+    said = str(error).strip()
+    return f"{said} (out of memory?)" if getattr(error, "signal_name", None) == "SIGKILL" else said
+
+
+def rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> None:
+    """One rank's process."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's; it ends us
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before it could tell
+        os._exit(1)
+    os.environ |= {"RANK": str(index), "LOCAL_RANK": str(index)}
+    if index:
+        silent = Progress(stage.name, open(os.devnull, "w"))  # noqa: SIM115
+        stage = replace(stage, terminal=silent, tracker=StageRun("", stage.name, {}, {}))
+    try:
+        know_cpus()
+        importlib.import_module(module_of(program))
+        here[index] = 1
+        metrics = computed(program, stage)
+        if index == 0:
+            manifest.write_json(stage.work / METRICS, metrics)
+    except Exception as error:
+        report(index, stage, error)
+        sys.exit(1)
+
+
+def know_cpus() -> None:
+    """Teach torch.load the name that accelerate gives to a rank's CPU, "cpu:0": snapshots are read to there."""
+    from torch.serialization import register_package
+
+    register_package(0, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None)
+
+
+def report(index: int, stage: Stage, error: Exception) -> None:
+    """Leave word of a failure, if it is the first: the others fail of it."""
+    known = isinstance(error, UserError)
+    if not known:
+        print(printable(traceback.format_exc()), file=sys.stderr, flush=True)
+    reason = str(error) if known else f"rank {index}: {type(error).__name__}: {error}"
+    whole = stage.work / f"{FAILURE}.{index}"
+    manifest.write_json(whole, {"reason": reason, "user": known})
+    with suppress(FileExistsError):
+        os.link(whole, stage.work / FAILURE)
+
+
+def failure(stage: Stage, otherwise: str) -> Exception:
+    """What the first rank to fail said; nothing when a signal ended it."""
+    try:
+        found = manifest.read_json(stage.work / FAILURE)
+    except FileNotFoundError:
+        return RankFailed(otherwise)
+    return (UserError if found["user"] else RankFailed)(found["reason"])

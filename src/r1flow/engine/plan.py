@@ -1,0 +1,173 @@
+"""What a run would do and why: every job compared, by content, with what lies in its folder and in the store.
+
+A job is kept when its folder is whole and was made from the config, code, inputs and libraries of now; else it is
+restored (the store has the outputs of this identity) or computed. A job whose input is computed first follows: its
+program starts only if that input comes out with other bytes. Nothing here looks at a time, and nothing is changed.
+
+    Step("zero_rl", "compute", ["config: trainer.beta 0.001 → 0.01"], seconds=95.9)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts import manifest, provenance, store
+from r1flow.artifacts.fingerprint import Code, code_of
+from r1flow.artifacts.frozen import load
+from r1flow.core.errors import UserError, listed
+from r1flow.recipe.stages import program_of, stage_of
+
+if TYPE_CHECKING:
+    from r1flow.engine.run import Run
+
+KEEP, RESTORE, COMPUTE, FOLLOW = "keep", "restore", "compute", "follow"
+
+
+@dataclass
+class Step:
+    """What happens to one job."""
+
+    job: str
+    action: str
+    why: list[str] = field(default_factory=list)
+    seconds: float | None = None  # that it took last time
+    edge: str | None = None  # sha256 of its manifest, if that is known before it runs
+    moved: dict[str, str] = field(default_factory=dict)  # libraries since it was computed: {"torch": "2.13 → 2.14"}
+
+
+def plan(run: "Run") -> list[Step]:
+    """A step for every job, in dataflow order; raises UserError for an input from outside that isn't there.
+
+    With `run.libraries` "rerun", a moved library is a reason like any other.
+    """
+    edges: dict[str, str | None] = {}
+    code = cache(lambda stage: code_of(program_of(stage, run.slice(stage)), run.slice(stage)))
+    steps = []
+    for job in run.jobs:
+        step = decide(run, job, edges, code(stage_of(job)))
+        edges[job] = step.edge
+        steps.append(step)
+    return steps
+
+
+def decide(run: "Run", job: str, edges: dict[str, str | None], code: Code) -> Step:
+    """The step of a job whose upstream jobs will have the manifests in `edges` (None: not known before they run)."""
+    config = run.slice(stage_of(job))
+    program = program_of(job, config)
+    sources = run.inputs(job)
+    waiting = [source for source in sources.values() if source in edges and edges[source] is None]
+    inputs = {name: found(name, source, edges) for name, source in sources.items() if source not in waiting}
+    now = provenance.describe(job, program, config, code, inputs)
+    folder = Path(run.folder(job))
+    with manifest.Hashes(folder) as remembered:
+        then, fault = provenance.recorded(folder, remembered)
+    why = [fault] if fault else [*differences(then, now, config, folder, sources)]
+    moved = {} if why else libraries_moved(then, now)
+    if run.libraries == "rerun":
+        why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
+    seconds = last_cost(folder, job)
+    if waiting:
+        after = "after " + listed(sorted(set(waiting), key=run.jobs.index))
+        return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds, None, moved)
+    if not why:
+        return Step(job, KEEP, [], seconds, manifest.sha256(folder / manifest.MANIFEST), moved)
+    edge = store.manifest_of(job, now["identity"])
+    return Step(job, RESTORE if edge else COMPUTE, why, seconds, edge)
+
+
+def found(name: str, source: str, edges: dict[str, str | None]) -> dict[str, str]:
+    if source in edges:
+        return {"stage": source, "sha256": edges[source]}
+    try:
+        return provenance.input_of(Path(source))
+    except UserError as error:
+        raise UserError(f"input {name}: {error}") from None
+
+
+def differences(
+    then: dict[str, Any], now: dict[str, Any], config: dict[str, Any], folder: Path, sources: dict[str, str]
+) -> Iterator[str]:
+    """What decides the outputs and isn't what it was, libraries apart; nothing when a stage can be kept."""
+    if then["config"] != now["config"]:
+        yield "config: " + listed(changed_leaves(load(folder / "config.yaml"), config))
+    if then["code"] != now["code"]:
+        names = then["modules"].keys() | now["modules"].keys()
+        yield "code: " + listed(
+            sorted(n for n in names if then["modules"].get(n) != now["modules"].get(n)) or ["program"]
+        )
+    for name in sorted(then["inputs"].keys() | now["inputs"].keys()):
+        before, after = then["inputs"].get(name), now["inputs"].get(name)
+        if after and (not before or before["sha256"] != after["sha256"]):
+            yield f"input {name}: {after.get('stage', after.get('path'))} " + (
+                "has other bytes" if before else "is new"
+            )
+    for name in sorted(then["inputs"].keys() - sources.keys()):
+        yield f"input {name}: is gone"
+    if then["python"] != now["python"]:
+        yield f"python {then['python']} → {now['python']}"
+
+
+def changed_leaves(before: Any, after: Any, path: str = "") -> list[str]:
+    """`trainer.beta 0.001 → 0.01` for every leaf that differs."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = sorted(before.keys() | after.keys())
+        return [
+            line for key in keys for line in changed_leaves(before.get(key), after.get(key), f"{path}.{key}".strip("."))
+        ]
+    return [] if before == after else [f"{path} {before} → {after}"]
+
+
+def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
+    """Libraries that aren't the ones it was computed with, nor ones that a person accepted for it."""
+    known = {**then["libraries"], **then.get("accepted", {})}
+    return {
+        name: f"{then['libraries'].get(name)} → {version}"
+        for name, version in now["libraries"].items()
+        if version not in (known.get(name), then["libraries"].get(name))
+    }
+
+
+def last_cost(folder: Path, job: str) -> float | None:
+    """Seconds of the last computation: of what lies in the folder, else of the store's entry that was used last."""
+    here = seconds_of(folder)
+    if here is not None:
+        return here
+    stored = map(seconds_of, reversed(store.entries(store.STORE / job)))
+    return next((seconds for seconds in stored if seconds is not None), None)
+
+
+def seconds_of(folder: Path) -> float | None:
+    cost = manifest.read_cost(folder / "cost.json")
+    return cost and float(cost["seconds"])
+
+
+def table(steps: list[Step], everything: bool = False) -> str:
+    """The plan for people: what runs, why, and how long that took last time; kept jobs in the last line."""
+    shown = [step for step in steps if everything or step.action != KEEP]
+    width = max((len(step.job) for step in shown), default=0)
+    lines = []
+    for step in shown:
+        took = "" if step.seconds is None or step.action in (KEEP, RESTORE) else f"{step.seconds:.0f} s"
+        first, *more = step.why or [""]
+        lines.append(f"{step.action:<8} {step.job:<{width}} {took:>7}  {first}".rstrip())
+        lines += [f"{'':8} {'':{width}} {'':7}  {reason}" for reason in more]
+    return "\n".join([*lines, total(steps)])
+
+
+def total(steps: list[Step]) -> str:
+    count = {action: sum(step.action == action for step in steps) for action in (COMPUTE, FOLLOW, RESTORE, KEEP)}
+    if count[KEEP] == len(steps):
+        return f"nothing to do: all {len(steps)} jobs are as they should be"
+    known = [step.seconds for step in steps if step.action in (COMPUTE, FOLLOW) and step.seconds is not None]
+    words = {
+        COMPUTE: "to compute",
+        FOLLOW: "to compute if what runs before them comes out different",
+        RESTORE: "from the store",
+        KEEP: "kept",
+    }
+    parts = [f"{count[action]} {words[action]}" for action in words if count[action]]
+    unknown = count[COMPUTE] + count[FOLLOW] - len(known)
+    took = f"; at most {sum(known):.0f} s of computing, as last time" if known else ""
+    return f"{', '.join(parts)}{took}{f' ({unknown} never timed)' if unknown else ''}"

@@ -1,0 +1,359 @@
+"""One run as the workflow sees it: its name, its stages' frozen configs, folders and inputs, and what must be done.
+
+The rules ask a `Run` for words and paths; it knows nothing of Snakemake. `begin` is called when the first job is about
+to start (not for a dry-run or a run with nothing to do), `end` when the last one has.
+"""
+
+import fcntl
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from r1flow.artifacts import frozen, manifest, store, versions
+from r1flow.artifacts.fingerprint import snapshot
+from r1flow.core.errors import UserError, printable
+from r1flow.core.schema import FILES
+from r1flow.data.leaks import REPORT
+from r1flow.engine import config as conf
+from r1flow.engine import extras, pricing
+from r1flow.engine.launch import ranks_of
+from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
+from r1flow.programs.report.making import write_making
+from r1flow.recipe.stages import NOT_MODELS, STAGES, program_of, sources_of, stage_of
+from r1flow.tracking import spool
+
+FROZEN = Path(".config")
+LIVE = Path("scratch/live.lock")
+WORDS = ("experiment", "overrides", "run", "libraries")
+
+
+@dataclass
+class Run:
+    config: dict[str, Any]  # the whole composed configuration
+    libraries: str = "refuse"  # or rerun or accept: what to do when they aren't what results were computed with
+    root: Path = Path()  # where conf/ is
+
+    @classmethod
+    def compose(
+        cls,
+        root: Path,
+        /,
+        experiment: str | int = "r1_tiny",
+        overrides: str | None = "",
+        run: str | int | None = "",
+        libraries: str = "refuse",
+        **unknown: Any,
+    ) -> Self:
+        """Compose and check the configuration of a run; raises UserError before anything is computed."""
+        for key in unknown:
+            raise UserError(f"--config {key}: the words are {', '.join(WORDS)}; keys of conf/ go in overrides")
+        if libraries not in ("refuse", "rerun", "accept"):
+            raise UserError(f"--config libraries={libraries}: say rerun or accept (default: refuse)")
+        if not isinstance(overrides, str | None):
+            raise UserError(
+                f"--config overrides: Snakemake reads this as {overrides}; write an override without ': ', "
+                "a.b=1 a.c=2 for a={b: 1, c: 2}"
+            )
+        named = None if run == "" else run  # Snakemake reads `run=` and `overrides=` as None
+        composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
+        conf.check(composed)
+        return cls(composed, libraries, root)
+
+    @classmethod
+    def thaw(cls, path: str) -> Self:
+        """The run that another process composed: jobs on other machines must not compose again, nor plan."""
+        found = frozen.load(Path(path))
+        run = cls(found["config"])
+        run.sources, run.data_is_pinned = found["sources"], found["data_is_pinned"]
+        run.steps = []
+        return run
+
+    def freeze(self) -> str:
+        """Write every stage's slice, and the whole for jobs on other machines; the file of the latter."""
+        for stage in STAGES:  # before Snakemake takes stock of the files that are there
+            self.frozen(stage)
+        facts = {"config": self.config, "sources": self.sources, "data_is_pinned": self.data_is_pinned}
+        return str(frozen.freeze("run", facts, FROZEN))
+
+    @property
+    def name(self) -> str:
+        return self.config["run"]
+
+    @cached_property
+    def stages(self) -> list[str]:
+        """The stages this experiment asks for, in dataflow order; raises UserError for a circle."""
+        waiting = [stage for stage in STAGES if stage in self.config["stages"]]
+        ordered: list[str] = []
+        while waiting:
+            ready = [stage for stage in waiting if not set(self.sources_of(stage).values()) & set(waiting)]
+            if not ready:
+                raise UserError(f"{waiting[0]}.init_from: {', '.join(waiting)} start from each other; break the circle")
+            ordered.append(ready[0])
+            waiting.remove(ready[0])
+        return ordered
+
+    @property
+    def models(self) -> list[str]:
+        """The stages that make a language model: the ones that are evaluated."""
+        return [stage for stage in self.stages if stage not in NOT_MODELS]
+
+    @property
+    def jobs(self) -> list[str]:
+        """Every job of the run in dataflow order; evaluate is one job per model."""
+        before = [stage for stage in self.stages if stage not in ("evaluate", "report")]
+        evaluations = [f"evaluate/{model}" for model in self.models] if "evaluate" in self.stages else []
+        return [*before, *evaluations, *(["report"] if "report" in self.stages else [])]
+
+    def slice(self, stage: str) -> dict[str, Any]:
+        return self.config[stage]
+
+    def frozen(self, stage: str) -> str:
+        """The content-addressed file of the stage's slice."""
+        return self.slices[stage]
+
+    @cached_property
+    def slices(self) -> dict[str, str]:
+        """Those of all stages, written and read back once."""
+        return {stage: str(frozen.freeze(stage, self.slice(stage), FROZEN)) for stage in STAGES}
+
+    def folder(self, stage: str) -> str:
+        """Where the stage's outputs are; data that data.dvc pins has a place of its own, shared by all runs."""
+        return "data" if stage == "data" and self.data_is_pinned else f"results/{self.name}/{stage}"
+
+    @cached_property
+    def data_is_pinned(self) -> bool:
+        """Whether data.dvc is the contract on just this data: it names the hash of the slice it was made from."""
+        return versions.pinned().get("config") == frozen.digest(self.slice("data"))
+
+    def inputs(self, job: str) -> dict[str, str]:
+        """What a job reads, by name: the job that makes it, or a path from outside."""
+        stage = stage_of(job)
+        if stage == "report":
+            return {other: other for other in self.jobs if other != "report"}
+        if stage == "evaluate":
+            return {"data": "data", "model": job.partition("/")[2]}
+        return self.sources_of(stage)
+
+    def sources_of(self, stage: str) -> dict[str, str]:
+        """`inputs` of the stages that compute something to compute from."""
+        if stage in ("evaluate", "report"):
+            return {}
+        if stage == "data":
+            outside = self.slice("data").get("sources", {}).items()
+            folders = {f"source_{name}": source["repo"] for name, source in outside if not source["revision"]}
+            return folders | ({"pin": str(versions.POINTER)} if self.data_is_pinned else {})
+        return sources_of(stage, self.slice(stage), self.config["stages"])
+
+    @property
+    def data_files(self) -> list[str]:
+        """The data stage's files: what its pools make and from what, or all that is generated."""
+        pools = self.slice("data").get("pools")
+        if not pools:
+            return ["schema.json", REPORT, "corpus.jsonl", *(f"{name}.jsonl" for name in FILES)]
+        names = {file for pool in pools for file in pool["into"]}
+        return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
+
+    def path(self, source: str) -> str:
+        """The file or folder to give a stage for an input: a job's manifest, or the path itself."""
+        return f"{self.folder(source)}/{manifest.MANIFEST}" if self.is_job(source) else source
+
+    def is_job(self, source: str) -> bool:
+        return source in STAGES or source.startswith("evaluate/")
+
+    def arguments(self, job: str) -> str:
+        """The inputs of a job as r1flow-stage's words, quoted: a folder's name may have a space or a quote in it."""
+        return shlex.join(
+            word for name, source in self.inputs(job).items() for word in ("--input", f"{name}={self.path(source)}")
+        )
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """What this run would do."""
+        return plan(self)
+
+    def check_libraries(self) -> None:
+        """Raise UserError when libraries moved since jobs that would be kept, and nobody said what that means."""
+        moved = {step.job: step.moved for step in self.steps if step.moved}
+        if moved and self.libraries == "refuse":
+            changes = sorted({f"{name} {change}" for found in moved.values() for name, change in found.items()})
+            raise UserError(
+                f"{', '.join(changes)}: other versions than {len(moved)} finished jobs were computed with "
+                f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "
+                "to keep them, which their provenance will say"
+            )
+
+    def check_gpus(self, given: Mapping[str, int]) -> None:
+        """Refuse numbers of GPUs, by stage, that its step can't be shared out to."""
+        for stage in filter(given.__contains__, self.stages):
+            config, count = self.slice(stage), given[stage]
+            try:
+                ranks_of(program_of(stage, config), config, count)
+            except UserError as error:
+                raise UserError(f"--set-resources {stage}:gpu={count}: {error}") from None
+
+    @property
+    def missing(self) -> list[str]:
+        """What jobs to compute ask for and isn't there, a line each: libraries, addresses of servers."""
+        stages = dict.fromkeys(stage_of(step.job) for step in self.steps if step.action in (COMPUTE, FOLLOW))
+        return extras.missing({stage: self.slice(stage) for stage in stages})
+
+    def is_computed(self, job: str) -> bool:
+        """Whether the job's program may start: it is neither kept nor in the store."""
+        return any(step.job == job and step.action in (COMPUTE, FOLLOW) for step in self.steps)
+
+    def first(self, job: str) -> list[str]:
+        """The jobs that run before this one, if it runs: those upstream, through kept ones too."""
+        runs = [step.job for step in self.steps if step.action != KEEP]
+        above = self.upstream(job) if job in runs else set()
+        return [other for other in runs if other in above]
+
+    def upstream(self, job: str) -> set[str]:
+        direct = {source for source in self.inputs(job).values() if self.is_job(source)}
+        return direct.union(*map(self.upstream, direct))
+
+    def reason(self, job: str) -> list[str]:
+        """A file newer than the job's outputs that says why it runs; nothing for a job that is kept.
+
+        For Snakemake it is an updated input. The outputs' own times and Snakemake's records decide nothing: every other
+        input is ancient().
+        """
+        step = next(step for step in self.steps if step.job == job)
+        if step.action == KEEP:
+            return []
+        text = "\n".join([f"{job}: {step.action}", *step.why])
+        path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.digest({'text': text})}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any that Snakemake has seen
+        newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
+        os.utime(path, (max(time.time(), newest + 0.001),) * 2)
+        return [str(path)]
+
+    @cached_property
+    def sources(self) -> str:
+        """The copy of the code that this run's stages import: edits during a live run don't reach it."""
+        return str(snapshot([self.slice(stage) for stage in self.stages], FROZEN))
+
+    def equip_jobs(self) -> None:
+        """What the jobs find in their environment: `r1flow-stage`, activated or not, the code, and their place."""
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        others = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(self.sources).resolve()), others]))
+        os.environ["R1FLOW_JOBS"] = " ".join(self.jobs)
+        os.environ["PYTHONUTF8"] = "1"
+
+    def begin(self) -> None:
+        """Refuse a second live run here and one that can't end, keep what is replaced, open the run's MLflow record."""
+        self.lock = hold(LIVE)
+        if missing := self.missing:
+            raise UserError("; ".join(missing))
+        self.check_disk()
+        kept = [step.job for step in self.steps if step.action == KEEP]
+        if orphan := next((job for job in kept if is_held(Path("scratch", self.name, job, "lock"))), None):
+            raise UserError(f"{orphan} is still being computed by a stage whose run was killed; wait for it or stop it")
+        for job in self.jobs:
+            if job not in kept:
+                store.keep_whole(job, Path(self.folder(job)))
+        spool.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
+
+    def check_disk(self) -> None:
+        """Refuse a run that a disk has no room for, but for what a killed one left in scratch/."""
+        computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
+        models, snapshot = pricing.disk_certain([cost for cost in self.price() if cost.job in computed])
+        there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
+        needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}  # which keeps copies
+        disks: dict[int, list[Path]] = {}
+        for path in map(Path, needs):  # each may be a link
+            disks.setdefault((path if path.is_dir() else Path()).stat().st_dev, []).append(path)
+        for paths in disks.values():
+            need = sum(needs[str(path)] for path in paths)
+            have = shutil.disk_usage(paths[0] if paths[0].is_dir() else Path()).free
+            if need > have and paths != [store.STORE]:  # a store that is full costs a line
+                raise UserError(
+                    f"{', '.join(map(str, paths))}: the run's models, their copies in the store and snapshots take"
+                    f" {need / 1e9:.2f} GB and {have / 1e9:.2f} GB are free; make room (`r1flow clean --dry-run` says"
+                    " with what)"
+                )
+
+    def clamp_times(self) -> None:
+        """Date now what jobs read and is dated in the future: Snakemake would find what they make older, and delete it.
+
+        After each job it compares its outputs with all its inputs, ancient() or not.
+        """
+        now = time.time()
+        folders = [Path("scratch", self.name, "parts"), *(Path(self.folder(job)) for job in self.jobs)]
+        files = [versions.POINTER, *FROZEN.glob("*.yaml"), *(path for folder in folders for path in folder.rglob("*"))]
+        for path in files:
+            with suppress(OSError):  # gone, or somebody else's
+                if path.stat().st_mtime > now:
+                    os.utime(path)
+
+    def price(self) -> list[pricing.Cost]:
+        """What each job would cost."""
+        return pricing.price(self, pricing.read_prices(self.root / pricing.PRICES))
+
+    def end(self, status: str) -> None:
+        spool.end_execution(self.name, Path.cwd(), status)
+        if Path(self.path("report")).exists():
+            folders = {job: Path(self.folder(job)) for job in self.jobs}
+            write_making(self.name, folders, Path(self.folder("report")))
+
+    def outcome(self) -> str:
+        """What a finished run ends with: its verdicts, where its report is, and the next command."""
+        lines = []
+        summary = Path(self.folder("report"), "summary.json")
+        if "report" in self.jobs and summary.is_file():
+            claims = manifest.read_json(summary)["claims"]
+            lines += [f"{name} {claim['verdict']}: {claim['text']}" for name, claim in claims.items()]
+            lines.append(f"report: {summary.with_name('report.html')}")
+        model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None
+        lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []
+        return printable("\n".join(lines))
+
+    def accept(self) -> None:
+        """Write into the provenance of kept jobs that other library versions were accepted for them."""
+        moved = [step for step in self.steps if step.moved and step.action == KEEP]
+        if moved:
+            lock = hold(LIVE)
+            for step in moved:
+                path = Path(self.folder(step.job), manifest.PROVENANCE)
+                then = manifest.read_json(path)
+                now = {name: change.partition(" → ")[2] for name, change in step.moved.items()}
+                manifest.write_json(path, {**then, "accepted": {**then.get("accepted", {}), **now}})
+            lock.close()
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the lock."""
+    if not path.exists():
+        return False
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def hold(path: Path) -> Any:
+    """Take the lock for as long as this process lives (a kill frees it); raises UserError when another has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise UserError(
+            f"a run is live in this folder already ({file.read().strip()}); wait for it or stop it"
+        ) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()}")
+    file.flush()
+    return file

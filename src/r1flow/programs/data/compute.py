@@ -1,0 +1,207 @@
+"""Generate all data of a run from its seed: problems, corpus, prompts, preferences, tokenizer, and a schema.
+
+Outputs are JSONL files that a person can open, the tokenizer, and schema.json, which says for each file what its fields
+mean and how many rows it has:
+
+    {"rl.jsonl": {"rows": 1200, "fields": {"id": "str: 12 hex digits of the canonical problem or prompt", …}}, …}
+
+The same config and seed give the same bytes. With the input `pin` (data.dvc) the data is what that pins: it is brought
+from DVC when DVC has it, else generated, and must have the pinned hashes. That splits share no problem is a property of
+the ids (data/splits.py), and is checked all the same, on ids and on questions; that none nearly does, by the report in
+decontamination.json (data/leaks.py). Left out: data from outside (fetch.py).
+"""
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts import versions
+from r1flow.core.errors import UserError
+from r1flow.core.schema import FIELDS, ColdStart, General, write_jsonl
+from r1flow.data import general, leaks, preferences
+from r1flow.data.corpus import Corpus
+from r1flow.data.leaks import EVALUATION
+from r1flow.data.splits import check_disjoint, split_of
+from r1flow.data.tasks import Worked, worked_problems
+from r1flow.data.tokenizer import EOS, train_tokenizer
+from r1flow.data.traces import cold_start_response
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from r1flow.tracking.stage import Stage
+
+Chat = Callable[[str], str]  # a question → the prompt that the chat template makes of it
+Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
+Prompts = dict[str, list[General]]  # split → general prompts
+PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
+GENERAL_SPLITS = ("sft", "rl", "dev", "test")
+
+
+def compute(stage: "Stage") -> dict[str, Any]:
+    """Write every data file to work; metrics: rows of each file."""
+    versions.bring_or_make(
+        stage.work,
+        stage.inputs.get("pin"),
+        lambda: generate(stage.config, stage.seed, stage.work, stage.progress),
+    )
+    schema = json.loads((stage.work / "schema.json").read_text())
+    return {"rows": {name.removesuffix(".jsonl"): about["rows"] for name, about in schema.items()}}
+
+
+def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable[[int, int], None]) -> None:
+    """Write all files into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    progress(0, 3)
+    problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
+    rules = config["decontaminate"]
+    matches = leaks.examine(*questions_of(problems, prompts))
+    spared = rules["reported_only"] if rules["drop"] else EVALUATION
+    dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
+    leave_out(set().union(*dropped.values()), problems, prompts)
+    progress(1, 3)
+    chat = chat_prompt(config["template"])
+    documents = write_documents(config, seed, problems, prompts, chat)
+    files = {"corpus": [{"text": text} for text in documents]}
+    files |= problem_files(config, seed, problems) | general_files(config, seed, prompts)
+    for name, rows in files.items():
+        write_jsonl(folder / f"{name}.jsonl", rows)
+    write_schema(folder / "schema.json", files)
+    leaks.write_report(folder, matches, EVALUATION, rules["reported_only"], dropped)
+    progress(2, 3)
+    tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"])
+    check_chat(tokenizer, chat)
+    tokenizer.save_pretrained(folder / "tokenizer")
+    progress(3, 3)
+
+
+def draw_problems(config: dict[str, Any], seed: int) -> Problems:
+    """Problems by split and family; raises UserError when a split of a family is empty or two splits share one."""
+    shares, limits = config["split_shares"], config["rows_per_task"]
+    problems: Problems = {split: {task: [] for task in config["tasks"]} for split in shares}
+    for task, options in config["tasks"].items():
+        for worked in worked_problems(task, options, seed):
+            split = split_of(worked.problem.id, shares)
+            if len(problems[split][task]) < limits.get(split, math.inf):
+                problems[split][task].append(worked)
+    for split, families in problems.items():
+        for task, rows in families.items():
+            if not rows:
+                raise UserError(f"data.tasks.{task}: no problem for {split}; raise draws, or widen numbers")
+    flat = {split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()}
+    check_disjoint({split: (problem.id for problem in rows) for split, rows in flat.items()})
+    check_disjoint({split: (problem.question for problem in rows) for split, rows in flat.items()})
+    return problems
+
+
+def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
+    """General prompts by split, at most so many of each kind."""
+    prompts: Prompts = {split: [] for split in config["general_shares"]}
+    counts: dict[tuple[str, str], int] = {}
+    for prompt in general.all_prompts(seed):
+        split = split_of(prompt.id, config["general_shares"])
+        counts[split, prompt.kind] = counts.get((split, prompt.kind), 0) + 1
+        if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, math.inf):
+            prompts[split].append(prompt)
+    check_disjoint({split: (prompt.question for prompt in rows) for split, rows in prompts.items()})
+    return prompts
+
+
+def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.Rows], dict[str, leaks.Rows]]:
+    """Ids and questions behind every file, those to learn from and those to be asked."""
+    reasoning = {
+        split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()
+    }
+    behind = {**reasoning, "corpus": reasoning["corpus"] + prompts["corpus"], "preferences": prompts["preferences"]}
+    behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
+    found = {f"{name}.jsonl": [(row.id, row.question) for row in rows] for name, rows in behind.items()}
+    asked = {name: found.pop(name) for name in EVALUATION}
+    return found, asked
+
+
+def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
+    """Take rows out of all splits; raises UserError when a family has none left in one of them."""
+    for split, families in problems.items():
+        for task, rows in families.items():
+            families[task] = [worked for worked in rows if worked.problem.id not in ids]
+            if not families[task]:
+                raise UserError(f"data.tasks.{task}: every problem for {split} is in an evaluation set; widen numbers")
+    for split, rows in prompts.items():
+        prompts[split] = [prompt for prompt in rows if prompt.id not in ids]
+
+
+def chat_prompt(template: str) -> Chat:
+    """A function from a question to the prompt that a chat template makes of it."""
+    from jinja2 import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    mark = "\0"
+    messages = [{"role": "user", "content": mark}]
+    try:
+        compiled = environment.from_string(template)
+        rendered = compiled.render(messages=messages, add_generation_prompt=True, eos_token=EOS)
+    except TemplateError as error:
+        raise UserError(f"data.template: {error}; take a chat template like those in conf/template/") from error
+    before, found, after = rendered.partition(mark)
+    if not found:
+        raise UserError("data.template: the chat template doesn't show the user's message")
+    return lambda question: f"{before}{question}{after}"
+
+
+def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
+    """Raise UserError when the tokenizer's chat differs from the corpus's."""
+    messages = [{"role": "user", "content": "8 + 16 ="}]
+    if tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) != chat("8 + 16 ="):
+        raise UserError("data.template: transformers renders the chat template otherwise than this stage")
+
+
+def write_documents(config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, chat: Chat) -> list[str]:
+    """The corpus, from the problems and prompts of its own split."""
+    greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
+    rng = random.Random(f"{seed}/corpus")
+    return Corpus(problems["corpus"], prompts["corpus"], config["corpus"], greatest, chat, rng).documents()
+
+
+def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:
+    """Rows of the files of reasoning problems; families in a shuffled order, so that the first n are of all."""
+    rng = random.Random(f"{seed}/order")
+    files: dict[str, list[Any]] = {}
+    for split in PROBLEM_SPLITS:
+        files[split] = shuffled((worked.problem for rows in problems[split].values() for worked in rows), rng)
+    worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
+    reflect = config["cold_start"]["reflection_share"]
+    files["cold_start"] = [cold_start(worked, rng, reflect) for worked in worked_rows]
+    return files
+
+
+def cold_start(worked: Worked, rng: random.Random, reflect: float) -> ColdStart:
+    problem = worked.problem
+    response = cold_start_response(worked, rng, reflect)
+    return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
+
+
+def general_files(config: dict[str, Any], seed: int, prompts: Prompts) -> dict[str, list[Any]]:
+    rng = random.Random(f"{seed}/preferences")
+    pairs = preferences.pairs(prompts["preferences"], rng, config["preferences"]["pairs_per_prompt"])
+    return {f"general_{split}": prompts[split] for split in GENERAL_SPLITS} | {"preferences": shuffled(pairs, rng)}
+
+
+def shuffled(rows: Iterable[Any], rng: random.Random) -> list[Any]:
+    ordered = list(rows)
+    rng.shuffle(ordered)
+    return ordered
+
+
+def write_schema(path: Path, files: dict[str, list[Any]]) -> None:
+    """What each file's fields mean, and its number of rows."""
+    schema = {}
+    for name, rows in files.items():
+        if not rows:
+            raise UserError(f"data: {name}.jsonl would be empty; raise its share or its rows in conf/data")
+        names = rows[0] if isinstance(rows[0], dict) else vars(rows[0])
+        schema[f"{name}.jsonl"] = {"rows": len(rows), "fields": {field: FIELDS[field] for field in names}}
+    path.write_text(json.dumps(schema, indent=2) + "\n")

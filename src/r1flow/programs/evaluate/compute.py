@@ -1,0 +1,271 @@
+"""One model's examination: k samples for every test problem, graded; the paper's "Evaluation setup" at our scale.
+
+Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (problems with a checkable answer) and
+general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
+metrics.json. A sample's random numbers are decided by the seed, its problem and its index alone: models that are
+evaluated with one seed answer the same problems with the same luck. A problem whose own gold answer its scorer refuses
+is left out before sampling, and counted. Programs are graded by their tests in the sandbox; a sample on which that
+failed is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
+
+Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
+
+    {"model": "zero_rl", "task": "chain_sum", "kind": None, "problem_id": "3f0c…", "sample_index": 0, "correct": True,
+     "answer": "5", "answer_lenient": "5", "completion": "<think>…</think><answer>5</answer>", "length": 41, …}
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from r1flow import sandbox
+from r1flow.core.errors import UserError
+from r1flow.core.language import any_of, consistency
+from r1flow.core.metrics import normalise_answer, summarise_tasks
+from r1flow.core.parquet import Table
+from r1flow.core.processes import ordered_map, worth
+from r1flow.core.schema import read_jsonl
+from r1flow.core.template import GENERAL, TAGS, reasoning_of, render, split
+from r1flow.grading import code, general, tasks
+from r1flow.grading.verdict import Cause
+from r1flow.sampling import Completion, Sampler, load, seed_of, shards
+
+if TYPE_CHECKING:
+    from r1flow.tracking.stage import Stage
+
+SCHEMA = pa.schema(
+    {
+        "model": pa.string(),
+        "task": pa.string(),
+        "kind": pa.string(),  # of a general prompt
+        "problem_id": pa.string(),
+        "sample_index": pa.int32(),
+        "question": pa.string(),
+        "gold": pa.string(),
+        "completion": pa.string(),
+        "answer": pa.string(),  # that the reward pays for; of a problem that asks for one, the program
+        "answer_lenient": pa.string(),  # else in a box, else the last number
+        "correct": pa.bool_(),  # null: not graded
+        "correct_lenient": pa.bool_(),
+        "well_formed": pa.bool_(),
+        "language": pa.float64(),  # share of the target language, null without words
+        "length": pa.int32(),  # tokens, the end of sequence included
+        "finished": pa.bool_(),
+        "reflections": pa.int32(),
+    }
+)
+Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
+TABLE_ROWS = 40  # sample completions shown in tracking: the first of every so many problems
+TEXTS = ("question", "gold", "completion")  # what metrics don't need
+
+
+def compute(stage: "Stage") -> dict[str, Any]:
+    """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
+
+    With problems that ask for programs also `sandbox`, its tier, and of samples that it failed on `ungraded`, by cause.
+    """
+    config = stage.config
+    problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
+    verdicts, shown = examine(stage, problems)
+    summaries = summarise_tasks(verdicts)
+    track(stage, summaries, shown)
+    overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
+    found = {"tasks": summaries, **overall, "ungradable": ungradable}
+    if any(is_program(problem) for problem in problems):
+        found["sandbox"] = sandbox.tier()
+    if unknown := sum(row["correct"] is None for row in verdicts):
+        found["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
+    return found
+
+
+def sample(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
+    """Sample a part of the shards that `compute` will look for."""
+    problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
+    return answer(stage, problems, part)
+
+
+def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Write samples.parquet; returns of every row what metrics need, and the whole rows for tracking's table."""
+    config = stage.config
+    asked = questions(stage, problems)
+    grade = grader(config["language"], config["languages"], config["reflection_words"])
+    model = stage.name.removeprefix("evaluate/")
+    apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
+    verdicts, shown = [], []
+    samples = Table(stage.work / "samples.parquet", SCHEMA, compression="zstd")
+    with samples as table, ordered_map(worth(len(asked))) as each:
+        pairs = zip(asked, answer(stage, problems), strict=True)
+        for number, row in enumerate(each(partial(row_of, model, grade), pairs)):
+            table.write(row)
+            verdicts.append(brief(row))
+            if number % apart == 0:
+                shown.append(row)
+    return verdicts, shown
+
+
+def row_of(
+    model: str, grade: Grade, question_and_answer: tuple[tuple[dict[str, Any], int], Completion]
+) -> dict[str, Any]:
+    (problem, index), completion = question_and_answer
+    return {"model": model, "sample_index": index, **grade(problem, completion)}
+
+
+def brief(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without texts and with ballots for answers: rows are held, and answers are as long as a model likes."""
+    short = {key: value for key, value in row.items() if key not in TEXTS}
+    return short | {key: ballot(row[key]) for key in ("answer", "answer_lenient")}
+
+
+def ballot(answer: str | None) -> str | None:
+    """Equal for answers that vote alike, itself in the spelling of the vote; None for none."""
+    if answer is None or not answer.strip():
+        return None
+    return "x" + blake2b(normalise_answer(answer).encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
+    """The split's gradable problems and general prompts, at most `limit` of each family and kind, and how many weren't.
+
+    Rows keep the files' order; general prompts get task "general". Raises UserError when there is nothing to ask.
+    """
+    paths = [data / f"{name}.jsonl", data / f"general_{name}.jsonl"]
+    found = [row for path in paths if path.is_file() for row in read_jsonl(path)]
+    problems = [row if "task" in row else {**row, "task": GENERAL} for row in found]
+    gradable = [row for row in problems if row["task"] == GENERAL or is_gradable(row)]
+    if not gradable:
+        raise UserError(f"{paths[0]}: no problem to evaluate; look at evaluate.split ({name}) and at the data stage")
+    return list(first_of_each(gradable, limit)), len(problems) - len(gradable)
+
+
+def is_gradable(problem: dict[str, Any]) -> bool:
+    """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
+    if is_program(problem):
+        return code.gradable(problem["entry"])
+    return tasks.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
+
+
+def is_program(problem: dict[str, Any]) -> bool:
+    return problem["task"] != GENERAL and code.is_program(problem["answer"], problem["entry"])
+
+
+def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:
+    """The first `limit` problems of every family, and of every kind of general prompt."""
+    seen: Counter[tuple[str, str | None]] = Counter()
+    for problem in problems:
+        family = (problem["task"], problem.get("kind"))
+        seen[family] += 1
+        if limit is None or seen[family] <= limit:
+            yield problem
+
+
+def questions(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Every problem with every sample index."""
+    return [(problem, index) for problem in problems for index in range(stage.config["k"])]
+
+
+def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
+    """One completion for every question, or for a part of them, in order."""
+    return shards.sample(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+
+
+def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:
+    """The model, and prompt and seed of every question."""
+    config = stage.config
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
+    prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem in problems}
+    asked = questions(stage, problems)
+    seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]
+    return sampler, [prompts[problem["id"]] for problem, _ in asked], seeds
+
+
+def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> Grade:
+    """A function from (problem, completion) to the sample's row, without model and index."""
+    return partial(grade_sample, language, languages, any_of(reflection_words))
+
+
+def grade_sample(
+    language: str,
+    languages: Sequence[str],
+    reflects: re.Pattern[str],
+    problem: dict[str, Any],
+    completion: Completion,
+) -> dict[str, Any]:
+    """What samples.parquet has of a sample, beside its model and index."""
+    programs = grade_program if is_program(problem) else grade_reasoning
+    verdict = grade_general if problem["task"] == GENERAL else programs
+    return {
+        "task": problem["task"],
+        "kind": problem.get("kind"),
+        "problem_id": problem["id"],
+        "question": problem["question"],
+        "completion": completion.text,
+        "language": consistency(reasoning_of(completion.text, problem["task"]), language, languages),
+        "length": len(completion.ids),
+        "finished": completion.finished,
+        "reflections": len(reflects.findall(completion.text)),
+        **verdict(problem, completion),
+    }
+
+
+def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    """By both rules of `tasks.answer_of`: strictly, as training pays, and leniently."""
+    strict_text, lenient_text = (
+        tasks.answer_of(completion.text, problem["entry"], rule) for rule in (tasks.STRICT, tasks.LENIENT)
+    )
+
+    def correct(text: str | None) -> bool:
+        return bool(tasks.correct(problem["task"], text, problem["answer"], problem["entry"]))
+
+    strict = correct(strict_text)
+    return {
+        "gold": problem["answer"],
+        "answer": strict_text,
+        "answer_lenient": lenient_text,
+        "correct": strict,
+        "correct_lenient": strict if lenient_text == strict_text else correct(lenient_text),
+        "well_formed": split(completion.text).well_formed,
+    }
+
+
+def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    """Strictly (the program that the reward code_tests takes) and leniently (else the last code block of all)."""
+    strict, lenient = code.program_of(completion.text), code.lenient_program(completion.text)
+    correct = code.passes(strict, problem["entry"]).correct
+    correct_lenient = correct if lenient == strict else code.passes(lenient, problem["entry"]).correct
+    graded = None not in (correct, correct_lenient)
+    return {
+        "gold": problem["answer"],
+        "answer": strict,
+        "answer_lenient": lenient,
+        "correct": correct if graded else None,
+        "correct_lenient": correct_lenient if graded else None,
+        "well_formed": split(completion.text).well_formed,
+    }
+
+
+def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+    """By the prompt's rule; well formed is a finished reply without stray tags, with or without a reasoning block."""
+    passed = general.passes(problem["check"], completion.text)
+    parts = split(completion.text)
+    visible = completion.text.strip().removeprefix(f"<think>{parts.reasoning}</think>")
+    return {
+        "gold": None,
+        "answer": None,
+        "answer_lenient": None,
+        "correct": passed,
+        "correct_lenient": passed,
+        "well_formed": completion.finished and not any(tag in visible for tag in TAGS),
+    }
+
+
+def track(stage: "Stage", summaries: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """Means as eval/<task>/<metric>, and the rows as a table."""
+    for task, summary in summaries.items():
+        stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
+    shown = ("task", "question", "gold", "completion", "answer", "correct")
+    stage.log_table("samples", [{key: row[key] for key in shown} for row in rows])

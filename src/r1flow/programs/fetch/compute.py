@@ -1,0 +1,193 @@
+"""Data from outside as the files that every stage reads: the `data` stage of an experiment that names sources.
+
+Inputs: `source_<name>`, the folder of each source that lies here; the others come from the hub at their pinned commit.
+Outputs: a JSONL file for each name under the pools' `into`, in the rows of schema.py; schema.json, which says what they
+mean; and sources.json, what they were made from:
+
+    {"gsm8k": {"repo": "openai/gsm8k", "revision": "740312…", "files": {"main/train-00000-of-00001.parquet": "3f2a…"},
+               "splits": {"train": {"read": 7473, "kept": 7473, "left_out": {}}}}, …}
+
+A pool takes splits of sources and shares their rows out by their ids (data/splits.py), so that a problem is in one
+file, whichever data sets have it: where two pools have it, the earlier one keeps it. So evaluation sets come first, and
+no exact copy of a test problem is trained on; near ones are left out too, and reported (data/leaks.py). A file's rows
+stand in the order of their ids, which are hashes: its first n are a fair sample. With the input `pin` the outputs are
+what data.dvc pins.
+
+Left out: a corpus and a tokenizer. Base models of such experiments are taken, not pretrained (`base.init_from`).
+"""
+
+import json
+import sys
+from collections.abc import Collection
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts import versions
+from r1flow.artifacts.manifest import read_json, write_json
+from r1flow.core.errors import UserError, printable
+from r1flow.core.schema import FIELDS, FILES
+from r1flow.data import leaks, loaders
+from r1flow.data.loaders import Count, Row
+from r1flow.data.sources import Fetched, fetch, here, matching
+from r1flow.data.splits import split_of
+
+if TYPE_CHECKING:
+    from r1flow.tracking.stage import Stage
+
+# Where fields mean something else than in generated data.
+MEANS = {
+    "id": "str: 12 hex digits of the question, spaces and case aside; of a pair, with its responses",
+    "task": "str: the data set's name",
+    "entry": "null: the answer is graded as mathematics; of programs, str: JSON list of their tests",
+    "kind": "str: of general prompts, their source's word; of preferences: helpful or harmless",
+    "check": "str: empty JSON; no rule judges these prompts",
+}
+
+
+def compute(stage: "Stage") -> dict[str, Any]:
+    """Write every file to work; metrics: rows of each file, and of each source how many were left out and why."""
+    versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build(stage))
+    schema, made_from = read_json(stage.work / "schema.json"), read_json(stage.work / "sources.json")
+    left_out = {
+        f"{name}.{split}": sum(counts["left_out"].values())
+        for name, about in made_from.items()
+        for split, counts in about["splits"].items()
+    }
+    return {
+        "rows": {name.removesuffix(".jsonl"): about["rows"] for name, about in schema.items()},
+        "left_out": left_out,
+    }
+
+
+def build(stage: "Stage") -> None:
+    """Fetch, map, share out and write."""
+    config = stage.config
+    taken = [take.split(".") for pool in config["pools"] for take in pool["take"]]
+    names = sorted({name for name, _ in taken})
+    fetched = {name: bring(stage, name, sorted({s for n, s in taken if n == name})) for name in names}
+    made_from = {name: about(config["sources"][name], fetched[name]) for name in names}
+    files = {file: Rows(stage.work / f"{file}.jsonl") for pool in config["pools"] for file in pool["into"]}
+    owners: dict[str, str] = {}
+    for pool in config["pools"]:
+        for name, split in (take.split(".") for take in pool["take"]):
+            stage.progress(sum(len(one["splits"]) for one in made_from.values()), len(taken), source=f"{name}.{split}")
+            count = share_out(fetched[name], config["sources"][name], split, pool["into"], owners, files)
+            check_count(f"data.sources.{name}", split, count, config["damaged_share"])
+            counts = {"read": count.read, "kept": count.kept, "left_out": dict(sorted(count.left_out.items()))}
+            made_from[name]["splits"][split] = counts
+    rows = write_files(stage.work, files, config["rows"], config["decontaminate"])
+    write_json(stage.work / "sources.json", made_from)
+    write_json(stage.work / "schema.json", {f"{name}.jsonl": described(name, count) for name, count in rows.items()})
+
+
+def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
+    """A source's files, all splits that are taken; raises UserError with the source's key."""
+    source = stage.config["sources"][name]
+    patterns = [pattern for split in splits for pattern in source["files"][split]]
+    try:
+        if folder := stage.inputs.get(f"source_{name}"):
+            return here(folder, patterns)
+        return fetch("dataset", source["repo"], source["revision"], patterns, source["sha256"], stage.progress)
+    except UserError as error:
+        raise UserError(f"data.sources.{name}: {error}") from None
+
+
+def about(source: dict[str, Any], fetched: Fetched) -> dict[str, Any]:
+    """What a source is; a folder's path is not part of that."""
+    hub = {"repo": source["repo"], "revision": source["revision"]} if source["revision"] else {}
+    return {**hub, "files": fetched.files, "splits": {}}
+
+
+def share_out(
+    fetched: Fetched,
+    source: dict[str, Any],
+    split: str,
+    into: dict[str, int],
+    owners: dict[str, str],
+    files: dict[str, "Rows"],
+) -> Count:
+    """Put a split's rows into the files that their ids decide; `owners` says which file has which id."""
+    count = Count()
+    names = matching(str(fetched.folder), fetched.files, source["files"][split])
+    for row in loaders.load(fetched.folder, names, source, count):
+        file = split_of(row["id"], into)
+        if row["id"] in owners:
+            owner = owners[row["id"]]
+            count.kept -= 1
+            count.leave_out("twice" if owner == file else f"in {owner} already", f"{split}: {row['id']}")
+            continue
+        owners[row["id"]] = file
+        files[file].add(row)
+    for reason, place in count.first.items():
+        said = f"{source['repo']}: {count.left_out[reason]} rows left out: {reason}; first: {place}"
+        print(printable(said), file=sys.stderr)
+    return count
+
+
+def check_count(key: str, split: str, count: Count, damaged_share: float) -> None:
+    """Refuse a split of which too many rows are damaged, or none is left."""
+    reasons = "; ".join(f"{place} ({count.left_out[reason]} such)" for reason, place in count.first.items())
+    if count.damaged > damaged_share * count.read:
+        raise UserError(
+            f"{key}: {count.damaged} of {count.read} rows of {split} are damaged, more than data.damaged_share "
+            f"({damaged_share}): {reasons}"
+        )
+    if not count.kept:
+        raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons or 'its files are empty'}")
+
+
+def write_files(
+    work: Path, files: dict[str, "Rows"], limits: dict[str, int | None], rules: dict[str, Any]
+) -> dict[str, int]:
+    """Write every file without the rows that give an evaluation set away, and the report on them; rows of each file."""
+    training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
+    asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
+    matches = leaks.examine(training, asked)
+    spared = rules["reported_only"] if rules["drop"] else list(asked)
+    dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
+    rows = {name: file.write(dropped.get(f"{name}.jsonl", {})) for name, file in files.items()}
+    leaks.write_report(work, matches, list(asked), rules["reported_only"], dropped)
+    return rows
+
+
+class Rows:
+    """A file being written: rows as they come, put in the order of their ids at the end, none kept in memory whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fields = [field.name for field in fields(FILES[path.stem])]
+        self.part = path.with_suffix(".part").open("w+b")
+        self.places: list[tuple[str, int, int]] = []  # id, where its line begins, how long that is
+
+    def add(self, row: Row) -> None:
+        line = json.dumps({name: row[name] for name in self.fields}, ensure_ascii=False).encode() + b"\n"
+        self.places.append((row["id"], self.part.tell(), len(line)))
+        self.part.write(line)
+
+    def choose(self, limit: int | None) -> list[tuple[str, str]]:
+        """Keep the `limit` rows with the smallest ids; the ids and questions of all that are kept."""
+        self.places = sorted(self.places)[:limit]
+        return [(identity, json.loads(self.line(start, length))["question"]) for identity, start, length in self.places]
+
+    def line(self, start: int, length: int) -> bytes:
+        self.part.seek(start)
+        return self.part.read(length)
+
+    def write(self, without: Collection[str]) -> int:
+        """Write the chosen rows but for these ids; their number."""
+        kept = [place for place in self.places if place[0] not in without]
+        if not kept:
+            raise UserError(
+                f"data.pools: {self.path.name} would be empty ({len(without)} rows give an evaluation set away)"
+            )
+        with self.part, self.path.open("wb") as file:
+            for _, start, length in kept:
+                file.write(self.line(start, length))
+        self.path.with_suffix(".part").unlink()
+        return len(kept)
+
+
+def described(file: str, rows: int) -> dict[str, Any]:
+    """A file's entry in schema.json."""
+    return {"rows": rows, "fields": {field.name: (FIELDS | MEANS)[field.name] for field in fields(FILES[file])}}

@@ -1,0 +1,240 @@
+"""Group relative policy optimisation: the program of zero RL, reasoning RL, RL for all scenarios and the student's RL.
+
+Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
+needs one. A step samples G completions of some prompts, scores them, and moves the model by TRL's GRPOTrainer:
+
+    prompt      "User: What is 8 + 16 - 19?\\nAssistant: "
+    completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
+
+With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
+does, by itself or, with `use_vllm`, by vLLM in this process or on a server (rollout_server.py). DeepSeek-R1, sections
+2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: tools.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is; its contract is tested here and TRL is pinned
+
+from datasets import Dataset
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+    set_seed,
+)
+from trl import GRPOConfig, GRPOTrainer
+
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.core.schema import read_jsonl
+from r1flow.core.template import GENERAL, render
+from r1flow.rewards.combine import combine
+from r1flow.rewards.contract import Reward
+from r1flow.sampling import SamplingParams, seed_of
+from r1flow.sandbox import tier
+from r1flow.tracking.stage import Stage
+from r1flow.training import rollout_server
+from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.mismatch import METRIC, MismatchWatch, measured
+from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
+from r1flow.training.rollouts import MISMATCH, readings, rollouts
+from r1flow.training.scoring import CompactGRPOTrainer
+
+# TRL's names for what our curves show.
+FIELDS = {
+    "reward": "reward",
+    "accuracy": "accuracy",
+    "rewards/answer_format": "format",
+    "rewards/language_consistency": "language",
+    "rewards/helpful": "helpful",
+    "rewards/harmless": "harmless",
+    "completions/mean_length": "length",
+    "completions/clipped_ratio": "cut",
+    "kl": "kl",
+    "entropy": "entropy",
+    "frac_reward_zero_std": "zero_variance",
+    "clip_ratio/region_mean": "clipped",
+    METRIC: "mismatch",
+    "sampling/importance_sampling_ratio/mean": "importance_ratio",
+    "grad_norm": "grad_norm",
+    "num_tokens": "tokens",
+}
+COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # what rewards may ask of a row
+SHOWN = 4  # completions in a table of samples
+SAMPLES_EVERY = 10  # steps between tables
+
+
+def compute(stage: Stage) -> dict[str, Any]:
+    """Train work/model; metrics: steps, tokens, an estimate of FLOPs, and the curves."""
+    options = GRPOConfig(**trainer_options(stage))  # before the model: with zero3 it says how that is loaded
+    if options.use_vllm and options.vllm_mode == "server":
+        options.vllm_server_base_url = server_of(options, stage)
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"], padding_side="left")
+    tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
+    model = read_model(
+        AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
+    )
+    history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
+    watch = MismatchWatch(limits.pop(MISMATCH, None))
+    trainer = trainer_of(stage)(
+        model=model,
+        reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
+        args=options,
+        train_dataset=Dataset.from_list(training_rows(stage.config, stage.inputs["data"], tokenizer)),
+        processing_class=tokenizer,
+        peft_config=adapters(stage.config),
+        callbacks=[history, samples, watch],
+        rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
+    )
+    trainer.remove_callback(PrinterCallback)  # History reports
+    if options.use_vllm:  # which has set all generators to its rank's number: runs with other seeds would draw alike
+        set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
+    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    save(stage, trainer, tokenizer)
+    found = {
+        "steps": trainer.state.global_step,
+        **compute_spent(model, trainer, stage.config["trainer"]),
+        "history": history.rows,
+    }
+    return found | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
+
+
+def server_of(options: GRPOConfig, stage: Stage) -> str:
+    """The address of vLLM's server, once one answers that this stage can train with."""
+    configured, wait_s = options.vllm_server_base_url, options.vllm_server_timeout
+    return rollout_server.find(stage.inputs["model"], configured, wait_s, stage.terminal.say)
+
+
+def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
+    """Whether a reward runs what the model writes; its sandbox is then on record."""
+    return any((spec.get("name") or label) == "code_tests" for label, spec in specs.items())
+
+
+def trainer_of(stage: Stage) -> type[GRPOTrainer]:
+    """TRL's trainer, or with our engine one that measures its mismatch, which TRL does of vLLM alone."""
+    if stage.config["engine"] != "r1flow":
+        return GRPOTrainer
+    return measured(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
+
+
+def compact(stage: Stage) -> bool:
+    """Whether our own scoring is used: with our engine (small Llama models), on a CPU, in one process."""
+    return stage.config["engine"] == "r1flow" and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
+
+
+def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
+    """The prompts of the whole training in their order: reasoning and, at the config's share, general ones.
+
+    All that is needed and each file reshuffled when used up, so that there is one epoch: TRL's sampler, resumed in a
+    second one, would start again with the first one's order.
+    """
+    data, order = config["data"], random.Random(config["seed"])
+    count = rollouts(config["trainer"]) // config["trainer"]["num_generations"]
+    general = round(count * data["general_share"])
+    rows = cycled(load_rows(folder / data["file"], data["limit"]), count - general, order)
+    if general:
+        chosen = cycled(load_rows(folder / data["general_file"], None), general, order)
+        rows += [{**row, "task": GENERAL} for row in chosen]
+        order.shuffle(rows)
+    return [{"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows]
+
+
+def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list[dict[str, Any]]:
+    """`count` rows: all of them in a random order, then all in another, and so on."""
+    chosen: list[dict[str, Any]] = []
+    while len(chosen) < count:
+        chosen += order.sample(rows, len(rows))
+    return chosen[:count]
+
+
+def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
+    rows = read_jsonl(path)[:limit]
+    if not rows:
+        raise UserError(f"{path}: no prompts to train on; look at the stage that wrote it, or at data.limit ({limit})")
+    return rows
+
+
+def rollout(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage
+) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
+    """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
+
+    Rows are counted over all ranks. The log-probabilities are for the curve `mismatch` (mismatch.py), not for the loss.
+    """
+    from r1flow.sampling.engine import Engine, eos_ids_of
+
+    engine = Engine(model, eos_ids_of(model, tokenizer))
+
+    def sample(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
+        args = trainer.args
+        # Several generations in one step are distinct, and each rank has a slice of each.
+        within = trainer._step % args.gradient_accumulation_steps * stage.ranks
+        first = trainer.accelerator.process_index * len(prompts)
+        when = f"step {trainer.state.global_step}.{within}"
+        prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        logps: list[list[float]] = []
+        completion_ids = engine.generate(
+            prompt_ids,
+            SamplingParams(args.temperature, args.top_p, args.max_completion_length),
+            [seed_of(stage.seed, when, first + row) for row in range(len(prompts))],
+            batch_size=len(prompts),
+            logps=logps,
+        )
+        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": logps}
+
+    return sample
+
+
+class Samples(TrainerCallback):
+    """Shows some completions of every n-th step as a table."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.latest: list[dict[str, Any]] = []
+
+    def watch(self, reward: Reward) -> Reward:
+        """The same reward, whose latest values are remembered."""
+
+        def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
+            values = reward(prompts=prompts, completions=completions, **columns)
+            chosen = range(0, len(prompts), max(1, len(prompts) // SHOWN))
+            self.latest = [{"prompt": prompts[i], "completion": completions[i], "reward": values[i]} for i in chosen]
+            return values
+
+        return combined
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.global_step == 1 or state.global_step % SAMPLES_EVERY == 0:
+            self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
+
+
+def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[str, Any]) -> dict[str, float]:
+    """Tokens, and FLOPs by the usual rule: with N parameters, 2N a token forward and 6N forward and backward.
+
+    Sampling is a forward pass of prompt and completion, training one forward and backward per iteration, the KL term
+    and the correction of vLLM's numerics one more forward each. Attention's own products are left out: below 10 %.
+    """
+    parameters = parameters_of(model)
+    log = trainer.state.log_history
+    seen = max((entry.get("num_tokens", 0) for entry in log), default=0)  # prompts and completions, each sampled once
+    lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
+    config = trainer.args
+    drawn = rollouts(options)
+    trained = seen * config.num_iterations
+    return {
+        "parameters": parameters,
+        "rollouts": drawn,
+        "rollout_tokens": round(drawn * sum(lengths) / max(1, len(lengths))),
+        "train_tokens": round(trained),
+        "flops": float(2 * parameters * seen * (1 + readings(vars(config))) + 6 * parameters * trained),
+    }

@@ -1,0 +1,205 @@
+"""Pretrain a small Llama from scratch on the corpus, or take an existing model in its place.
+
+Input: `data`, the folder with corpus.jsonl and tokenizer/. Whole documents are packed into blocks, and see nothing of
+each other:
+
+    zuerst 8 + 16 = 24, …<|endoftext|>User: Solve for f: 20*f = 60\\nAssistant: 3<|endoftext|><|pad|>…
+
+The matrices of the layers are trained by Muon (loss 0.76 where AdamW alone had 0.85, at step 150 of a like model), and
+the rest by AdamW. Output: work/model with weights, tokenizer and chat template. Left out: everything a large base
+model needs and 1M parameters don't: mixed sources, weight decay, validation.
+"""
+
+import bisect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from r1flow.artifacts import contract
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.core.schema import read_jsonl
+from r1flow.core.template import TAGS
+from r1flow.data.sources import fetch
+from r1flow.tracking.stage import Stage
+from r1flow.training.callbacks import History, last_snapshot
+
+FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
+IGNORED = -100  # the label that the loss leaves out
+
+
+def compute(stage: Stage) -> dict[str, Any]:
+    """Make work/model; metrics: parameters, tokens and the loss curve (empty for a model that was taken)."""
+    return adopt(stage) if stage.config["init_from"] else train(stage)
+
+
+def train(stage: Stage) -> dict[str, Any]:
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["data"] / "tokenizer")
+    tokenizer.chat_template = stage.config["template"]
+    documents = load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer)
+    blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
+    set_seed(stage.seed)  # the weights start at random
+    model = build(stage.config["model"], tokenizer)
+    history = History(stage, FIELDS)
+    trainer = Trainer(
+        model=model,
+        args=TrainingArguments(
+            **stage.config["trainer"],
+            learning_rate=stage.config["muon"]["lr"],
+            seed=stage.seed,
+            data_seed=stage.seed,
+            output_dir=str(stage.snapshots),
+        ),
+        train_dataset=blocks,
+        optimizers=(MuonAndAdamW(model, stage.config["muon"], stage.config["adamw"]), None),
+        callbacks=[history],
+    )
+    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    save(model, tokenizer, stage.work / "model")
+    return {
+        "parameters": model.num_parameters(),
+        "documents": blocks.documents,
+        "tokens": blocks.tokens,
+        "blocks": len(blocks),
+        "steps": trainer.state.global_step,
+        "history": history.rows,
+    }
+
+
+def adopt(stage: Stage) -> dict[str, Any]:
+    """An existing model as the base: a directory, or a hub id with a pinned revision; given the stage's template."""
+    source, revision = stage.config["init_from"], stage.config["revision"]
+    hashes = stage.config.get("sha256")
+    fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
+    folder = fetched.folder if fetched else source
+    tokenizer = read_pretrained(AutoTokenizer, folder)
+    check_tags(tokenizer)
+    tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    model = read_model(AutoModelForCausalLM, folder)
+    save(model, tokenizer, stage.work / "model")
+    contract.check_taken(f"init_from ({source})", stage.work)
+    made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
+    return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}
+
+
+def check_tags(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Rewards read the tags in decoded text: they may be several tokens, but must come back; raises UserError."""
+    text = "".join(f"{tag}x" for tag in TAGS)
+    back = tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"], skip_special_tokens=True)
+    if back != text:
+        raise UserError(f"init_from: its tokenizer turns {text!r} into {back!r}; add the tags as ordinary tokens")
+
+
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    model.config.use_cache = True  # the trainer turned it off
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Token ids of each document, with the end of text; raises UserError for an empty corpus."""
+    texts = [row["text"] for row in read_jsonl(path)]
+    if not texts:
+        raise UserError(f"{path}: no documents; look at data.corpus.documents")
+    return [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+
+def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            **options,
+            vocab_size=len(tokenizer),
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+class Blocks(Dataset):
+    """Documents packed into blocks of `size` tokens. Row i has input_ids and labels, both (size,), and attention_mask,
+    (1, size, size), to be added to the scores: a token sees itself and what is before it in its own document.
+
+    So every document is read as if it stood alone, as prompts do when a model is used.
+    """
+
+    def __init__(self, documents: list[list[int]], size: int, pad: int) -> None:
+        self.documents = len(documents)
+        self.tokens = sum(min(len(ids), size) for ids in documents)
+        packed = pack(documents, size)
+        self.ids_BT = torch.full((len(packed), size), pad)
+        self.owner_BT = torch.full((len(packed), size), -1)  # the document that a token is of
+        for ids_T, owner_T, members in zip(self.ids_BT, self.owner_BT, packed, strict=True):
+            ids = [(token, index) for index in members for token in documents[index][:size]]
+            ids_T[: len(ids)], owner_T[: len(ids)] = torch.tensor(ids).T
+        self.before_TT = torch.ones(size, size, dtype=torch.bool).tril()
+
+    def __len__(self) -> int:
+        return len(self.ids_BT)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        owner_T = self.owner_BT[index]
+        seen_TT = (owner_T[:, None] == owner_T) & self.before_TT
+        return {
+            "input_ids": self.ids_BT[index],
+            "labels": self.ids_BT[index].masked_fill(owner_T < 0, IGNORED),
+            "attention_mask": torch.where(seen_TT, 0.0, torch.finfo(torch.float32).min)[None],
+        }
+
+
+def pack(documents: list[list[int]], size: int) -> list[list[int]]:
+    """Indices of the documents of each block: longest first, each into the fullest block with room for it."""
+    order = sorted(range(len(documents)), key=lambda index: -len(documents[index]))
+    blocks: list[list[int]] = []
+    open_blocks: list[tuple[int, int]] = []  # (room, block), sorted
+    for index in order:
+        length = min(len(documents[index]), size)
+        at = bisect.bisect_left(open_blocks, (length, -1))
+        room, block = open_blocks.pop(at) if at < len(open_blocks) else (size, len(blocks))
+        if block == len(blocks):
+            blocks.append([])
+        blocks[block].append(index)
+        bisect.insort(open_blocks, (room - length, block))
+    return blocks
+
+
+class MuonAndAdamW(torch.optim.Optimizer):
+    """Two optimizers as one, for Trainer: Muon on the matrices of the layers, AdamW on embeddings, head and norms."""
+
+    def __init__(self, model: torch.nn.Module, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
+        is_matrix = {name: p.ndim == 2 and ".layers." in name for name, p in model.named_parameters()}
+        matrices, others = ([p for n, p in model.named_parameters() if is_matrix[n] == kind] for kind in (True, False))
+        super().__init__([*matrices, *others], {})
+        self.parts = [torch.optim.Muon(matrices, **muon), torch.optim.AdamW(others, **adamw, fused=True)]
+        self.join()
+
+    def join(self) -> None:
+        """Show the parts' groups as our own: the scheduler sets the learning rates there."""
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parts": [part.state_dict() for part in self.parts]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for part, state in zip(self.parts, state_dict["parts"], strict=True):
+            part.load_state_dict(state)
+        self.join()

@@ -1,0 +1,362 @@
+"""Rejection sampling: what a model does well becomes training data for the next models.
+
+Two stages: `rejection`, of the reasoning RL checkpoint, and `cold_start_data`, of R1-Zero or of a stronger model.
+
+Inputs: `model`, the checkpoint, and `data`, a folder with rejection.jsonl (prompts) and general_sft.jsonl. Outputs:
+samples.parquet, every sample with the reason why it was dropped (null: kept), and mix.jsonl, the kept samples mixed
+with general data in a declared share and shuffled:
+
+    {"id": "4be0c1d2a3f4-2", "source": "rejection", "question": "8 + 16 - 19 = ?", "response": "<think>…</answer>"}
+
+DeepSeek-R1, section 2.3.3: several samples a prompt; only correct ones; no chains of thought that mix languages, no
+long paragraphs, no code blocks. Section 2.3.1, for a cold start: a model that is shown examples of long reasoning, or
+asked for it (`preamble`), and R1-Zero's outputs in a readable form (the same filters; `closing` in place of annotators
+who write the missing summary). Left out: the judge model for answers that rules can't grade, and chains of thought
+generated for general prompts.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from r1flow.core.errors import UserError
+from r1flow.core.language import consistency
+from r1flow.core.parquet import Table
+from r1flow.core.processes import ordered_map, worth
+from r1flow.core.schema import Problem, read_jsonl, write_jsonl
+from r1flow.core.template import ANSWER_OPEN, Parts, render, split
+from r1flow.grading import code, tasks
+from r1flow.grading.verdict import Cause
+from r1flow.sampling import Completion, Sampler, load, seed_of, shards
+from r1flow.tracking.stage import Stage
+
+TABLE_ROWS = 100  # samples shown in tracking
+DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two look at a prompt's other samples
+SAMPLE_SCHEMA = pa.schema(
+    [
+        ("problem_id", pa.string()),
+        ("task", pa.string()),
+        ("sample_index", pa.int32()),
+        ("question", pa.string()),
+        ("gold", pa.string()),
+        ("completion", pa.string()),
+        ("answer", pa.string()),
+        ("length", pa.int32()),  # tokens
+        ("finished", pa.bool_()),
+        ("dropped", pa.string()),  # why; null: kept
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One completion of a problem."""
+
+    problem: Problem
+    index: int
+    text: str
+    length: int  # tokens
+    finished: bool
+
+    @property
+    def parts(self) -> Parts:
+        return split(self.text)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kept sample whose text waits in a file: `size` bytes from `start` on."""
+
+    problem: Problem
+    index: int
+    start: int
+    size: int
+
+
+Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop for that
+
+
+def compute(stage: Stage) -> dict[str, Any]:
+    """Sample, filter and mix; metrics: counts by reason, acceptance, and the share of general rows in the mix."""
+    config = stage.config
+    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
+    chain = build_filters(config["filters"])
+    count = len(questions(stage, problems))
+    with TemporaryFile(dir=stage.work) as texts, ordered_map(worth(count)) as each:
+        samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
+        reasons, kept, shown = sift(stage, samples, texts, config["closing"])
+        if not kept:
+            raise UserError(f"{stage.name}.filters: none of the {reasons.total()} samples was kept ({dict(reasons)})")
+        share = config["general_share"]
+        general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
+        mix = mixed(kept, general, share, stage.seed)
+        write_jsonl(stage.work / "mix.jsonl", (mix_row(entry, texts) for entry in mix))
+    stage.log_table("rejection", shown)
+    return summary(reasons, kept, mix, problems)
+
+
+def sample(stage: Stage, part: shards.Part) -> Iterator[Completion]:
+    """Sample a part of the shards that `compute` will look for."""
+    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", stage.config["prompts"])
+    return answer(stage, problems, part)
+
+
+def load_problems(path: Path, limit: int | None) -> list[Problem]:
+    """The prompts to sample from, the first `limit` of the file.
+
+    Raises UserError when it has none, and when they ask for programs and no sandbox holds.
+    """
+    problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
+    if not problems:
+        raise UserError(f"{path}: no prompts to sample from; look at the data stage")
+    any(is_program(problem) and code.gradable(problem.entry) for problem in problems)  # raises without a sandbox
+    return problems
+
+
+def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
+    """k samples of every problem, those of a problem side by side."""
+    asked = questions(stage, problems)
+    for (problem, index), completion in zip(asked, answer(stage, problems), strict=True):
+        yield Sample(problem, index, completion.text, len(completion.ids), completion.finished)
+
+
+def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]]:
+    """Every problem with every sample index."""
+    return [(problem, index) for problem in problems for index in range(stage.config["samples_per_prompt"])]
+
+
+def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
+    """One completion for every question, or for a part of them, in order."""
+    return shards.sample(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+
+
+def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list[int]]:
+    """The model, and prompt and seed of every question."""
+    config = stage.config
+    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
+    prompts = {problem.id: render(sampler.tokenizer, problem.question, config["preamble"]) for problem in problems}
+    asked = questions(stage, problems)
+    seeds = [seed_of(stage.seed, problem.id, index) for problem, index in asked]
+    return sampler, [prompts[problem.id] for problem, _ in asked], seeds
+
+
+def sift(
+    stage: Stage, samples: Iterator[tuple[Sample, str | None]], texts: BinaryIO, closing: str | None = None
+) -> tuple[Counter[str | None], list[Kept], list[dict[str, Any]]]:
+    """Write samples.parquet, and the kept texts to `texts`; returns counts by reason, the kept ones, and some rows."""
+    reasons: Counter[str | None] = Counter()
+    kept, shown = [], []
+    with Table(stage.work / "samples.parquet", SAMPLE_SCHEMA) as table:
+        for sample, reason in samples:
+            row = record(sample, reason)
+            table.write(row)
+            reasons[reason] += 1
+            if reason is None:
+                text = readable(sample, closing).encode()
+                kept.append(Kept(sample.problem, sample.index, texts.tell(), len(text)))
+                texts.write(text)
+            if len(shown) < TABLE_ROWS:
+                shown.append(row)
+    return reasons, kept, shown
+
+
+def readable(sample: Sample, closing: str | None) -> str:
+    """The text as it will be learnt: `closing` leads to an answer that stands alone after the reasoning."""
+    text = sample.text.strip()
+    if not closing or not sample.parts.well_formed or not no_summary(sample):
+        return text
+    before, tag, answer = text.rpartition(ANSWER_OPEN)
+    return f"{before}{closing}{tag}{answer}"
+
+
+# Filters: True drops a sample. A config names them in order; the first that says so is the reason.
+
+
+def unfinished(sample: Sample) -> bool:
+    """Cut off by the limit on new tokens."""
+    return not sample.finished
+
+
+def empty(sample: Sample) -> bool:
+    return not sample.text.strip()
+
+
+def malformed(sample: Sample) -> bool:
+    """Not one reasoning block followed by text with one answer at its end."""
+    return not sample.parts.well_formed
+
+
+def no_summary(sample: Sample) -> bool:
+    """Nothing for a reader between the reasoning and the answer."""
+    return sample.parts.summary == (sample.parts.answer or "")
+
+
+def wrong(sample: Sample) -> bool | Cause:
+    """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that."""
+    problem = sample.problem
+    if is_program(problem):
+        correct, cause = code.passes(answer_text(sample), problem.entry)
+        return cause or not correct
+    return tasks.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
+
+
+def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
+    """Less than `share` of the words, in reasoning and summary, are in `language`; no words at all is not mixed."""
+    parts = sample.parts
+    found = consistency(f"{parts.reasoning or ''}\n{parts.summary}", language, languages)
+    return found is not None and found < share
+
+
+def long_paragraph(sample: Sample, max_words: int) -> bool:
+    return any(len(paragraph.split()) > max_words for paragraph in sample.text.split("\n"))
+
+
+def code_block(sample: Sample) -> bool:
+    """Code, outside the reply to a problem that asks for a program."""
+    text = sample.parts.reasoning or "" if is_program(sample.problem) else sample.text
+    return bool(re.search(r"```|~~~|<code>", text))
+
+
+FILTERS = {
+    f.__name__: f for f in (unfinished, empty, malformed, no_summary, wrong, mixed_language, long_paragraph, code_block)
+}
+
+
+def build_filters(specs: list[dict[str, Any]]) -> list[tuple[str, Filter | None]]:
+    """The filters of a config (filters.py checks it), in order; `duplicate` has no function of one sample."""
+    return [(spec["name"], build_filter(spec["name"], spec.get("args") or {})) for spec in specs]
+
+
+def build_filter(name: str, args: dict[str, Any]) -> Filter | None:
+    return None if name == DUPLICATE else partial(FILTERS[name], **args)
+
+
+def judged(
+    samples: Iterable[Sample],
+    chain: list[tuple[str, Filter | None]],
+    keep_per_prompt: int,
+    each: Callable[..., Iterator[Any]] = map,
+) -> Iterator[tuple[Sample, str | None]]:
+    """Every sample with the name of the first filter that drops it, `surplus` for what is too much, or None: kept.
+
+    The samples of a problem stand side by side; `each` judges one problem's after the other's.
+    """
+    groups = (list(group) for _, group in groupby(samples, key=lambda sample: sample.problem.id))
+    judge = partial(judge_group, chain, keep_per_prompt)
+    for group in each(judge, groups):
+        yield from group
+
+
+def judge_group(
+    chain: list[tuple[str, Filter | None]], keep_per_prompt: int, group: list[Sample]
+) -> list[tuple[Sample, str | None]]:
+    """`judged` for the samples of one problem, of which the earlier ones win."""
+    found: list[tuple[Sample, str | None]] = []
+    seen: set[str] = set()
+    kept = 0
+    for sample in group:
+        reason = first_reason(sample, chain, seen)
+        if reason is None and kept == keep_per_prompt:
+            reason = SURPLUS
+        kept += reason is None
+        seen.add(canonical(sample.text))
+        found.append((sample, reason))
+    return found
+
+
+def first_reason(sample: Sample, chain: list[tuple[str, Filter | None]], seen: set[str]) -> str | None:
+    for name, drops in chain:
+        found = drops(sample) if drops else canonical(sample.text) in seen
+        if found:
+            return found.value if isinstance(found, Cause) else name
+    return None
+
+
+def is_program(problem: Problem) -> bool:
+    return code.is_program(problem.answer, problem.entry)
+
+
+def answer_text(sample: Sample) -> str | None:
+    """What of a sample is graded: what training pays for."""
+    problem = sample.problem
+    return code.program_of(sample.text) if is_program(problem) else tasks.answer_of(sample.text, problem.entry)
+
+
+def canonical(text: str) -> str:
+    """What two samples must share to be the same: spacing and case aside."""
+    return " ".join(text.split()).casefold()
+
+
+def mixed(
+    kept: list[Kept], general: list[dict[str, Any]], general_share: float, seed: int
+) -> list[Kept | dict[str, Any]]:
+    """Kept samples and as many general rows as make up `general_share` of all, shuffled; raises UserError for too few.
+
+    Neither rows that are there twice nor fewer samples make up for those that are missing.
+    """
+    chooser = random.Random(seed)
+    wanted = round(len(kept) * general_share / (1 - general_share))
+    if wanted > len(general):
+        reached = len(general) / (len(kept) + len(general))
+        raise UserError(
+            f"general_share: {general_share} of the mix is {wanted} rows beside {len(kept)} samples, and"
+            f" general_sft.jsonl has {len(general)}; give the data more of them, or set it to {reached:.3f} or less"
+        )
+    mix = [*kept, *chooser.sample(general, wanted)]
+    chooser.shuffle(mix)
+    return mix
+
+
+def mix_row(entry: Kept | dict[str, Any], texts: BinaryIO) -> dict[str, str]:
+    """A row of mix.jsonl."""
+    if not isinstance(entry, Kept):
+        return {"id": entry["id"], "source": "general", "question": entry["question"], "response": entry["response"]}
+    texts.seek(entry.start)
+    return {
+        "id": f"{entry.problem.id}-{entry.index}",
+        "source": "rejection",
+        "question": entry.problem.question,
+        "response": texts.read(entry.size).decode(),
+    }
+
+
+def record(sample: Sample, reason: str | None) -> dict[str, Any]:
+    """A sample as a row of samples.parquet."""
+    return {
+        "problem_id": sample.problem.id,
+        "task": sample.problem.task,
+        "sample_index": sample.index,
+        "question": sample.problem.question,
+        "gold": sample.problem.answer,
+        "completion": sample.text,
+        "answer": answer_text(sample),
+        "length": sample.length,
+        "finished": sample.finished,
+        "dropped": reason,
+    }
+
+
+def summary(
+    reasons: Counter[str | None], kept: list[Kept], mix: list[Kept | dict[str, Any]], problems: list[Problem]
+) -> dict[str, Any]:
+    general = len(mix) - len(kept)
+    return {
+        "samples": reasons.total(),
+        "kept": len(kept),
+        "acceptance": len(kept) / reasons.total(),
+        "dropped": dict(sorted((reason, count) for reason, count in reasons.items() if reason is not None)),
+        "prompts": len({problem.id for problem in problems}),
+        "prompts_with_a_kept_sample": len({sample.problem.id for sample in kept}),
+        "mix": len(mix),
+        "general": general,
+        "general_share": general / len(mix),
+    }

@@ -1,0 +1,159 @@
+"""Read what the stages of a run left behind, into one object that the report draws from.
+
+A run need not have every stage: the inputs are all that it has, and what needs another is "not in this run". What it
+has must be whole: a number that a stage's configuration promises and its folder lacks is an error.
+
+    inputs: {"evaluate/base": results/r1_tiny/evaluate/base, "zero_rl": results/r1_tiny/zero_rl, …}
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import yaml
+
+from r1flow.artifacts import frozen
+from r1flow.artifacts.manifest import read_json
+from r1flow.core.errors import UserError, listed
+from r1flow.core.metrics import PerProblem, Row, per_problem
+from r1flow.programs.promises import fault
+from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
+from r1flow.recipe.stages import NOT_MODELS, PROGRAMS, program_of
+
+# Dataflow order; a model that is not listed comes after these, in alphabetical order.
+MODELS = (
+    "base",
+    "zero_rl",
+    "cold_start",
+    "reasoning_rl",
+    "reasoning_rl_no_language",
+    "sft_mix",
+    "align_rl",
+    "student_base",
+    "student_rl",
+    "distill",
+)
+RL_STAGES = tuple(stage for stage, program in PROGRAMS.items() if program == "grpo")
+BASES = ("base", "student_base")  # scored strictly and leniently
+FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
+# Of samples.parquet: what the claims and the page are made from.
+COLUMNS = {
+    *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
+    *("correct_lenient", "well_formed", "language", "length", "finished", "reflections"),
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run's evaluations and training histories: of all stages that it has."""
+
+    run: str
+    samples: Mapping[str, list[Row]]  # model -> rows of samples.parquet, models in MODELS' order
+    summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
+    metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
+
+    @property
+    def models(self) -> list[str]:
+        return list(self.samples)
+
+    @property
+    def tasks(self) -> list[str]:
+        """ "reasoning" (all families together), then the families, then "general"."""
+        found = {task for tasks in self.summaries.values() for task in tasks}
+        families = sorted(found - {*FIRST_TASKS, *LAST_TASKS})
+        return [task for task in (*FIRST_TASKS, *families, *LAST_TASKS) if task in found]
+
+    def history(self, stage: str, key: str) -> list[tuple[float, float]]:
+        """(step, value) for every step of a training that has the value."""
+        rows = self.metrics.get(stage, {}).get("history", [])
+        return [(row["step"], row[key]) for row in rows if row.get(key) is not None]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What the claims look at: scores per problem, and the accuracy of every RL step."""
+        trained = [stage for stage in self.metrics if stage in RL_STAGES]
+        accuracy = {stage: [value for _, value in self.history(stage, "accuracy")] for stage in trained}
+        scores = {model: scores_of(rows) for model, rows in self.samples.items()}
+        return Evidence(scores, accuracy, stages=frozenset(self.metrics))
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        return judge(self.evidence)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (MODELS.index(name) if name in MODELS else len(MODELS), name))
+
+
+def scores_of(rows: Sequence[Row]) -> dict[str, dict[str, PerProblem]]:
+    """A model's metrics per problem: reasoning families together, general prompts apart; no scope without rows."""
+    by_scope = {scope: [row for row in rows if scope_of(row) == scope] for scope in SCOPES}
+    return {scope: per_problem(found) for scope, found in by_scope.items() if found}
+
+
+def scope_of(row: Row) -> str:
+    return "general" if row["task"] == "general" else "reasoning"
+
+
+def collect(run: str, inputs: Mapping[str, Path]) -> Results:
+    """Read every input folder.
+
+    Raises UserError if no model was evaluated, or one of the run's wasn't, and for a file that is missing, can't be
+    read or lacks what its stage's configuration promises.
+    """
+    evaluated = {name.removeprefix("evaluate/"): path for name, path in inputs.items() if name.startswith("evaluate/")}
+    if not evaluated:
+        raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
+    for stage in inputs.keys() - NOT_MODELS - evaluated.keys():
+        if "/" not in stage:
+            raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
+    metrics = {job: read_metrics(job, folder) for job, folder in inputs.items()}
+    samples = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
+    check_asked(samples, inputs)
+    summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
+    return Results(run=run, samples=samples, summaries=summaries, metrics=metrics)
+
+
+def read(path: Path, load: Callable[[Path], Any]) -> Any:
+    try:
+        return load(path)
+    except (OSError, ValueError, yaml.YAMLError, pa.ArrowException) as error:
+        raise UserError(f"{path} can't be read ({str(error).splitlines()[0]}); run its stage again") from error
+
+
+def read_metrics(job: str, folder: Path) -> dict[str, Any]:
+    """A stage's metrics.json, with all that the config beside it promises."""
+    config, metrics = read(folder / "config.yaml", frozen.load), read(folder / "metrics.json", read_json)
+    program = program_of(job, config)
+    if found := fault(program, config, metrics):
+        raise UserError(f"{folder}/metrics.json: {found}; look at stages/{program}.py, which is to write it")
+    return metrics
+
+
+def read_samples(path: Path) -> list[Row]:
+    """The rows of a model's samples.parquet."""
+    table = read(path, parquet.read_table)
+    if missing := sorted(COLUMNS - set(table.column_names)):
+        raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which is to write it")
+    return table.to_pylist()
+
+
+def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) -> None:
+    """Every model was asked all that one was, and of every scope that the data has prompts of."""
+    asked = {model: {row["problem_id"] for row in rows} for model, rows in samples.items()}
+    everything = set().union(*asked.values())
+    for model, ids in asked.items():
+        if lost := len(everything - ids):
+            what = f"{lost} of the {len(everything)} problems that other models were asked are missing"
+            raise UserError(f"{inputs[f'evaluate/{model}']}/samples.parquet: {what}")
+    model, rows = next(iter(samples.items()))
+    folder, scopes = inputs[f"evaluate/{model}"], {scope_of(row) for row in rows}
+    split = frozen.load(folder / "config.yaml")["split"]
+    for scope, name in (("reasoning", f"{split}.jsonl"), ("general", f"general_{split}.jsonl")):
+        path = inputs["data"] / name
+        if scope not in scopes and path.is_file() and path.stat().st_size:
+            raise UserError(f"{folder}/samples.parquet: no {SCOPES[scope]} were asked, and {path} has some")

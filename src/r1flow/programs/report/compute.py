@@ -1,0 +1,43 @@
+"""The report of a run: report.html for people, summary.json for programs; what it cost is beside them.
+
+Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"); computes the claims
+C1–C7 from the samples. Both depend on results alone and are the same for equal runs, byte by byte; what the run cost
+(making.py) is beside them. Left out: anything that needs a network or a server to be read.
+
+    summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
+                   "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny"}
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts.manifest import write_json
+from r1flow.programs.report.collect import Results, collect
+from r1flow.programs.report.page import render
+from r1flow.recipe.claims import describe
+
+if TYPE_CHECKING:
+    from r1flow.tracking.stage import Stage
+
+
+def compute(stage: "Stage") -> dict[str, Any]:
+    """Write the report; its metrics are the claims' verdicts."""
+    results = collect(stage.config["run"], stage.inputs)
+    write_json(stage.work / "summary.json", summarise_run(results))
+    (stage.work / "report.html").write_text(render(results), encoding="utf-8")
+    return {"claims": {claim.id: claim.verdict for claim in results.claims}}
+
+
+def summarise_run(results: Results) -> dict[str, Any]:
+    """Every number of the report that a program may want, without times."""
+    return {
+        "run": results.run,
+        "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
+        "claims": {claim.id: describe(claim) for claim in results.claims},
+    }
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to 1e-6, through nested dicts, so that equal results are equal text."""
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    return round(value, 6) if isinstance(value, float) else value

@@ -1,0 +1,156 @@
+"""The report's pictures as inline SVG: training curves, pass@1 of every model, paired differences.
+
+Text stays text (the browser's font, selectable, small), ids get the figure's name in front (several SVGs share a page),
+and nothing in a picture depends on the time or the machine: equal data give equal bytes.
+"""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from r1flow.core.metrics import Interval
+from r1flow.recipe.claims import MARGIN
+
+WIDTH_IN = 4.9  # two side by side on a desktop, one on a phone
+INK, GREY, RULE = "#1f2933", "#7b8794", "#d9dee4"
+COLOURS = {
+    "base": "#7b8794",
+    "zero_rl": "#c8102e",
+    "cold_start": "#5c9e31",
+    "reasoning_rl": "#1f6fb2",
+    "reasoning_rl_no_language": "#79b4e0",
+    "sft_mix": "#8a5fbf",
+    "align_rl": "#0b3c5d",
+    "student_base": "#a9b4c0",
+    "student_rl": "#d9822b",
+    "distill": "#0f8b8d",
+}
+STYLE = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#eef1f4",
+    "grid.linewidth": 0.8,
+    "xtick.color": RULE,
+    "xtick.labelcolor": GREY,
+    "ytick.color": RULE,
+    "ytick.labelcolor": GREY,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+}
+
+Curve = Sequence[tuple[float, float]]  # (step, value)
+
+
+def to_svg(figure: Figure, name: str, title: str) -> str:
+    """A figure as an `<svg>` element that scales with its column; `title` is what a screen reader says."""
+    buffer = io.StringIO()
+    with plt.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)  # the family is the page's
+    svg = re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1)
+    return svg.strip()
+
+
+def canvas(height_in: float) -> tuple[Figure, Axes]:
+    return plt.subplots(figsize=(WIDTH_IN, height_in), layout="constrained")
+
+
+def draw_accuracy(curves: Mapping[str, Curve], name: str) -> str:
+    percents = {stage: [(step, 100 * value) for step, value in curve] for stage, curve in curves.items()}
+    return draw_curves(percents, name, "Training accuracy by step", "accuracy of the sampled answers, %")
+
+
+def draw_length(curves: Mapping[str, Curve], name: str) -> str:
+    return draw_curves(curves, name, "Response length by training step", "mean response length, tokens")
+
+
+def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
+    """Centred moving mean over `window` steps, fewer at the ends."""
+    half = window // 2
+    return np.array([np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))])
+
+
+@plt.rc_context(STYLE)
+def draw_curves(curves: Mapping[str, Curve], name: str, title: str, y_label: str) -> str:
+    """One line per training: points are steps, the line their moving mean over five."""
+    figure, axes = canvas(3.1)
+    for stage, curve in curves.items():
+        steps, values = zip(*curve, strict=True)
+        colour = COLOURS.get(stage, INK)
+        axes.plot(steps, values, ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
+        axes.plot(steps, smoothed(values), color=colour, linewidth=2, label=stage)
+    axes.set_xlabel("training step")
+    axes.set_ylabel(y_label)
+    axes.set_ylim(bottom=0)
+    figure.legend(loc="outside lower center", ncols=min(4, len(curves)), handlelength=1, columnspacing=1.2)
+    return to_svg(figure, name, title)
+
+
+@plt.rc_context(STYLE)
+def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: str) -> str:
+    """One line per (label, model, pass@1 with interval, cons@k), first row on top; fractions, drawn in per cent."""
+    figure, axes = canvas(0.6 + 0.3 * len(rows))
+    for y, (_, model, interval, cons) in enumerate(rows):
+        colour = COLOURS.get(model, INK)
+        axes.plot([0, 100 * interval.estimate], [y, y], color=colour, linewidth=6, alpha=0.18, solid_capstyle="butt")
+        if interval.low is not None:
+            axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2)
+        axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
+        if cons is not None:
+            axes.plot(100 * cons, y, "D", color="white", markeredgecolor=colour, markersize=5, markeredgewidth=1.3)
+    axes.set_yticks(range(len(rows)), [label for label, *_ in rows], color=INK)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("per cent of the reasoning test problems")
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(length=0)
+    return to_svg(figure, name, "pass@1 and cons@k of every model")
+
+
+@plt.rc_context(STYLE)
+def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str) -> str:
+    """Paired differences of pass@1: one line per (label, first model, interval); the band is ±1 point."""
+    figure, axes = canvas(0.6 + 0.27 * len(rows))
+    axes.axvspan(-100 * MARGIN, 100 * MARGIN, color="#e4e9ee", zorder=0, linewidth=0)
+    axes.axvline(0, color=GREY, linewidth=1)
+    for y, (_, model, interval) in enumerate(rows):
+        colour = COLOURS.get(model, INK)
+        if interval.low is not None:
+            axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2.4)
+        axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
+    values = axes.twinx()
+    for side, labels in ((axes, [label for label, *_ in rows]), (values, [describe_points(i) for *_, i in rows])):
+        side.set_yticks(range(len(rows)), labels, color=INK)
+        side.set_ylim(len(rows) - 0.4, -0.6)
+        side.grid(axis="y", visible=False)
+        side.spines[["left", "right"]].set_visible(False)
+        side.tick_params(axis="y", length=0)
+    axes.set_xlabel("difference of pass@1, points")
+    return to_svg(figure, name, "Paired differences of pass@1")
+
+
+def describe_points(interval: Interval) -> str:
+    """ "+36.9 [33.0, 40.8]", with a real minus sign."""
+    if interval.low is None:
+        return f"{100 * interval.estimate:+.1f}".replace("-", "−")
+    return f"{100 * interval.estimate:+.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]".replace("-", "−")

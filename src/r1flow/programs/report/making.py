@@ -1,0 +1,54 @@
+"""making.html: what each stage of a run cost, and what decided its outputs; costs.json for programs.
+
+No output of the report's stage: time and memory change from run to run, and provenance may change where the outputs
+don't. So it is written anew whenever a run ends well.
+
+    costs.json: {"zero_rl": {"seconds": 113.0, "peak_mb": 1450, "revision": "20ea22a…"}, …}
+"""
+
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts.manifest import read_cost, read_json, write_json
+
+
+def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
+    """Write both files into `out`, from the folders of the run's jobs in dataflow order."""
+    from r1flow.programs.report.templates import fill
+
+    costs = {job: cost for job, folder in folders.items() if (cost := read_cost(folder / "cost.json"))}
+    provenance = sidecars(folders, "provenance.json")
+    values = {"run": run, "costs": cost_rows(costs), "provenance": provenance, "libraries": libraries(provenance)}
+    write_json(out / "costs.json", costs)
+    (out / "making.html").write_text(fill("making.html.jinja", **values), encoding="utf-8")
+
+
+def sidecars(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
+    found = {job: folder / name for job, folder in folders.items() if (folder / name).is_file()}
+    return {job: read_json(path) for job, path in found.items()}
+
+
+def cost_rows(costs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every stage's time and memory, the evaluations as one line, with its share of the longest for a bar."""
+    stages = {name: cost for name, cost in costs.items() if "/" not in name}
+    evaluations = [cost for name, cost in costs.items() if "/" in name]
+    if evaluations:
+        label = f"evaluate ({len(evaluations)} models)"
+        stages[label] = {
+            "seconds": sum(cost["seconds"] for cost in evaluations),
+            "peak_mb": max(cost["peak_mb"] for cost in evaluations),
+        }
+    longest = max((cost["seconds"] for cost in stages.values()), default=0) or 1
+    largest = max((cost["peak_mb"] for cost in stages.values()), default=0) or 1
+    return [
+        {"stage": stage, **cost, "time_share": cost["seconds"] / longest, "memory_share": cost["peak_mb"] / largest}
+        for stage, cost in stages.items()
+    ]
+
+
+def libraries(provenance: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Versions of the libraries, from the stages' provenance."""
+    found: dict[str, str] = {}
+    for made in provenance.values():
+        found |= {name: version for name, version in (made.get("libraries") or {}).items() if version}
+    return dict(sorted(found.items()))

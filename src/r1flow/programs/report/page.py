@@ -1,0 +1,308 @@
+"""One self-contained HTML page of a run's results: tables and pictures are made here, the words are in the template.
+
+Text that a model wrote is hostile: jinja2 escapes it, and what could still deceive a reader (control characters, text
+direction overrides) or bloat the page (enormous completions) is made visible or cut first.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
+from r1flow.core.template import split
+from r1flow.programs.report import figures
+from r1flow.programs.report.collect import BASES, RL_STAGES, Results
+from r1flow.programs.report.templates import fill
+from r1flow.recipe.claims import (
+    CANT_TELL,
+    MARGIN,
+    MIN_PROBLEMS,
+    NOT_IN_RUN,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    Absent,
+    Claim,
+    Part,
+)
+
+VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
+
+# first − second; a base model counts leniently, as in C1
+COMPARISONS = (
+    ("zero_rl", "base"),
+    ("cold_start", "base"),
+    ("reasoning_rl", "cold_start"),
+    ("reasoning_rl", "zero_rl"),
+    ("reasoning_rl", "reasoning_rl_no_language"),
+    ("sft_mix", "reasoning_rl"),
+    ("align_rl", "sft_mix"),
+    ("align_rl", "reasoning_rl"),
+    ("align_rl", "cold_start"),
+    ("student_rl", "student_base"),
+    ("distill", "student_base"),
+    ("distill", "student_rl"),
+)
+PAPER_TABLE_6 = (
+    ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
+    ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
+    ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
+)
+
+REJECTIONS = {"cold_start_data": "Cold start data", "rejection": "Rejection sampling"}  # stages of one program
+
+
+def render(results: Results) -> str:
+    """report.html: what came out, and nothing that another run of the same recipe wouldn't say."""
+    return fill(
+        "report.html.jinja",
+        run=results.run,
+        results=results,
+        verdicts=VERDICTS,
+        margin=MARGIN,
+        min_problems=MIN_PROBLEMS,
+        headline=count_verdicts(results.claims),
+        path=path(results),
+        claims=[present_claim(claim) for claim in results.claims],
+        scores=score_rows(results),
+        shapes=shape_rows(results),
+        figures=draw_all(results),
+        mismatches=mismatches(results),
+        table_6=table_6(results),
+        paper_table_6=PAPER_TABLE_6,
+        kinds=kind_rows(results),
+        rejections=[
+            (stage, title, rows, results.metrics[stage])
+            for stage, title in REJECTIONS.items()
+            if (rows := fates(results, stage))
+        ],
+        examples=examples(results),
+    )
+
+
+def count_verdicts(claims: Sequence[Claim]) -> list[tuple[str, int]]:
+    counts = Counter(claim.verdict for claim in claims)
+    return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+
+
+def path(results: Results) -> list[tuple[str, float]]:
+    """pass@1 on all reasoning along the recipe's main line, as far as the run went; base models leniently."""
+    line = ("base", "zero_rl", "cold_start", "reasoning_rl", "align_rl", "student_rl", "distill")
+    scores = {model: tasks.get("reasoning", {}) for model, tasks in results.summaries.items()}
+    keys = {model: f"pass_at_1{scorings(model)[-1][1]}" for model in line}
+    return [(model, scores[model][keys[model]]) for model in line if scores.get(model)]
+
+
+def present_claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "text": claim.text,
+        "source": claim.source,
+        "how": claim.how,
+        "verdict": claim.verdict,
+        "estimate": describe_estimate(claim.deciding),
+        "held": count_held(claim),
+        "measure": claim.deciding.name,
+        "needs": claim.deciding.needs,
+        "parts": [present_part(part) for part in claim.parts],
+    }
+
+
+def present_part(part: Part) -> dict[str, Any]:
+    found = {"name": part.name, "verdict": part.verdict, "counts": part.counts, "needs": part.needs}
+    return found | {"estimate": describe_estimate(part)}
+
+
+def count_held(claim: Claim) -> str:
+    """ "3 of 4 parts hold", for a claim of several tested parts."""
+    parts = [part.verdict for part in claim.parts if part.counts]
+    tested = len(parts) > 1 and any(verdict != NOT_IN_RUN for verdict in parts)
+    return f"{parts.count(REPRODUCED)} of {len(parts)} parts hold" if tested else ""
+
+
+def describe_estimate(part: Part) -> str:
+    """ "+36.9 points [33.0, 40.8]"; a dash where there is none."""
+    if isinstance(part.interval, Absent) or part.interval.estimate is None:
+        return "–"
+    scale = 1 if part.unit == "tokens" else 100
+    values = (part.interval.estimate, part.interval.low, part.interval.high)
+    estimate, low, high = (None if value is None else tidy(scale * value) for value in values)
+    bounds = "" if low is None else f" [{low:.1f}, {high:.1f}]"
+    return f"{estimate:+.1f} {part.unit}{bounds}".replace("-", "−")
+
+
+def tidy(value: float) -> float:
+    """Rounded for print, without a negative zero."""
+    return round(value, 1) + 0.0
+
+
+def scorings(model: str) -> list[tuple[str, str]]:
+    """(label, suffix of the metric): base models are scored both ways, the others strictly."""
+    return [(f"{model} (strict)", ""), (f"{model} (lenient)", "_lenient")] if model in BASES else [(model, "")]
+
+
+def score_rows(results: Results) -> list[dict[str, Any]]:
+    """Model × task: pass@1 ± SE and cons@k, base models twice."""
+    rows = []
+    for model in results.models:
+        for label, suffix in scorings(model):
+            cells = []
+            for task in results.tasks:
+                summary = results.summaries[model].get(task, {})
+                keys = (f"pass_at_1{suffix}", f"se{suffix}", f"cons_at_k{suffix}")
+                cells.append(dict(zip(("pass", "se", "cons"), map(summary.get, keys), strict=True)))
+            rows.append({"label": label, "model": model, "cells": cells})
+    return rows
+
+
+def shape_rows(results: Results) -> list[dict[str, Any]]:
+    """Format, language, length and reflection of every model over all reasoning problems."""
+    reasoning = {model: tasks.get("reasoning") for model, tasks in results.summaries.items()}
+    return [{"model": model, **summary} for model, summary in reasoning.items() if summary]
+
+
+def mismatches(results: Results) -> list[tuple[str, float]]:
+    """The largest difference of log-probabilities that a step of each RL stage had between its sampler and itself."""
+    curves = {stage: results.history(stage, "mismatch") for stage in RL_STAGES}
+    return [(stage, max(value for _, value in curve)) for stage, curve in curves.items() if curve]
+
+
+def draw_all(results: Results) -> dict[str, str]:
+    """The pictures by name; an empty text where there is nothing to draw."""
+    curves = {
+        key: {stage: curve for stage in RL_STAGES if (curve := results.history(stage, key))}
+        for key in ("accuracy", "length")
+    }
+    data = {
+        "accuracy": (figures.draw_accuracy, curves["accuracy"]),
+        "length": (figures.draw_length, curves["length"]),
+        "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
+        "forest": (figures.draw_forest, forest_lines(results.evidence.scores)),
+    }
+    return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
+
+
+def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Every model's scores on reasoning problems."""
+    return {model: scopes["reasoning"] for model, scopes in scores.items() if "reasoning" in scopes}
+
+
+def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, float | None]]:
+    lines = []
+    for model, table in reasoning_of(scores).items():
+        label, suffix = scorings(model)[-1]
+        if table["pass_at_1"]:
+            cons = float(np.mean(list(table[f"cons_at_k{suffix}"].values())))
+            lines.append((label, model, mean_interval(table[f"pass_at_1{suffix}"].values()), cons))
+    return lines
+
+
+def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
+    lines, tables = [], reasoning_of(scores)
+    for first, second in COMPARISONS:
+        if first in tables and second in tables:
+            suffix = "_lenient" if second in BASES else ""
+            difference = paired_difference(tables[first]["pass_at_1"], tables[second][f"pass_at_1{suffix}"])
+            if difference.n:
+                lines.append((break_long(f"{first} − {second}"), first, difference))
+    return lines
+
+
+def break_long(label: str, characters: int = 30) -> str:
+    return label if len(label) <= characters else label.replace(" − ", " −\n")
+
+
+def table_6(results: Results) -> list[dict[str, Any]]:
+    """The rows of the paper's Table 6: the student before, after RL, after distillation, and its teacher."""
+    teacher = next((model for model in ("reasoning_rl", "align_rl") if model in results.models), None)
+    roles = {
+        "student_base": "the small base model, lenient",
+        "student_rl": "RL on the small model",
+        "distill": "SFT on the big model's traces",
+        teacher: "the big model the traces come from",
+    }
+    rows = []
+    for model, role in roles.items():
+        summary = results.summaries.get(model, {}).get("reasoning")
+        if summary:
+            _, suffix = scorings(model)[-1]
+            keys = {"pass": f"pass_at_1{suffix}", "se": f"se{suffix}", "cons": f"cons_at_k{suffix}"}
+            flops = results.metrics.get(model, {}).get("flops")
+            rows.append({"model": model, "role": role, "flops": flops, **{k: summary.get(v) for k, v in keys.items()}})
+    return rows if {"student_rl", "distill"} & {row["model"] for row in rows} else []
+
+
+def kind_rows(results: Results) -> dict[str, Any]:
+    """General prompts: score of every model by kind of prompt, with the number of prompts of the kind."""
+    counts: dict[str, set[str]] = {}
+    scores: dict[str, dict[str, list[float]]] = {}
+    for model, rows in results.samples.items():
+        for row in rows:
+            if row["task"] == "general":
+                counts.setdefault(row["kind"], set()).add(row["problem_id"])
+                scores.setdefault(model, {}).setdefault(row["kind"], []).append(float(row["correct"]))
+    kinds = sorted(counts)
+    rows = [
+        {
+            "model": model,
+            "cells": [float(np.mean(by_kind[kind])) if kind in by_kind else None for kind in kinds],
+            "all": results.summaries[model].get("general", {}).get("pass_at_1"),
+        }
+        for model, by_kind in scores.items()
+    ]
+    return {"kinds": [(kind, len(counts[kind])) for kind in kinds], "rows": rows}
+
+
+def fates(results: Results, stage: str) -> list[dict[str, Any]]:
+    """Why a stage's samples were dropped, most frequent reason first; empty when the run had no such stage."""
+    metrics = results.metrics.get(stage)
+    if not metrics or not metrics["dropped"]:
+        return []
+    counts = {"kept": metrics["kept"], **metrics["dropped"]}
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda fate: (fate[0] != "kept", -fate[1], fate[0]))
+    return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
+
+
+def examples(results: Results) -> list[dict[str, Any]]:
+    """For every model a right and a wrong response to a reasoning problem, and one to a general prompt."""
+    reasoning = {model: [row for row in rows if row["task"] != "general"] for model, rows in results.samples.items()}
+    general = {model: [row for row in rows if row["task"] == "general"] for model, rows in results.samples.items()}
+    right = pick(reasoning, lambda row: row["correct"])
+    wrong = pick(reasoning, lambda row: row["correct"] is False)
+    chat = pick(general, lambda row: True)
+    return [
+        {"model": model, "rows": [present(rows[model]) for rows in (right, wrong, chat) if model in rows]}
+        for model in results.models
+    ]
+
+
+def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dict[str, Row]:
+    """One wanted sample per model, on the same problem for as many models as possible (then the smallest id)."""
+    candidates: dict[str, dict[str, Row]] = {}
+    for model, rows in samples.items():
+        for row in rows:
+            if wanted(row):
+                candidates.setdefault(row["problem_id"], {}).setdefault(model, row)
+    chosen: dict[str, Row] = {}
+    for _, found in sorted(candidates.items(), key=lambda item: (-len(item[1]), item[0])):
+        for model, row in found.items():
+            chosen.setdefault(model, row)
+    return chosen
+
+
+def present(row: Row) -> dict[str, Any]:
+    """A sample as the page shows it: the reasoning apart from what a user reads."""
+    parts = split(row["completion"])
+    return {
+        "task": row["kind"] or row["task"],
+        "question": row["question"],
+        "gold": row["gold"],
+        "reasoning": parts.reasoning,
+        "summary": parts.summary,
+        "answer": row["answer"],
+        "correct": row["correct"],
+        "length": row["length"],
+        "finished": row["finished"],
+    }

@@ -1,0 +1,42 @@
+"""Fills the pages' templates (*.html.jinja). Text of a model is hostile: it is escaped, and what hides is spelt out."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from r1flow.core.template import INVISIBLE
+
+SHOWN_CHARACTERS = 1200
+
+
+def fill(template: str, **values: Any) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
+    page = environment.get_template(template).render(values)
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{100 * value:.{digits}f}"
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
+
+
+def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
+    """Text as a person should see it: invisible and direction-changing characters spelt out, the end cut off."""
+    text = text or ""
+    shown = INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text[:limit])
+    return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown

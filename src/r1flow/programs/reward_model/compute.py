@@ -1,0 +1,120 @@
+"""The reward model of the last RL stage: a scalar head on the base model, trained on preference pairs.
+
+Inputs: `model`, the base model's directory, and `data`, a folder with preferences.jsonl:
+
+    {"id": "…", "kind": "helpful", "question": "hello!", "chosen": "Hello! How can I help?", "rejected": "No."}
+
+Helpful pairs are shown as summaries, harmless ones as whole responses, by the same function that RL calls. A tenth of
+the pairs, chosen by a hash of the question, is held out; its accuracy (chosen scores higher) is in the metrics.
+DeepSeek-R1, section 2.3.4, which says no more than that it follows DeepSeek-V3's pipeline. Left out: margins, several
+heads.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from datasets import Dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerBase, set_seed
+from trl import RewardConfig, RewardTrainer
+
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.core.schema import read_jsonl
+from r1flow.rewards.classifier import classify, judged_ids
+from r1flow.tracking.stage import Stage
+from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.ranks import adapters, save, trainer_options
+
+SEES = {"helpful": "summary", "harmless": "response"}
+HELD_OUT = 10  # one question in so many
+FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accuracy"}
+
+
+def compute(stage: Stage) -> dict[str, Any]:
+    """Train work/model; metrics: pairs, held-out accuracy in all and by kind, and the loss curve."""
+    rows = load_pairs(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
+    train = [row for row in rows if not held_out(row["question"])]
+    test = [row for row in rows if held_out(row["question"])]
+    history = fit(stage, train)
+    wins = {kind: chosen_wins(stage, test, kind) for kind in SEES}
+    return {
+        "pairs": len(train),
+        "held_out_pairs": len(test),
+        "accuracy": mean([win for kind in SEES for win in wins[kind]]),
+        "accuracy_by_kind": {kind: mean(wins[kind]) for kind in SEES},
+        "history": history.rows,
+    }
+
+
+def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
+    """Train on the pairs, save to work/model, and return the curve."""
+    tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
+    options = RewardConfig(**trainer_options(stage))
+    set_seed(stage.seed)  # the head starts at random
+    model = read_model(
+        AutoModelForSequenceClassification,
+        stage.inputs["model"],
+        num_labels=1,
+        dtype="float32",
+        attn_implementation=stage.config["attention"],
+    )
+    model.config.pad_token_id = tokenizer.pad_token_id
+    history = History(stage, FIELDS)
+    trainer = RewardTrainer(
+        model=model,
+        args=options,
+        train_dataset=Dataset.from_list([pair(tokenizer, row) for row in rows]),
+        processing_class=tokenizer,
+        peft_config=adapters(stage.config, "SEQ_CLS"),  # and the head, whole
+        callbacks=[history],
+    )
+    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    save(stage, trainer, tokenizer)
+    return history
+
+
+def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:
+    """The preference pairs of a file; raises UserError when there are none or one has an unknown kind."""
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; look at data.file")
+    rows = read_jsonl(path)[:limit]
+    if not any(not held_out(row["question"]) for row in rows):
+        raise UserError(f"{path}: no preference pairs to train on; look at the data stage, or at data.limit ({limit})")
+    for number, row in enumerate(rows, 1):
+        if row["kind"] not in SEES:
+            raise UserError(f"{path}: row {number}: kind must be one of {', '.join(SEES)}, not {row['kind']!r}")
+    return rows
+
+
+def held_out(question: str) -> bool:
+    return int(hashlib.sha256(question.encode()).hexdigest(), 16) % HELD_OUT == 0
+
+
+def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:
+    """Token ids of both sides, as the reward model will see them in RL."""
+    return {
+        f"{side}_ids": judged_ids(tokenizer, row["question"], row[side], SEES[row["kind"]])
+        for side in ("chosen", "rejected")
+    }
+
+
+def chosen_wins(stage: Stage, rows: list[dict[str, Any]], kind: str) -> list[bool]:
+    """For each pair of a kind, whether its chosen side scores higher, by the scores that RL will see.
+
+    Ranks score a share each and all get the whole.
+    """
+    wins = []
+    with PartialState().split_between_processes([row for row in rows if row["kind"] == kind]) as mine:
+        for number, row in enumerate(mine, 1):
+            sides = [(row["question"], row[side]) for side in ("chosen", "rejected")]
+            better, worse = classify(stage.work / "model", sides, SEES[kind])
+            wins.append(better > worse)
+            stage.progress(number, len(mine), step=f"{kind} pairs held out")
+    return gather_object(wins)
+
+
+def mean(values: list[bool]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,129 @@
+"""A reward model as a function from (question, response) to a score: one sequence classifier, one way to ask it.
+
+    classify(Path("results/r1_tiny/reward_model/model"), [("hi", "Hello!"), ("hi", "River.")], sees="summary")
+    [0.93, 0.08]
+
+What it is shown is the same in its training and in RL: the prompt as the policy sees it, then the summary or all of the
+response, then the end of sequence. A trained one and any other model directory with one output are asked alike; one
+whose tokenizer has no chat template gets question and response as a pair. Texts are scored one by one: the batch beside
+a text would change the low bits of its score. Left out: code that comes with a model, and weights in pickles.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.core.template import render, split
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+UNBOUNDED = 10**9  # transformers' word for no maximal length is a number like 1e30
+
+
+def judged_text(response: str, sees: str) -> str:
+    """What a reward model is shown of a response: its summary, or all of it."""
+    return split(response).summary.strip() if sees == "summary" else response.strip()
+
+
+def judged_ids(tokenizer: "PreTrainedTokenizerBase", question: str, response: str, sees: str) -> list[int]:
+    """A reward model's input, the same in its training and in RL: prompt, what it is shown, end of sequence.
+
+    A special token that the response spells out stays text: it could end its turn and write the next one's.
+    """
+    prompt_ids = tokenizer(render(tokenizer, question), add_special_tokens=False)["input_ids"]
+    shown = judged_text(response, sees)
+    response_ids = tokenizer(shown, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    return [*prompt_ids, *response_ids, tokenizer.eos_token_id]
+
+
+def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[float]:
+    """The scores, 0 to 1, of (question, response) rows; a row's score depends on that row alone."""
+    if not rows:
+        return []
+    import torch
+
+    model, tokenizer, limit = classifier(model_dir)
+    scores: dict[tuple[str, str], float] = {}
+    for row in dict.fromkeys(rows):
+        inputs = {name: torch.tensor([ids], device=model.device) for name, ids in encode(tokenizer, row, sees, limit)}
+        with torch.inference_mode():
+            scores[row] = torch.sigmoid(model(**inputs).logits[0, 0].float()).item()
+    return [scores[row] for row in rows]
+
+
+def encode(
+    tokenizer: "PreTrainedTokenizerBase", row: tuple[str, str], sees: str, limit: int
+) -> list[tuple[str, list[int]]]:
+    """A row as the model's inputs by name, at most `limit` tokens: the end is cut off, but not the end of sequence."""
+    question, response = (text.encode("utf-8", "replace").decode() for text in row)  # no tokenizer takes surrogates
+    if tokenizer.chat_template is None:
+        shown = judged_text(response, sees)
+        pair = tokenizer(question, shown, truncation=True, max_length=limit, split_special_tokens=True)
+        return list(pair.items())
+    ids = judged_ids(tokenizer, question, response, sees)
+    ids = ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
+    return [("input_ids", ids), ("attention_mask", [1] * len(ids))]
+
+
+def check_model(model_dir: Path) -> None:
+    """Raise UserError for a folder that holds no sequence classifier with one output; reads config.json, no weights."""
+    path = model_dir / "config.json"
+    if not path.is_file():
+        raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"reward reward_model: {path} is no JSON ({error}); fetch the model again") from None
+    names = config.get("architectures") or ["nothing"]
+    outputs = len(config["id2label"]) if config.get("id2label") else config.get("num_labels", 2)
+    if not names[0].endswith("ForSequenceClassification"):
+        raise UserError(
+            f"reward reward_model: {path}: architectures is {names[0]}; name a ...ForSequenceClassification"
+        )
+    if outputs != 1:
+        raise UserError(f"reward reward_model: {path}: the model has {outputs} outputs (id2label); name one with 1")
+    if not any(model_dir.glob("*.safetensors")):
+        raise UserError(f"reward reward_model: model_dir {model_dir} has no *.safetensors; pickled weights aren't read")
+
+
+@cache
+def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, int]":
+    """Model, tokenizer and the most tokens it takes."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    try:
+        tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
+        model, loaded = read_model(
+            AutoModelForSequenceClassification,
+            model_dir,
+            dtype=torch.float32,
+            output_loading_info=True,
+            local_files_only=True,
+        )
+    except (OSError, ValueError, UserError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UserError(f"reward reward_model: model_dir {model_dir} can't be loaded: {reason}") from error
+    if loaded["missing_keys"]:  # transformers would make them up
+        missing = ", ".join(sorted(loaded["missing_keys"]))
+        raise UserError(f"reward reward_model: model_dir {model_dir}: the weights lack {missing}")
+    if tokenizer.chat_template is not None and tokenizer.eos_token_id is None:
+        raise UserError(f"reward reward_model: {model_dir}/tokenizer_config.json names no eos_token; name one")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval(), tokenizer, longest(model, tokenizer, model_dir)
+
+
+def longest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", model_dir: Path) -> int:
+    """The fewest tokens that the model's configuration and its tokenizer allow."""
+    limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
+    known = [int(limit) for limit in limits if limit is not None and 0 < limit < UNBOUNDED]
+    if not known:
+        raise UserError(
+            f"reward reward_model: {model_dir}/tokenizer_config.json: write the longest text it takes, in "
+            "tokens, as model_max_length; config.json has no max_position_embeddings"
+        )
+    return min(known)

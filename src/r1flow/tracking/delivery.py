@@ -1,0 +1,590 @@
+"""Brings the records of spool.py to MLflow; the only module that imports it, in a process of its own.
+
+    python -m r1flow.tracking.delivery scratch/tracking r1_tiny-1795240527046  beside a run: until that execution has ended
+    python -m r1flow.tracking.delivery scratch/tracking                        whatever is left, once: r1flow deliver
+    python -m r1flow.tracking.delivery scratch/tracking --redirect             and what still is, to $MLFLOW_TRACKING_URI
+
+One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
+each file was read, and the ids of its runs. It is written after every group of records, so a crash, or a reply that is
+lost, repeats at most one, and repeating changes nothing: MLflow drops equal metrics, tables are written whole, runs and
+models are looked for before they are made. A folder goes when all its files are closed and delivered; what is left of
+earlier executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED. What
+MLflow refuses stays beside the folder, in r1_tiny-1795240527046.refused.jsonl, with the reason. A line that is no
+record is passed over, and a folder that can't be read otherwise is set aside, as r1_tiny-1795240527046.damaged.
+
+Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another one wait until it is named.
+
+Left out: reading anything back from MLflow. Which model is which is kept in models.json, by the manifest's hash.
+"""
+
+import fcntl
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import mlflow
+import pandas
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LoggedModelInput,
+    LoggedModelOutput,
+    LoggedModelStatus,
+    Metric,
+    Param,
+    RunTag,
+)
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+
+from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
+from r1flow.core.errors import printable
+from r1flow.tracking.spool import (
+    PARENT,
+    PASSWORD,
+    REDIRECT,
+    TOKEN,
+    URI,
+    bare,
+    credentials,
+    refused,
+    store,
+)
+
+TICK_S = 0.3
+RETRY_S = 3.0
+PARAM_CHARS = 6000
+DIGEST_CHARS = 36
+METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
+# A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
+# server whose database has just gone says that, and so does a proxy.
+HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
+FOREIGN = (MlflowException, OSError)  # an address, a server, a disk: no traceback needed
+FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that what a file says can lead to
+SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
+ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
+HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
+
+Record = dict[str, Any]
+RECORDS = {  # what a line of each kind has at least
+    "start": {"time": int, "name": str, "tags": dict, "config": dict},
+    "metrics": {"time": int, "step": object, "values": dict},  # MLflow says what it thinks of the step
+    "table": {"name": str, "rows": list},
+    "tag": {"key": str, "value": str},
+    "outputs": {"folder": str, "is_model": bool},
+    "end": {"time": int, "status": str},
+}
+Point = tuple[str, float, int, int]  # name, value, time in ms, step
+
+
+def main(argv: list[str]) -> int:
+    """0: everything was delivered; 1: something is left, or a writer outlived its run."""
+    os.nice(10)
+    os.environ |= credentials()
+    tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
+    tracking.mkdir(parents=True, exist_ok=True)
+    with (tracking / "lock").open("w") as lock:
+        if word and word != REDIRECT:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return watch(tracking, tracking / word)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("a run is live in this folder; its own delivery brings what is left, too", file=sys.stderr)
+            return 1
+        return sweep(tracking, word == REDIRECT)
+
+
+def watch(tracking: Path, own: Path) -> int:
+    """Deliver until `own` is gone (all of it is in MLflow), or once more after its writer has ended."""
+    ended = False
+    while own.exists() and not ended:
+        ended = not held(own / f"{PARENT}.jsonl")
+        delivered = deliver_all(tracking, own)
+        if not ended:
+            time.sleep(TICK_S if delivered else RETRY_S)
+    return int(own.exists() or damaged(own).exists())
+
+
+def sweep(tracking: Path, redirected: bool = False) -> int:
+    """Deliver what is left, once, and say of what stays where it is to go."""
+    deliver_all(tracking)
+    if redirected:
+        for folder in executions(tracking):
+            Delivery(folder).redirect()
+        deliver_all(tracking)
+    left = [Delivery(folder) for folder in executions(tracking)]
+    for delivery in left:
+        where = delivery.uri if delivery.store else "MLflow"
+        hint = f"; set {URI} to it, and deliver again, or send it elsewhere with --to" if delivery.waits else ""
+        print(f"{delivery.folder.name} is not, or not whole, in {hide(where)}{hint}", file=sys.stderr)
+    aside = sorted(tracking.glob("*.damaged"))
+    for folder in aside:
+        print(f"{folder}: can't be read, and is not, or not whole, in MLflow; mend or delete it", file=sys.stderr)
+    return int(bool(left or aside))
+
+
+def deliver_all(tracking: Path, own: Path | None = None) -> bool:
+    """Deliver what every execution has by now, `own` first; False when MLflow failed on one (the reason is in the log).
+
+    A server that fails isn't asked again in this pass, so that many leftovers wait for no more than one time-out.
+    """
+    failed: set[str] = set()
+    for folder in sorted(executions(tracking), key=lambda folder: (folder != own, folder)):
+        server = str(folder)  # until we know it
+        try:
+            delivery = Delivery(folder)
+            if not (delivery.waits or delivery.uri in failed):
+                server = delivery.uri
+                delivery.deliver()
+        except Exception as error:
+            complain(folder, error)
+            failed.add(server if is_foreign(folder, error) else str(folder))
+            if isinstance(error, FAULTS) or is_inside(folder, error):
+                set_aside(folder)
+    return not failed
+
+
+def is_foreign(folder: Path, error: Exception) -> bool:
+    """Whether it is the server or the disk that failed, and would for the next execution too."""
+    refused = isinstance(error, MlflowException) and error.error_code in HOPELESS
+    return isinstance(error, FOREIGN) and not refused and not is_inside(folder, error)
+
+
+def is_inside(folder: Path, error: Exception) -> bool:
+    """Whether one of the folder's own files can't be read."""
+    return isinstance(error, OSError) and folder in Path(str(error.filename)).parents
+
+
+def set_aside(folder: Path) -> None:
+    """Keep what can't be delivered out of the way; a live execution's folder stays until that has ended."""
+    if not held(folder / f"{PARENT}.jsonl"):
+        folder.rename(damaged(folder))
+        print(f"{folder}: set aside as {damaged(folder).name}", file=sys.stderr, flush=True)
+
+
+def damaged(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.damaged")
+
+
+def executions(tracking: Path) -> list[Path]:
+    return [path.parent for path in tracking.glob(f"*/{PARENT}.jsonl") if path.parent.suffix != ".damaged"]
+
+
+_said: dict[Path, str] = {}
+
+
+def complain(folder: Path, error: Exception) -> None:
+    """The reason in the log, once: a server may be away for days."""
+    text = f"{folder}: {error}" if isinstance(error, FOREIGN) else "".join(traceback.format_exception(error))
+    if _said.get(folder) != text:
+        print(printable(hide(text)), file=sys.stderr, flush=True)
+    _said[folder] = text
+
+
+def hide(text: str) -> str:
+    """The text without what the environment has as password or token, and without the user part of any address."""
+    if uri := os.environ.get(URI):
+        text = text.replace(uri, bare(uri))
+    for secret in filter(None, map(os.environ.get, (PASSWORD, TOKEN))):
+        text = text.replace(secret, "…")
+    return re.sub(r"://[^\s/]*@", "://…@", text)
+
+
+class Delivery:
+    """One pass over one execution's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger_file = folder / "delivered.json"
+        # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
+        found = read_json(self.ledger_file, {})
+        whole = isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in ("offsets", "runs"))
+        self.ledger: dict[str, Any] = found if whole else {"offsets": {}, "runs": {}}
+
+    @cached_property
+    def store(self) -> dict[str, Any] | None:
+        """Where this execution's records go; None before its first line is there, ours if that line was lost."""
+        if "store" in self.ledger:
+            return self.ledger["store"]
+        file = self.folder / f"{PARENT}.jsonl"
+        alive = held(file)  # before reading: what a dead writer wrote is all there
+        with file.open("rb") as stream:
+            first = parsed(stream.readline())
+        return first.get("store") or (None if alive else store(Path()))
+
+    def redirect(self) -> None:
+        """Have this execution, from its start, go to the store that the environment names."""
+        here = {key: store(Path())[key] for key in ("uri", "artifacts")}
+        if self.store and self.store | here != self.store:
+            write_json(self.ledger_file, {"offsets": {}, "runs": {}, "store": self.store | here})
+
+    @property
+    def waits(self) -> bool:
+        """Whether the records are for another server than the environment's, whose credentials it mustn't get."""
+        uri = self.store["uri"] if self.store else ""
+        return bool(urlsplit(uri).netloc) and uri != bare(os.environ.get(URI, ""))
+
+    def deliver(self) -> None:
+        """Hand on all new records, close the runs of dead writers, remove the folder when nothing is left to come."""
+        if not self.store:
+            return
+        # the parent, then in the order of their last words: a model is known before its evaluation begins
+        files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
+        alive = {file.stem for file in files if held(file)}  # before reading: what a dead writer wrote is all there
+        for file in files:
+            self.deliver_file(file)
+        for name, run in self.ledger["runs"].items():
+            if run["open"] and name not in alive:
+                self.on_end(name, {"status": "KILLED", "time": time.time_ns() // 1_000_000})
+        self.save()
+        if not alive:
+            shutil.rmtree(self.folder)
+
+    def deliver_file(self, file: Path) -> None:
+        name = file.stem
+        for kind, group in itertools.groupby(self.unread(file), key=lambda pair: pair[0]["kind"]):
+            records, offsets = zip(*group, strict=True)
+            self.offer(name, kind, records)
+            self.ledger["offsets"][name] = offsets[-1]
+            self.save()
+
+    def offer(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+        """Hand on what MLflow takes, and set aside what it refuses again, alone; raises MlflowException to wait."""
+        try:
+            return self.hand_on(name, kind, records)
+        except MlflowException as error:
+            self.check_refused(name, error)
+        for record in records:
+            try:
+                self.hand_on(name, kind, (record,))
+            except MlflowException as error:
+                self.check_refused(name, error)
+                self.set_aside(name, record, error)
+
+    def check_refused(self, name: str, error: MlflowException) -> None:
+        """Raise unless it is the record that MLflow doesn't want: it takes what the run has already."""
+        if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:  # nothing to add to
+            raise error
+        if error.error_code == "BAD_REQUEST":
+            self.client.set_tag(self.run_id(name), *SOURCE)
+
+    def set_aside(self, name: str, record: Record, error: MlflowException) -> None:
+        aside, reason = refused(self.folder), hide(str(error))
+        with aside.open("a") as file:
+            entry = {"file": name, "run_id": self.run_id(name), "reason": reason, "record": record}
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        print(
+            f"{self.folder}: {name}: {record['kind']} refused, now in {aside}: {printable(reason)}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def unread(self, file: Path) -> Iterator[tuple[Record, int]]:
+        """Whole lines not delivered yet, each with the offset of its end."""
+        offset = self.ledger["offsets"].get(file.stem, 0)
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            for line in stream:
+                if line.endswith(b"\n"):
+                    offset += len(line)
+                    yield parsed(line), offset
+
+    def hand_on(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+        if kind not in ("start", "damaged"):
+            self.run_id(name)
+        if kind == "metrics":
+            return self.on_metrics(name, records)
+        for record in records:
+            getattr(self, f"on_{kind}")(name, record)
+
+    def save(self) -> None:
+        write_json(self.ledger_file, self.ledger)
+
+    # -- the store -----------------------------------------------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        """With what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
+        here, stored = os.environ.get(URI, ""), (self.store or {}).get("uri", "")
+        return here if bare(here) == stored else stored
+
+    @property
+    def client(self) -> mlflow.MlflowClient:
+        return client_of(self.uri)
+
+    @property
+    def experiment_id(self) -> str:
+        return experiment_of(self.uri, self.store["experiment"], self.store["artifacts"])
+
+    def run_id(self, name: str) -> str:
+        """MLflow's, of a run that is made now when the line with its start was lost."""
+        if name not in self.ledger["runs"]:
+            self.on_start(name, self.lost_start(name))
+        return self.ledger["runs"][name]["id"]
+
+    # -- one method per kind of record ---------------------------------------------------------------------------
+
+    def on_start(self, name: str, record: Record) -> None:
+        run = self.ledger["runs"].get(name)
+        if not run or run["began"] != record["time"]:  # else delivery failed half-way through this record
+            if run and run["open"]:  # an attempt that died; the next one writes to the same file
+                self.on_end(name, record | {"status": "KILLED"})
+            self.ledger["runs"][name] = self.create_run(name, record)
+            self.save()
+        self.log_params(name, record["config"])
+        self.log_inputs(name)
+
+    def lost_start(self, name: str) -> Record:
+        """What is known of a writer whose first line is damaged, the same each time: find_run looks for it."""
+        run, _, time = self.folder.name.rpartition("-")
+        stage = name.replace(".", "/")  # evaluate.zero_rl
+        tags = {"run": run} if name == PARENT else {"run": run, "stage": stage}
+        return {"name": run if name == PARENT else stage, "time": int(time), "tags": tags, "config": {}}
+
+    def on_damaged(self, name: str, record: Record) -> None:
+        print(f"{self.folder}: {name}: a line that can't be read was passed over", file=sys.stderr, flush=True)
+
+    def create_run(self, name: str, record: Record) -> dict[str, Any]:
+        tags = self.tags(name, record)
+        run = self.find_run(record, tags) or self.client.create_run(
+            self.experiment_id, start_time=record["time"], tags=tags, run_name=record["name"]
+        )
+        inputs = record.get("inputs", {})
+        return {
+            "id": run.info.run_id,
+            "stage": record["name"],
+            "inputs": inputs,
+            "began": record["time"],
+            "open": True,
+        }
+
+    def find_run(self, record: Record, tags: dict[str, str]) -> Any:
+        """The run of this record if an earlier attempt made it and was killed, or heard no reply."""
+        when = f"attributes.start_time = {record['time']}"
+        found = self.client.search_runs([self.experiment_id], when)
+        same = (run for run in found if run.info.run_name == record["name"] and tags.items() <= run.data.tags.items())
+        return next(same, None)
+
+    def tags(self, name: str, record: Record) -> dict[str, str]:
+        parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
+        return {key: str(value) for key, value in record["tags"].items()} | parent | dict([SOURCE])
+
+    def log_params(self, name: str, config: dict[str, Any]) -> None:
+        params = [Param(clean(key), plain(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
+        for some in chunks(params, PARAMS_PER_CALL):
+            self.client.log_batch(self.run_id(name), params=some)
+
+    def log_inputs(self, name: str) -> None:
+        """Inputs that are models this store knows are linked; everything else is a dataset with its hash."""
+        known = self.models()
+        datasets, models = [], []
+        for word, digest in self.ledger["runs"][name]["inputs"].items():
+            if digest in known:
+                models.append(LoggedModelInput(known[digest]["model_id"]))
+            else:
+                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}))
+                datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
+        if datasets or models:
+            self.client.log_inputs(self.run_id(name), datasets, models)
+
+    def on_metrics(self, name: str, records: tuple[Record, ...]) -> None:
+        points = [
+            (metric_name(key), value, record["time"], record["step"])
+            for record in records
+            for key, value in record["values"].items()
+        ]
+        self.log_points(self.run_id(name), points)
+        stage = self.ledger["runs"][name]["stage"]
+        if stage.startswith("evaluate/"):
+            self.share(stage.removeprefix("evaluate/"), self.ledger["runs"][name]["inputs"].get("model"), points)
+
+    def share(self, model: str, manifest: str | None, points: list[Point]) -> None:
+        """Show an evaluation on the model, on the run that made it, and its headlines on the parent."""
+        points = [point for point in points if point[0].startswith("eval/")]
+        if known := self.models().get(manifest):
+            self.log_points(known["run_id"], points, known["model_id"])
+        headlines = [
+            (f"eval/{model}/{match[1]}", *point[1:]) for point in points if (match := HEADLINE.fullmatch(point[0]))
+        ]
+        self.log_points(self.run_id(PARENT), headlines)
+
+    def log_points(self, run_id: str, points: list[Point], model_id: str | None = None) -> None:
+        metrics = [Metric(*point, model_id=model_id) for point in points]
+        for some in chunks(metrics, METRICS_PER_CALL):
+            self.client.log_batch(run_id, metrics=some)
+
+    def on_tag(self, name: str, record: Record) -> None:
+        self.client.log_batch(self.run_id(name), tags=[RunTag(clean(record["key"]), plain(record["value"]))])
+        if record["key"].startswith("claims."):
+            self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
+
+    def on_table(self, name: str, record: Record) -> None:
+        """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
+        rows = [row for part in self.tables(name, record) for row in part["rows"]]
+        file = f"{clean(record['name'])}.json"
+        columns = {key: [row.get(key) for row in rows] for key in rows[0]} if rows else {}
+        whole = io.StringIO()
+        pandas.DataFrame(columns).to_json(whole, orient="split", index=False)
+        self.client.log_text(self.run_id(name), whole.getvalue(), file)
+        shown = self.client.get_run(self.run_id(name)).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
+        entry = {"path": file, "type": "table"}
+        if entry not in json.loads(shown):
+            self.client.set_tag(self.run_id(name), MLFLOW_LOGGED_ARTIFACTS, json.dumps([*json.loads(shown), entry]))
+
+    def tables(self, name: str, record: Record) -> list[Record]:
+        """The records of this table up to this one, since the stage's last start."""
+        found: list[Record] = []
+        with (self.folder / f"{name}.jsonl").open("rb") as file:
+            for line in file:
+                if line.startswith(b'{"kind": "start"'):
+                    found = []
+                elif line.startswith(b'{"kind": "table"') and (other := parsed(line)).get("name") == record["name"]:
+                    found.append(other)
+                    if other == record:
+                        break
+        return found
+
+    def on_outputs(self, name: str, record: Record) -> None:
+        """What a finished stage left, unless a later one has replaced it: a few small files, the model by reference."""
+        folder = Path(record["folder"])
+        there = sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
+        if there != record["manifest"]:
+            return print(f"{folder}: made anew since; its files are not in MLflow", file=sys.stderr, flush=True)
+        for path in (folder / artifact for artifact in ARTIFACTS):
+            if path.is_file():
+                self.client.log_artifact(self.run_id(name), str(path))
+        if record["is_model"] and record["manifest"]:
+            self.register(name, record)
+
+    def register(self, name: str, record: Record) -> None:
+        """Make the model known to MLflow; the weights stay where they are."""
+        mlflow.set_tracking_uri(self.uri)
+        stage = self.ledger["runs"][name]["stage"]
+        tags = {"path": f"{record['folder']}/model", "manifest": record["manifest"], "stage": stage}
+        model = self.find_model(name) or mlflow.create_external_model(
+            clean(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
+        )
+        self.client.log_outputs(self.run_id(name), [LoggedModelOutput(model.model_id, step=0)])
+        entry = {"model_id": model.model_id, "run_id": self.run_id(name)}
+        known = read_json(self.models_file, {})
+        known.setdefault(self.uri, {})[record["manifest"]] = entry
+        write_json(self.models_file, known)
+
+    def find_model(self, name: str) -> Any:
+        """The model of this run that an earlier attempt made; what one left half made is removed."""
+        found = self.client.search_logged_models([self.experiment_id], f"source_run_id = '{self.run_id(name)}'")
+        for model in found:
+            if model.status == LoggedModelStatus.READY:
+                return model
+            self.client.delete_logged_model(model.model_id)
+        return None
+
+    def on_end(self, name: str, record: Record) -> None:
+        self.client.set_terminated(self.run_id(name), record["status"], record["time"])
+        self.ledger["runs"][name]["open"] = False
+
+    @property
+    def models_file(self) -> Path:
+        return self.folder.parent / "models.json"
+
+    def models(self) -> dict[str, dict[str, str]]:
+        """Models in this store by the hash of their manifest: {"9f2c…": {"model_id": "m-…", "run_id": "…"}}."""
+        return read_json(self.models_file, {}).get(self.uri, {})
+
+
+@cache
+def client_of(uri: str) -> mlflow.MlflowClient:
+    return mlflow.MlflowClient(uri)
+
+
+@cache
+def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
+    """The id of the experiment, made when it isn't there."""
+    client = client_of(uri)
+    if found := client.get_experiment_by_name(name):
+        return found.experiment_id
+    try:
+        return client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return client.get_experiment_by_name(name).experiment_id  # another machine's delivery was quicker
+
+
+def held(file: Path) -> bool:
+    """Whether the file's writer is alive."""
+    try:
+        with file.open() as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested dicts as dotted keys: ("trainer.learning_rate", "0.0001"); lists and null as JSON."""
+    if isinstance(config, dict) and config:
+        for key, value in config.items():
+            yield from flat(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)
+
+
+def metric_name(key: str) -> str:
+    """The path of a metric; the UI shows sections by name, so curves come before eval/…, stage/… and system/…."""
+    return clean(key if key.startswith(("eval/", "stage/", "system/")) else f"curve/{key}")
+
+
+def clean(key: str) -> str:
+    """A name that MLflow takes: pass@1 becomes pass_1; no empty or dotted parts in a path; 250 characters."""
+    parts = re.sub(r"[^\w\-. :/]", "_", key).split("/")
+    return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
+
+
+def plain(text: str) -> str:
+    """Without the one character that PostgreSQL can't hold."""
+    return text.replace("\0", "")
+
+
+def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def parsed(line: bytes) -> Record:
+    """The record of a line; one of the kind "damaged" for what isn't one, as after a write that a full disk cut."""
+    try:
+        record = json.loads(line)
+        fields = RECORDS[record["kind"]]
+        whole = all(isinstance(record[key], kind) for key, kind in fields.items())
+        whole &= isinstance(record.get("store") or {"uri": ""}, dict) and isinstance(record.get("inputs", {}), dict)
+    except FAULTS:
+        whole = False
+    return record if whole else {"kind": "damaged"}
+
+
+def read_json(path: Path, default: Any) -> Any:
+    """What the file says; the default if it isn't there or is damaged: what is then done again changes nothing."""
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return default
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

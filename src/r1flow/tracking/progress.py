@@ -1,0 +1,139 @@
+"""What a person sees of a run: one line per event, readable when two stages run at once and in a log file.
+
+    [ 5/22 reasoning_rl] started
+    [ 5/22 reasoning_rl] 12/40  reward 0.61  length 42  1:10 left
+    [ 5/22 reasoning_rl] done in 1:32  reward 0.84  length 44
+    [ 6/22 rejection] failed after 0:04: samples.parquet: no space left on device
+        | the last lines of its log
+        its whole log: logs/r1_tiny/rejection.log
+
+Every line is written whole and ends itself: no cursor tricks, no colours. A stage's place among the run's jobs comes
+from the workflow, which names them all in order in $R1FLOW_JOBS; by hand there is none, and the line says [rejection].
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from r1flow.core.errors import printable
+
+EVERY_S = 5.0
+LOG_LINES = 15
+HEADLINES = 3
+# Shown first when a stage ends, in this order; then whatever else its metrics begin with.
+FAVOURITES = ("reward", "accuracy", "loss", "length", "kept", "rows")
+# Say nothing about how it went.
+DULL = {"step", "epoch", "learning_rate", "steps", "seconds"}
+
+
+class Progress:
+    """The status lines of one stage; `clock` gives seconds and only its differences count."""
+
+    def __init__(
+        self, stage: str, stream: TextIO, log: Path | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.label, self.stream, self.log, self.clock = label(stage), stream, log, clock
+        self.begin = clock()
+        self.shown: float | None = None  # when the last update was
+        self.phase: tuple[int, Any] | None = None  # total, and the step if the stage has several
+        self.first: tuple[int, float] = (0, 0.0)  # done, when: of the phase's first update
+
+    def started(self) -> None:
+        self.begin = self.clock()
+        self.say("started")
+
+    def update(self, done: int, total: int, **fields: float | str) -> None:
+        """Show that `done` of `total` is reached: at once for a phase's first and last, else every EVERY_S at most."""
+        now, phase = self.clock(), (total, fields.get("step"))
+        if phase != self.phase or done < self.first[0]:
+            self.phase, self.first, self.shown = phase, (done, now), None
+        if self.shown is not None and done < total and now - self.shown < EVERY_S:
+            return
+        self.shown = now
+        self.say("  ".join([f"{done}/{total}", *shown(fields), *self.left(done, total, now)]))
+
+    def left(self, done: int, total: int, now: float) -> list[str]:
+        """The time left at the pace since this phase's first update; nothing while there is no pace."""
+        before, since = self.first
+        if done == before or done >= total:
+            return []
+        return [f"{duration((now - since) / (done - before) * (total - done))} left"]
+
+    def finished(self, metrics: dict[str, Any]) -> None:
+        self.say("  ".join([f"done in {self.took()}", *headlines(metrics)]))
+
+    def interrupted(self) -> None:
+        self.say(f"interrupted after {self.took()}; the same command goes on with it")
+
+    def failed(self, error: str) -> None:
+        """The error, the last lines of the log and where the rest is, as one block."""
+        lines = [f"failed after {self.took()}: {error}"]
+        if self.log:
+            lines += [f"    | {line}" for line in last_lines(self.log)]
+            lines += [f"    its whole log: {self.log}"]
+        self.say("\n".join(lines))
+
+    def took(self) -> str:
+        return duration(self.clock() - self.begin)
+
+    def say(self, text: str) -> None:
+        """One write, so that lines of two stages don't mix; a closed terminal doesn't stop a stage."""
+        try:
+            self.stream.write(f"{self.label} {printable(text)}\n")
+            self.stream.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def label(stage: str) -> str:
+    """The stage's name with its place among the run's jobs: `[ 5/22 reasoning_rl]`, `[ 6/22 rejection 2-of-4]`."""
+    jobs = os.environ.get("R1FLOW_JOBS", "").split()
+    job = stage.partition(" ")[0]
+    if job not in jobs:
+        return f"[{stage}]"
+    return f"[{jobs.index(job) + 1:{len(str(len(jobs)))}}/{len(jobs)} {stage}]"
+
+
+def headlines(metrics: dict[str, Any]) -> list[str]:
+    """Two or three numbers that say how a stage went, from its metrics.json."""
+    if "tasks" in metrics:
+        tasks = {name: metrics["tasks"][name] for name in ("reasoning", "general") if name in metrics["tasks"]}
+        return [f"{name} {task['pass_at_1']:.1%} pass@1" for name, task in tasks.items()]
+    last = metrics["history"][-1] if metrics.get("history") else {}
+    values = {key: value for key, value in {**metrics, **last}.items() if is_number(value) and key not in DULL}
+    names = [name for name in FAVOURITES if name in values] + [name for name in values if name not in FAVOURITES]
+    return shown({name: values[name] for name in names[:HEADLINES]})
+
+
+def shown(fields: dict[str, float | str]) -> list[str]:
+    return [f"{name} {number(value) if is_number(value) else value}" for name, value in fields.items()]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(value: float) -> str:
+    """Three digits that matter: 0.61, 42.3, 1234, 5e-05."""
+    return str(round(value)) if isinstance(value, int) or 1000 <= abs(value) < 1e12 else f"{value:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """0:04, 1:32, 2:03:20."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def last_lines(log: Path) -> list[str]:
+    """The log's last lines; what a progress bar overwrote with carriage returns is left out."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 20_000))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = [line.rpartition("\r")[2] for line in text.split("\n")]
+    return [line[:300] for line in lines if line.strip()][-LOG_LINES:]

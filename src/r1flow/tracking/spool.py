@@ -1,0 +1,308 @@
+"""What a run tells MLflow, on the side of those who tell: append a line to a file, and go on.
+
+Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py, the only
+module that imports MLflow) brings the lines to MLflow while the run goes on:
+
+    scratch/tracking/r1_tiny-1795240527046/execution.jsonl     the parent run, written by the workflow's main process
+    scratch/tracking/r1_tiny-1795240527046/zero_rl.jsonl       its child runs, each written by its stage
+        {"kind": "metrics", "time": 1795240531177, "step": 12, "values": {"reward": 0.61, "length": 42.3}}
+
+Why not MLflow in every stage: its import and store cost 2 s of CPU and 100 MB per process (23 processes in the default
+run), SQLite takes one writer at a time, and a dead server stalls its client for minutes. A file does none of that,
+works from other machines through a shared folder, and keeps what could not be delivered for the next run, or for
+`r1flow deliver`, to bring there.
+
+Where MLflow is, and the way in, is in the environment: MLFLOW_TRACKING_URI, MLFLOW_TRACKING_USERNAME and _PASSWORD or
+_TOKEN. Files get the address without user and password, and only the delivery gets these; no stage sees them.
+
+Tracking is write-only and best effort: what goes wrong here is one line on stderr and never stops or changes a run.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any, Self
+from urllib.parse import unquote, urlsplit
+
+from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
+from r1flow.core.errors import UserError
+from r1flow.tracking.system_metrics import start_sampling
+
+TRACKING = Path("scratch/tracking")
+DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
+REDIRECT = "--redirect"  # the delivery's word for `r1flow deliver --to`
+PARENT = "execution"  # the name of the parent run's file
+EXPERIMENT = "r1flow"
+END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
+
+# MLflow's noise and patience, unless the user set them: no telemetry, and no retries of its own: it would send again
+# what makes a run, which the server may have made before the reply was lost. The delivery looks first.
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "OMP_NUM_THREADS": "1",
+}
+URI = "MLFLOW_TRACKING_URI"
+USER, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
+
+_warned = False
+_executions: dict[str, "Execution"] = {}
+
+
+def start_execution(run: str, root: Path, tags: dict[str, str], config: dict[str, Any]) -> None:
+    """Open the record of one execution and start its delivery; called once, by the main process, before any job."""
+    try:
+        _executions[run] = Execution(run, root, tags, config)
+    except OSError as error:
+        warn(error)
+    forget_credentials()
+
+
+def end_execution(run: str, root: Path, status: str) -> None:
+    """Close the record with MLflow's "FINISHED" or "FAILED", and wait a little for the last of it to be delivered."""
+    if execution := _executions.pop(run, None):
+        execution.end(status)
+
+
+class Execution:
+    """The workflow's main process as a writer: one execution of a run, a parent run in MLflow."""
+
+    def __init__(self, run: str, root: Path, tags: dict[str, str], config: dict[str, Any]) -> None:
+        self.folder = root / TRACKING / f"{file_name(run)}-{now_ms()}"
+        self.folder.mkdir(parents=True)
+        self.spool = Spool(self.folder / f"{PARENT}.jsonl")
+        words = {"run": run, "host": platform.node(), **tags}
+        self.spool.append("start", name=run, tags=words, config=config, store=store(root))
+        self.pointer = pointer(root, run)
+        self.pointer.write_text(json.dumps({"folder": str(TRACKING / self.folder.name)}))
+        self.delivery = self.start_delivery(root)
+
+    def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
+        """A process in a session of its own: Ctrl-C ends the run, and then the delivery ends its record."""
+        with (root / TRACKING / "delivery.log").open("w") as log:
+            return subprocess.Popen(
+                [*DELIVERY, self.folder.name],
+                cwd=root,
+                env=QUIET | os.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def end(self, status: str) -> None:
+        self.spool.append("end", status=status)
+        self.spool.close()
+        self.pointer.unlink(missing_ok=True)
+        faults = []
+        try:
+            self.delivery.wait(END_WAIT_S)
+        except subprocess.TimeoutExpired:
+            faults.append("delivery to MLflow goes on in the background; `r1flow deliver` brings what it can't")
+        if self.delivery.returncode:
+            faults.append(
+                f"not all of this run is in MLflow (see {TRACKING}/delivery.log); `r1flow deliver` or the next run "
+                "brings the rest"
+            )
+        if refused(self.folder).exists():
+            faults.append(f"what MLflow refused of it is in {TRACKING / refused(self.folder).name}")
+        if faults:
+            warn("; ".join(faults))
+
+
+def refused(folder: Path) -> Path:
+    """The file with the records of an execution that a healthy server didn't take, and its reasons."""
+    return folder.with_name(f"{folder.name}.refused.jsonl")
+
+
+def deliver(root: Path, to: str | None = None) -> int:
+    """Bring to MLflow whatever is left, with the reasons for what stays on the terminal; 0 when nothing is left.
+
+    `to` is the address for what can't be brought where it was to go.
+    """
+    if to and "://" not in to:
+        raise UserError(f"--to: {bare(to)} is no address like https://mlflow.lab:5000 or sqlite:////lab/mlflow.db")
+    words, named = ((REDIRECT,), {URI: to}) if to else ((), {})
+    return subprocess.run([*DELIVERY, *words], cwd=root, env=QUIET | os.environ | named).returncode
+
+
+def store(root: Path) -> dict[str, str | None]:
+    """Where records go: $MLFLOW_TRACKING_URI, or SQLite and a folder of artifacts in the project."""
+    uri = os.environ.get(URI)
+    return {
+        "uri": bare(uri) if uri else f"sqlite:///{root.resolve()}/mlflow.db",
+        "artifacts": None if uri else (root.resolve() / "mlruns").as_uri(),
+        "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT),
+    }
+
+
+def bare(uri: str) -> str:
+    """An address without user, password, query and fragment: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
+    if re.match(r"(sqlite|file):|[/.]", uri):  # a path, in which @ and # stand for themselves
+        return uri.partition("?")[0]
+    return re.sub(r"[?#].*", "", re.sub(r"^([\w+.-]+://)?.*@", r"\1", uri))
+
+
+def credentials() -> dict[str, str]:
+    """User and password that stand in $MLFLOW_TRACKING_URI, as variables that MLflow keeps out of messages."""
+    parts = urlsplit(os.environ.get(URI, ""))
+    if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
+        return {}
+    found = {USER: unquote(parts.username or ""), PASSWORD: unquote(parts.password or "")}
+    return {URI: bare(os.environ[URI]), **found}
+
+
+def forget_credentials() -> None:
+    """The delivery has them. Stages, what a model wrote, and a cluster's job files get along without."""
+    for name in (USER, PASSWORD, TOKEN):
+        os.environ.pop(name, None)
+    if URI in os.environ:
+        os.environ[URI] = bare(os.environ[URI])
+
+
+class StageRun:
+    """One stage as a writer, a child run in MLflow; does nothing when no execution is under way (a stage by hand).
+
+    As a context manager it closes the record with what happened: FINISHED, FAILED with the error's line, or KILLED.
+    A process that dies without a word is closed by the delivery, which sees that the file is no longer held.
+    """
+
+    def __init__(self, run: str, stage: str, config: dict[str, Any], provenance: dict[str, Any]) -> None:
+        self.run, self.stage, self.config, self.provenance = run, stage, config, provenance
+        self.spool: Spool | None = None
+        self.sampling: threading.Event | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            folder = json.loads(pointer(Path(), self.run).read_text())["folder"]
+            self.spool = Spool(Path(folder, f"{file_name(self.stage)}.jsonl"))
+        except FileNotFoundError:
+            return self
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            warn(error)
+        inputs = self.provenance.get("inputs", {})
+        tags = {"run": self.run, "stage": self.stage, "host": platform.node()}
+        self.append("start", name=self.stage, tags=tags, config=self.config, inputs=inputs)
+        self.sampling = start_sampling(self.log_metrics)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if self.sampling:
+            self.sampling.set()
+        if isinstance(error, Exception):
+            self.tag("error", f"{kind.__name__}: {error}".splitlines()[0][:500])
+        status = "FINISHED" if error is None else "FAILED" if isinstance(error, Exception) else "KILLED"
+        self.append("end", status=status)
+        if self.spool:
+            self.spool.close()
+
+    def append(self, kind: str, **fields: Any) -> None:
+        if self.spool:
+            self.spool.append(kind, **fields)
+
+    def log_metrics(self, step: int, values: dict[str, float]) -> None:
+        """Values of one step: curves, shown as curve/reward, or eval/<task>/…, shown on the evaluated model too."""
+        self.append("metrics", step=step, values=numbers(values))
+
+    def log_table(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.append("table", name=name, rows=rows)
+
+    def tag(self, key: str, value: str) -> None:
+        self.append("tag", key=key, value=str(value))
+
+    def finish(self, metrics: dict[str, Any], out: Path) -> None:
+        """The outputs are in place: stage/… are the top-level numbers of metrics.json, dicts of words become tags."""
+        cost = read_json(out / "cost.json") if (out / "cost.json").is_file() else {}
+        both = {**metrics, **cost}
+        self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in both.items()}))
+        for name, value in metrics.items():
+            for key, word in value.items() if isinstance(value, dict) else ():
+                if isinstance(word, str):
+                    self.tag(f"{name}.{key}", word)
+        manifest = sha256(out / MANIFEST) if (out / MANIFEST).is_file() else None
+        self.append("outputs", folder=str(out), manifest=manifest, is_model=(out / "model").is_dir())
+
+
+class Spool:
+    """A file of records; held (flock) while its writer lives, so that others can see a silent death."""
+
+    def __init__(self, path: Path) -> None:
+        self.file: IO[str] = path.open("a")
+        if path.read_bytes()[-1:] not in (b"", b"\n"):
+            self.file.write("\n")  # an earlier writer died in the middle of a line
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
+        for _ in range(50):
+            try:
+                return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # the delivery is asking whether an earlier writer lives
+                time.sleep(0.01)
+
+    def renew(self) -> None:
+        """The stage and its sampling write lines; a fork, as ranks are, may come while the other one does."""
+        self.writing = threading.Lock()
+
+    def append(self, kind: str, **fields: Any) -> None:
+        try:
+            line = json.dumps({"kind": kind, "time": now_ms(), **fields}, default=str, ensure_ascii=False)
+            with self.writing:
+                if not self.file.closed:  # a last sample may come late
+                    self.file.write(line + "\n")
+                    self.file.flush()
+        except (OSError, ValueError, TypeError) as error:
+            warn(error)
+
+    def close(self) -> None:
+        try:
+            with self.writing:
+                self.file.close()
+        except OSError as error:
+            warn(error)
+
+
+def pointer(root: Path, run: str) -> Path:
+    """The file that tells a stage in which folder the run's execution is recorded."""
+    return root / TRACKING / f"{file_name(run)}.json"
+
+
+def file_name(name: str) -> str:
+    return name.replace("/", ".")
+
+
+def numbers(values: dict[str, Any]) -> dict[str, float]:
+    """Those of the values that are numbers, as floats; numpy's and one-element tensors too."""
+    found = {}
+    for key, value in values.items():
+        try:
+            if not isinstance(value, str):
+                found[key] = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            continue
+    return found
+
+
+def device() -> str:
+    """What torch has computed on in this process: "cpu" or the GPU's name. Torch isn't imported for it."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch and torch.cuda.is_initialized() else "cpu"
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def warn(error: Exception | str) -> None:
+    """One line per process, whatever goes wrong however often."""
+    global _warned
+    if not _warned:
+        print(f"r1flow: tracking: {error}; the run itself is not affected", file=sys.stderr)
+    _warned = True

@@ -1,0 +1,73 @@
+"""Stops a GRPO training whose sampler and trainer have become two models.
+
+vLLM, and our own engine, sample with their own kernels and in bfloat16; the trainer computes the same probabilities
+another way. The mean over tokens of |log p of the trainer - log p of the sampler| is a curve: TRL logs it of vLLM and
+corrects for it by importance sampling, `measured` logs it of our engine and leaves the loss as it is. Where it grows
+large, a stale copy of the weights, another dtype or a wrong kernel has been sampled from, and no weight mends
+that. Dense models in bfloat16 stay at 0.01 to 0.04 (measured: vllm-project/vime 64, huggingface/trl 4772), trainings
+that wouldn't converge were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests fail above 0.1
+(THUDM/slime 1968), which conf/grpo has as `stop_above.mismatch`. Our engine in bfloat16 is at 0.003 (r1_tiny).
+
+    zero_rl.stop_above.mismatch: sampling/sampling_logp_difference/mean is 0.31, 0.35, 0.33 in the latest 3 logged
+    steps, above 0.1; …
+"""
+
+from typing import Any
+
+from torch import Tensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from trl import GRPOTrainer
+
+from r1flow.core.errors import UserError
+
+METRIC = "sampling/sampling_logp_difference/mean"
+LARGEST = "sampling/sampling_logp_difference/max"
+IN_A_ROW = 3  # logged steps: one may have a few odd completions in it
+
+
+class MismatchWatch(TrainerCallback):
+    """Raises UserError when the metric was above `limit` in the latest logged steps; None never does.
+
+    What it knows is the trainer's own log, which is in every snapshot: a resumed training counts on.
+    """
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.limit is None:
+            return
+        latest = [entry[METRIC] for entry in state.log_history if METRIC in entry][-IN_A_ROW:]
+        if len(latest) == IN_A_ROW and not any(value <= self.limit for value in latest):  # NaN isn't, either
+            shown = ", ".join(f"{value:.3g}" for value in latest)
+            raise UserError(
+                f"stop_above.mismatch: {METRIC} is {shown} in the latest {IN_A_ROW} logged steps, above {self.limit}:"
+                " the sampler (vLLM, or our engine) draws from another model than is trained; look at its dtype,"
+                " attention and version, and whether the weights reach it (docs/scaling.md), or raise the limit; the"
+                " last snapshot is kept"
+            )
+
+
+def measured(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
+    """A trainer that logs the metric, and the largest difference, of each pass; its loss sees nothing of it."""
+
+    class Measured(trainer):
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            found = super()._generate_and_score_completions(inputs)
+            return found | {"sampled_logps": found.pop("sampling_per_token_logps")}  # off_policy_mask would take them
+
+        def _get_per_token_logps_and_entropies(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
+            found = super()._get_per_token_logps_and_entropies(*arguments, **options)
+            self.latest_logps_BC = found[0].detach()
+            return found
+
+        def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+            loss = super()._compute_loss(model, inputs)
+            ours_BC, mask_BC = inputs.get("old_per_token_logps", self.latest_logps_BC), inputs["completion_mask"]
+            off_BC = (ours_BC - inputs["sampled_logps"]).abs() * mask_BC
+            gather, metrics = self.accelerator.gather, self._metrics["train" if self.model.training else "eval"]
+            metrics[METRIC].append(gather(off_BC.sum() / mask_BC.sum().clamp(1)).mean().item())
+            metrics[LARGEST].append(gather(off_BC.max()).max().item())
+            return loss
+
+    return Measured

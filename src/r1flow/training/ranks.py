@@ -1,0 +1,130 @@
+"""A training that several processes share: what each rank's trainer is told, and how the model comes out whole.
+
+A stage that holds N GPUs is computed by N processes (launch.py). N is no part of the configuration, and a step of N
+ranks trains on what a step of one trains on: `gradient_accumulation_steps` counts for one process and is shared out,
+
+    {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 64}      4 ranks: 16 passes each
+
+How the ranks share a model is the stage's `strategy`, part of its configuration: other reductions, other low bits.
+
+    ddp      every rank has all of it (and one process is just one process)
+    fsdp2    weights, gradients and optimizer in shares, by torch
+    zero2    gradients and optimizer in shares, by DeepSpeed; zero3: the weights too
+
+Left out: several nodes, tensor and context parallelism, and adapters on weights in shares. No torch is imported here.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from r1flow.core.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, Trainer
+
+    from r1flow.tracking.stage import Stage
+
+PROGRAMS = ("sft", "grpo", "reward_model")  # that can be computed by several ranks
+# Options of transformers' trainers by strategy; "auto" is filled in from the other options.
+DEEPSPEED = {
+    "bf16": {"enabled": "auto"},
+    "gradient_clipping": "auto",
+    "gradient_accumulation_steps": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+}
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "ddp": {},
+    # Snapshots in shares too: no rank has to hold the whole.
+    "fsdp2": {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": "SHARDED_STATE_DICT"}},
+    "zero2": {"deepspeed": {**DEEPSPEED, "zero_optimization": {"stage": 2}}},
+    "zero3": {
+        "deepspeed": {
+            **DEEPSPEED,
+            "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True},
+        }
+    },
+}
+PASSES = ("gradient_accumulation_steps", "steps_per_generation")  # forward-backward passes, of one process
+IN_SHARES = ("fsdp2", "zero3")  # the weights
+
+
+def strategy_of(config: dict[str, Any]) -> str:
+    return config.get("strategy", "ddp")
+
+
+def check(config: dict[str, Any]) -> None:
+    """Refuse what no rank could train with; raises UserError that names the key."""
+    strategy, lora, trainer = strategy_of(config), config.get("lora"), config["trainer"]
+    if strategy not in STRATEGIES:
+        raise UserError(f"strategy: there is no {strategy!r}{did_you_mean(strategy, list(STRATEGIES))}")
+    for key in ("fsdp", "fsdp_config", "deepspeed"):
+        if trainer.get(key):
+            raise UserError(f"trainer.{key}: set strategy instead ({', '.join(STRATEGIES)})")
+    if strategy != "ddp" and config["device"] == "cpu":
+        raise UserError(
+            f"strategy: {strategy} needs device: cuda; on a CPU accelerate shares nothing out, and says nothing"
+        )
+    if lora and strategy in IN_SHARES:
+        raise UserError(f"lora: adapters are merged into whole weights, and {strategy} has none; use ddp or zero2")
+    if config.get("engine") == "r1flow" and (lora or strategy in IN_SHARES):
+        raise UserError(
+            "engine: r1flow samples from whole weights, and with lora, fsdp2 or zero3 there are none before the end;"
+            " use engine: transformers"
+        )
+
+
+def check_batches(trainer: dict[str, Any], ranks: int) -> None:
+    """Refuse a number of ranks that a step can't be shared out to; raises UserError."""
+    batch = trainer["per_device_train_batch_size"]
+    passes = {key: trainer.get(key) or 0 for key in PASSES}
+    passes["generation_batch_size"] = (trainer.get("generation_batch_size") or 0) // batch
+    for key, count in passes.items():
+        if count % ranks:
+            raise UserError(
+                f"trainer.{key}: {count} passes can't be shared out to {ranks} processes; make it a multiple of {ranks}"
+                f" passes, per_device_train_batch_size ({batch}) as much smaller, or take another number of GPUs"
+            )
+
+
+def trainer_options(stage: "Stage") -> dict[str, Any]:
+    """What a trainer of this rank is told: the config's options, its share of the passes, strategy, seed, folder."""
+    trainer = dict(stage.config["trainer"])
+    for key in PASSES:
+        if trainer.get(key):
+            trainer[key] //= stage.ranks  # without a rest: check_batches
+    strategy = STRATEGIES[strategy_of(stage.config)]
+    return {**trainer, **strategy, "seed": stage.seed, "data_seed": stage.seed, "output_dir": str(stage.snapshots)}
+
+
+def adapters(config: dict[str, Any], task: str = "CAUSAL_LM") -> Any:
+    """The config's `lora` as peft's; None where all weights are trained."""
+    if not (lora := config.get("lora")):
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora["r"],
+        lora_alpha=lora["alpha"],
+        lora_dropout=lora["dropout"],
+        target_modules=lora["target_modules"],
+        task_type=task,
+    )
+
+
+def parameters_of(model: Any) -> int:
+    """How many numbers a model has, whole; with zero3 a parameter is only as large as this rank's share."""
+    return sum(getattr(parameter, "ds_numel", parameter.numel()) for parameter in model.parameters())
+
+
+def save(stage: "Stage", trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Write the trained model to work/model, whole and plain, from the first rank; the others wait for it."""
+    accelerator = trainer.accelerator
+    model = accelerator.unwrap_model(trainer.model)
+    shares = strategy_of(stage.config) in IN_SHARES
+    state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None  # of all ranks together
+    for name in model.all_tied_weights_keys if state else ():  # gathered, it is a copy
+        state.pop(name, None)
+    if accelerator.is_main_process:
+        model = model.merge_and_unload() if stage.config.get("lora") else model
+        model.save_pretrained(stage.work / "model", state_dict=state)
+        tokenizer.save_pretrained(stage.work / "model")
+    accelerator.wait_for_everyone()
