@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from r1flow.artifacts import fingerprint
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -45,9 +47,30 @@ def test_make_help_lists_at_most_ten_targets():
     assert 0 < len(targets) <= 10
 
 
-def test_imports_go_one_way_and_stages_never_import_stages():
-    for path in (ROOT / "src/r1flow/stages").glob("*.py"):
-        assert not re.search(r"from r1flow\.stages|import r1flow\.stages", path.read_text()), path
+# The rooms of src/r1flow/, the lowest first: a module imports from its own and from those before it.
+LAYERS = (
+    "core artifacts tracking sandbox grading data rewards sampling training recipe programs engine commands".split()
+)
+
+
+def test_imports_go_one_way():
+    source = ROOT / "src/r1flow"
+    assert {path.name for path in source.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(LAYERS)
+    upward = [
+        f"{path.relative_to(source)} imports {name}"
+        for path in source.glob("*/**/*.py")
+        for name in fingerprint.read(f"r1flow.{path.stem}", path).imports
+        if name.startswith("r1flow.")
+        and LAYERS.index(name.split(".")[1]) > LAYERS.index(path.relative_to(source).parts[0])
+    ]
+    assert upward == []
+
+
+def test_programs_do_not_import_one_another_and_a_library_that_is_slow_has_one_user():
+    programs = {path.parent.name: path for path in (ROOT / "src/r1flow/programs").glob("*/compute.py")}
+    for program, path in programs.items():
+        others = "|".join(programs.keys() - {program})
+        assert not re.search(rf"r1flow\.programs\.({others})\b", path.read_text()), path
     for module, owner in {"mlflow": "delivery.py", "hydra": "config.py"}.items():
         users = {
             path.name

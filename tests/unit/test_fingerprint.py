@@ -12,7 +12,7 @@ import pytest
 from r1flow.artifacts import fingerprint
 from r1flow.core.errors import UserError
 
-SOURCE = Path(fingerprint.__file__).parent
+SOURCE = fingerprint.PACKAGE
 PROGRAMS = sorted(path.parent.name for path in (SOURCE / "programs").glob("*/compute.py"))
 
 
@@ -55,13 +55,13 @@ def test_comments_docstrings_and_layout_change_nothing(package):
     ("module", "line", "programs"),
     [
         ("programs/grpo/compute.py", "SHOWN = 4", {"grpo"}),
-        ("scoring.py", "import torch", {"grpo"}),
+        ("training/scoring.py", "import torch", {"grpo"}),
         ("rewards/combine.py", "WATCHED_ROWS = 1000", {"grpo"}),
-        ("classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model"}),
+        ("rewards/classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model"}),
         ("data/corpus.py", "import random", {"data"}),
-        ("claims.py", "SMALL_COST = 0.03", {"report"}),
+        ("recipe/claims.py", "SMALL_COST = 0.03", {"report"}),
         ("sampling/hf.py", "import torch", {"grpo", "rejection", "evaluate"}),  # imported inside a function
-        ("stage.py", "import hashlib", set(PROGRAMS)),
+        ("tracking/stage.py", "import hashlib", set(PROGRAMS)),
     ],
 )
 def test_a_changed_module_reaches_the_programs_that_import_it_and_no_other(package, module, line, programs):
@@ -75,7 +75,7 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
     before = package()
     (package.folder / "unrelated.py").write_text("X = 1\n")
     edit(package.folder / "progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
-    edit(package.folder / "plan.py", "never timed", "not timed")
+    edit(package.folder / "engine/plan.py", "never timed", "not timed")
     for leaving in (".plan.py.swp", "rewards.py~", "programs/.DS_Store"):
         (package.folder / leaving).write_text("an editor's")
     assert changed(before, package()) == set()
@@ -149,7 +149,7 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     (cut_off / "stray.py").write_text("")
     assert copy == fingerprint.snapshot([config], tmp_path / "frozen") and not (copy / "stray.py").exists()
     edit(package.folder / "classifier.py", "UNBOUNDED = 10**9", "UNBOUNDED = 10**8")
-    assert "UNBOUNDED = 10**9" in (copy / "r1flow/classifier.py").read_text()
+    assert "UNBOUNDED = 10**9" in (copy / "r1flow/rewards/classifier.py").read_text()
     assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/report/report.html.jinja").is_file()
     assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
 
@@ -158,7 +158,7 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
 def test_a_snapshot_that_a_power_cut_left_in_pieces_is_written_anew(package, tmp_path, capsys, damage):
     copy = fingerprint.snapshot([], tmp_path / "frozen")
     whole = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
-    damage(copy / "r1flow/classifier.py")
+    damage(copy / "r1flow/rewards/classifier.py")
     assert fingerprint.snapshot([], tmp_path / "frozen") == copy
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == whole
     assert f"{copy}: not the copy that was written there" in capsys.readouterr().err

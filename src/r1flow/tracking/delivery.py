@@ -1,8 +1,8 @@
 """Brings the records of spool.py to MLflow; the only module that imports it, in a process of its own.
 
-    python -m r1flow.tracking.delivery scratch/tracking r1_tiny-1795240527046  beside a run: until that execution has ended
+    python -m r1flow.tracking.delivery scratch/tracking r1_tiny-1795240527046  beside a run, until that execution ends
     python -m r1flow.tracking.delivery scratch/tracking                        whatever is left, once: r1flow deliver
-    python -m r1flow.tracking.delivery scratch/tracking --redirect             and what still is, to $MLFLOW_TRACKING_URI
+    python -m r1flow.tracking.delivery scratch/tracking --redirect             the rest, to $MLFLOW_TRACKING_URI
 
 One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
 each file was read, and the ids of its runs. It is written after every group of records, so a crash, or a reply that is
