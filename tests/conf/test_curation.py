@@ -12,7 +12,7 @@ from r1flow.artifacts.provenance import input_of
 from r1flow.core.errors import UserError
 from r1flow.engine import config
 from r1flow.engine.run import Run
-from r1flow.programs.settings import Curate
+from r1flow.programs.curate.spec import Curate
 
 ROOT = Path(__file__).parents[2]
 OTHER = {"of": "data", "files": ["a.jsonl"], "share": 1, "filters": None}

@@ -15,8 +15,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from r1flow.artifacts import frozen
 from r1flow.core.errors import UserError
 from r1flow.engine import config, pricing
+from r1flow.engine.checks import check
 from r1flow.engine.run import Run
-from r1flow.programs import checks
+from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import STAGES, program_of
 
 ROOT = Path(__file__).parents[2]
@@ -222,7 +223,7 @@ def test_the_words_of_every_option_that_takes_text_are_known(program):
 
 
 def test_the_words_that_no_config_class_lists_are_those_of_the_wheels():
-    known = {**config.UNLISTED["any"], **config.UNLISTED["grpo"]}
+    known = config.WORDS | spec_of("grpo").words
     found = compared(wheel("trl/trainer/grpo_trainer.py")) | {"vllm_mode": {"colocate", "server"}}
     for key in ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation"):
         assert set(known[key]) == found[key], key
@@ -412,10 +413,12 @@ def test_what_is_read_here_of_a_trainer_is_what_must_be_there(monkeypatch, tmp_p
             program = program_of(stage, run.slice(stage))
             run.slice(stage)["trainer"] = Noting(run.slice(stage)["trainer"])
             run.slice(stage)["trainer"].read = read.setdefault(program, set())
-            checks.check(stage, program, run.slice(stage), STAGES)
+            check(stage, program, run.slice(stage), STAGES)
     run.price()
-    assert read.keys() == checks.READ.keys()
-    assert {program: keys - set(checks.READ[program]) for program, keys in read.items()} == {key: set() for key in read}
+    assert read.keys() == {"pretrain", "sft", "reward_model", "grpo"}
+    assert {program: keys - set(spec_of(program).read) for program, keys in read.items()} == {
+        key: set() for key in read
+    }
 
 
 def test_numbers_in_scientific_notation_are_numbers():

@@ -11,7 +11,8 @@ import trl
 import yaml
 
 from r1flow.core.errors import UserError
-from r1flow.programs.checks import check, check_resume
+from r1flow.engine.checks import check
+from r1flow.programs.trainings import check_resume
 
 # Options that say where, how visibly, with which processes or how often saved a training runs, by how they begin ...
 CHANGE_NO_RESULT = (

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
-from r1flow.programs.checks import check
+from r1flow.engine.checks import check
 from r1flow.programs.sft import compute as sft
 from r1flow.training.callbacks import last_snapshot
 

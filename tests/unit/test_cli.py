@@ -19,9 +19,9 @@ from r1flow.artifacts import manifest
 from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import main, pairs_of
 from r1flow.core.errors import UserError
+from r1flow.engine.checks import check_place
 from r1flow.engine.plan import COMPUTE, Step
 from r1flow.engine.run import Run, hold
-from r1flow.programs.checks import check_place
 
 ROOT = Path(__file__).parents[2]
 

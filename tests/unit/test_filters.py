@@ -12,7 +12,7 @@ from r1flow.core.language import LANGUAGES, detector
 from r1flow.data import sift
 from r1flow.engine.run import Run
 from r1flow.programs import filters
-from r1flow.programs.checks import check_curate
+from r1flow.programs.curate.spec import check_curate
 from r1flow.programs.rejection import compute as rejection
 
 ROOT = Path(__file__).parents[2]

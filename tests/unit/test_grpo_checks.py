@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from r1flow.core.errors import UserError
-from r1flow.programs.checks import check_counts, check_grpo, check_rewards
+from r1flow.programs.grpo.spec import check_grpo, check_rewards
+from r1flow.programs.trainings import check_counts
 from r1flow.training.rollouts import generation_size, readings, rollouts, steps_per_generation
 
 DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {

@@ -33,10 +33,11 @@ from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.engine import config, gate
 from r1flow.engine.run import Run
 from r1flow.grading.tasks import correct
-from r1flow.programs import checks
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.fetch import compute as fetch
+from r1flow.programs.fetch.spec import check_source
 from r1flow.programs.rejection import compute as rejection
+from r1flow.programs.specs import spec_of
 from r1flow.sampling import Completion
 
 ROOT = Path(__file__).parents[2]
@@ -337,7 +338,7 @@ def test_a_ready_source_maps_rows_of_its_real_schema(name, tmp_path):
 @pytest.mark.parametrize("name", REAL)
 def test_a_ready_source_gives_whole_rows_of_at_least_one_file(name):
     source = source_of(name, revision=None, repo=str(CONF))
-    checks.check_source(source)
+    check_source(source)
     have = {"id", *source["columns"], *source["fixed"]}
     assert any(have >= set(row.__dataclass_fields__) for row in FILES.values())
 
@@ -757,7 +758,7 @@ def test_what_cannot_be_fetched_is_refused_when_the_run_is_planned(key, value, n
     block = functools.reduce(dict.__getitem__, path, run)
     block[last] = block[last] | value if key == "base" else value
     with pytest.raises(UserError) as refusal:
-        config.check_keys("data", run["data"], config.SETTINGS["fetch"])
+        config.check_keys("data", run["data"], spec_of("fetch").keys)
         config.check(run)
     assert named in str(refusal.value) and "\n" not in str(refusal.value)
 

@@ -10,7 +10,7 @@ import pytest
 from r1flow.core import pretrained
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
-from r1flow.programs.checks import check_start
+from r1flow.programs.trainings import check_start
 
 PACKAGE = Path(pretrained.__file__).parent
 

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from r1flow.core.errors import UserError
-from r1flow.programs.checks import check_parts, check_rules, check_sampling
+from r1flow.engine.checks import check_parts, check_rules
+from r1flow.programs.samplings import check_sampling
 from r1flow.recipe.stages import RULES
 from r1flow.sampling import Completion, load, seed_of, shards
 from r1flow.sampling.shards import WHOLE, Part

@@ -31,8 +31,8 @@ from typing import Any
 import pytest
 
 from r1flow.commands import cli
+from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.run import WORDS, Run
-from r1flow.programs.checks import check_parts, check_rules
 from r1flow.recipe.stages import RULES
 
 ROOT = Path(__file__).parents[2]

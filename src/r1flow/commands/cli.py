@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.words += rest  # vLLM's options
     elif rest:
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
-    from r1flow.programs.checks import check_encoding
+    from r1flow.engine.checks import check_encoding
 
     try:
         check_encoding()
@@ -285,9 +285,9 @@ def add_serve(commands: argparse._SubParsersAction) -> None:
 
 
 def run_plan(arguments: argparse.Namespace) -> None:
+    from r1flow.engine.checks import check_parts, check_rules
     from r1flow.engine.plan import table
     from r1flow.engine.run import Run
-    from r1flow.programs.checks import check_parts, check_rules
 
     os.chdir(project_root())
     check_parts({name: count for name, _, count in (word.partition("=") for word in given(arguments.words, "scatter"))})

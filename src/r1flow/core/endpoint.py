@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Body = dict[str, Any]  # of a request
 T = TypeVar("T")
 
+# An address that may be shown: configurations are written to results and to MLflow, so it has no password.
+PLAIN_URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 LOG = logging.getLogger(__name__)
 MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every request: the user's to mend
 TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on

@@ -18,21 +18,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.data import sources
-from r1flow.programs import checks, settings
+from r1flow.engine import checks
+from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import STAGES, program_of, sources_of
 
-SETTINGS = {
-    "data": settings.Data,
-    "fetch": settings.Fetch,
-    "pretrain": settings.Pretrain,
-    "sft": settings.Sft,
-    "grpo": settings.Grpo,
-    "rejection": settings.Rejection,
-    "curate": settings.Curate,
-    "reward_model": settings.RewardModel,
-    "evaluate": settings.Evaluate,
-    "report": settings.Report,
-}
 # Of the whole; each stage's own keys are its program's.
 WHOLE = dataclasses.make_dataclass(
     "Whole",
@@ -49,38 +38,11 @@ NO_SECRETS = (
     " name the variable that holds its key (api_key_env)"
 )
 QUOTE = "No closing quotation"  # says shlex
-# Which class of which wheel owns the keys under `trainer:` of a stage.
-TRAINERS = {
-    "pretrain": [("transformers", "training_args.py")],
-    "sft": [("transformers", "training_args.py"), ("trl", "trainer/base_config.py"), ("trl", "trainer/sft_config.py")],
-    "grpo": [
-        ("transformers", "training_args.py"),
-        ("trl", "trainer/base_config.py"),
-        ("trl", "trainer/grpo_config.py"),
-    ],
-    "reward_model": [
-        ("transformers", "training_args.py"),
-        ("trl", "trainer/base_config.py"),
-        ("trl", "trainer/reward_config.py"),
-    ],
-}
-# Words of options that the wheels' config classes don't list, though they take no others; a test reads them there.
-UNLISTED = {
-    "any": {
-        "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
-        "log_level_replica": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
-        "torch_compile_mode": ["default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
-    },
-    "grpo": {
-        "loss_type": ["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"],
-        "scale_rewards": ["group", "batch", "none"],
-        "importance_sampling_level": ["token", "sequence"],
-        "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
-        "vllm_mode": ["colocate", "server"],
-        "vllm_model_impl": ["vllm", "transformers"],
-        "vllm_importance_sampling_mode": ["sequence_mask", "sequence_truncate", "token_mask", "token_truncate"],
-        "cache_implementation": ["dynamic", "offloaded", "quantized", "static", "offloaded_static"],
-    },
+# Words of options that transformers' config class doesn't list, though it takes no others; a test reads them there.
+WORDS = {
+    "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
+    "log_level_replica": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
+    "torch_compile_mode": ["default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
 }
 # Words that want an evaluation during training, which no stage has.
 EVALUATING = {
@@ -130,7 +92,7 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
     for stage in STAGES:  # the run's, unless the stage's own block says otherwise
-        schema = SETTINGS[program_of(stage, run[stage])]
+        schema = spec_of(program_of(stage, run[stage])).keys
         own = {field.name for field in dataclasses.fields(schema)}
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
         if stage == "report":
@@ -181,14 +143,14 @@ def trainer_fields(program: str) -> dict[str, str]:
 
     Read rather than imported: TRL's config classes cost 5 s of imports, and a plan must take less than that.
     """
-    options = [option for source in TRAINERS[program] for node in classes(*source) for option in annotated(node)]
+    options = [option for source in spec_of(program).trainer for node in classes(*source) for option in annotated(node)]
     return {option.target.id: ast.unparse(option.annotation) for option in options}
 
 
 def trainer_choices(program: str) -> dict[str, list[str]]:
     """The words of trainer options that are one of a few: by their enumeration, or as their metadata says, or ours."""
-    enumerations, choices = {}, UNLISTED["any"] | UNLISTED.get(program, {})
-    for source in [("transformers", "trainer_utils.py"), *TRAINERS[program]]:
+    enumerations, choices = {}, WORDS | spec_of(program).words
+    for source in [("transformers", "trainer_utils.py"), *spec_of(program).trainer]:
         for node in classes(*source):
             words = [item.value.value for item in node.body if isinstance(item, ast.Assign) and is_text(item.value)]
             enumerations[node.name] = words

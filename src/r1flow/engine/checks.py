@@ -1,0 +1,187 @@
+"""What no stage could run, said when the workflow is parsed: pure functions of a stage's config, without torch.
+
+    check("zero_rl", "grpo", {"trainer": {"num_generations": 16, "per_device_train_batch_size": 250, …}, …})
+    UserError: zero_rl.trainer.num_generations: 16 doesn't divide the 250 completions of a generation (…); …
+
+Values that are wrong whatever the data. Unknown keys are config.py's, missing files the stage's.
+"""
+
+import codecs
+import fnmatch
+import locale
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts.manifest import read_json
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.optional import check_attention
+from r1flow.core.schema import FILES
+from r1flow.programs.specs import spec_of
+from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
+from r1flow.recipe.stages import (
+    MIX,
+    NOT_MODELS,
+    PACKED,
+    PROGRAMS,
+    ROWS_OF,
+    RULES,
+    SAMPLED,
+    STAGES,
+    program_of,
+    rows_of,
+)
+from r1flow.sampling import is_plain_llama
+from r1flow.training import ranks
+
+
+def check(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
+    """Refuse a stage's config that its program couldn't run; raises UserError, the key with its stage first."""
+    try:
+        if config["threads"] < 1:
+            raise UserError(f"threads: {config['threads']}; use 1 or more")
+        if config["device"] not in ("cpu", "cuda"):
+            raise UserError(f"device: {config['device']!r}; use cpu or cuda")
+        if config.get("revision") and not config["init_from"]:
+            raise UserError("revision: it is of a hub id; name that in init_from")
+        if config.get("init_from"):
+            check_start(config["init_from"], config.get("revision"), stages)
+        if "trainer" in config:
+            check_there(config["trainer"], spec_of(program).read)
+            check_counts(config["trainer"])
+            check_resume(config["trainer"])
+        if config.get("lora"):
+            check_lora(config["lora"])
+        if program in ranks.PROGRAMS:
+            ranks.check(config)
+            check_attention(config["attention"], config["device"])
+        spec_of(program).check(config)
+    except UserError as error:
+        raise UserError(f"{stage}.{error}") from None
+
+
+def check_place() -> None:
+    """Refuse a shell in which texts fail, hours later, and a folder that records can't be kept in; for a run."""
+    check_encoding()
+    if "?" in str(Path.cwd()) and not os.environ.get("MLFLOW_TRACKING_URI"):
+        raise UserError(f"{Path.cwd()}: MLflow's database can't be below a folder with a ? in its name; rename that")
+
+
+def check_encoding() -> None:
+    """Refuse a shell whose texts aren't UTF-8, as all files here are; a run's jobs are told (PYTHONUTF8)."""
+    encoding = locale.getpreferredencoding(False)
+    if codecs.lookup(encoding).name != "utf-8":
+        raise UserError(f"the locale's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
+
+
+def check_packed(run: dict[str, Any]) -> None:
+    """Refuse trainings on packed rows that would pack or cut them again, or that an evaluation isn't apart from."""
+    curate, split = run["curate"], f"{run['evaluate']['split']}.jsonl"
+    if "curate" in run["stages"] and "evaluate" in run["stages"] and split not in curate["benchmarks"]:
+        raise UserError(f"curate.benchmarks: {split}, which evaluate asks, is not among them; add it")
+    for stage in run["stages"]:
+        if (run[stage].get("data") or {}).get("file") != PACKED:
+            continue
+        if PROGRAMS[stage] != "sft":
+            raise UserError(f"{stage}.data.file: packed rows are for SFT; name a JSONL file")
+        trainer = run[stage]["trainer"]
+        if run[stage]["data"]["limit"] is not None:
+            raise UserError(
+                f"{stage}.data.limit: {run[stage]['data']['limit']} of packed rows; set curate.rows instead"
+            )
+        if run[stage]["template"]:
+            raise UserError(f"{stage}.template: rows are packed with that of curate.init_from; set it to null here")
+        for key, value in {"packing": True, "packing_strategy": "bfd", "max_length": curate["max_length"]}.items():
+            if trainer.get(key) != value:
+                what = f"{stage}.trainer.{key}: {trainer.get(key)}, and the rows that it learns from are packed already"
+                raise UserError(f"{what}; set it to {str(value).lower()}, as curate does")
+
+
+def check_rows(run: dict[str, Any]) -> None:
+    """Refuse a training that names the file of another stage than the one whose rows it gets."""
+    for stage in run["stages"]:
+        if PROGRAMS[stage] != "sft":
+            continue
+        file = run[stage]["data"]["file"]
+        source = rows_of(stage, run[stage], run["stages"])
+        if source in ROWS_OF.values() and file != MIX:
+            raise UserError(f"{stage}.data.file: {file}: {source} writes {MIX}; name that")
+        if source == "data" and file == MIX:
+            raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
+
+
+def check_files(run: dict[str, Any]) -> None:
+    """Refuse a run whose stages read a file that its data hasn't; generated data has all that there can be."""
+    pools = run["data"].get("pools", [{"into": ["corpus", *FILES]}])
+    made = {f"{file}.jsonl" for pool in pools for file in pool["into"]}
+    for stage in run["stages"]:
+        rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
+        for key, file in files_read(stage, run[stage], rows_are_data):
+            if not fnmatch.filter(made, file):
+                remedy = "; or add it to a pool" if "pools" in run["data"] else ""
+                remedy = "; or name a model directory" if key == "init_from" else remedy
+                hint = did_you_mean(file, sorted(made))
+                raise UserError(f"{stage}.{key}: it reads {file}, which data doesn't make{hint}{remedy}")
+
+
+def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Iterator[tuple[str, str]]:
+    """The key that has a stage read a file of the data, and the file."""
+    rows = config.get("data") or {}
+    if "file" in rows and rows_are_data:
+        yield "data.file", rows["file"]
+    yield from spec_of(program_of(stage, config)).files_read(config)
+
+
+def check_engines(run: dict[str, Any]) -> None:
+    """Refuse our engine for a model from outside that it can't sample; of one on the hub, once that was fetched."""
+    trained = [stage for stage in run["stages"] if stage not in NOT_MODELS]
+    for stage in run["stages"]:
+        if run[stage].get("engine") != "r1flow":
+            continue
+        for source, revision in {origin(run, model): None for model in (trained if stage == "evaluate" else [stage])}:
+            config = config_of(source, revision)
+            if config and not is_plain_llama(config):
+                kind = f"{source} is {config.get('model_type')!r}; set {stage}.engine=transformers"
+                raise UserError(f"{stage}.engine: r1flow samples Llama models without biases, and {kind}")
+
+
+def origin(run: dict[str, Any], stage: str) -> tuple[str | None, str | None]:
+    """Where a stage's model comes from in the end, and its revision; no source: it is made from nothing, a Llama."""
+    seen: list[str] = []
+    while stage in STAGES and stage not in seen:
+        seen.append(stage)
+        stage = run[stage]["init_from"]
+    return (None, None) if stage in seen else (stage, run[seen[-1]].get("revision"))
+
+
+def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None:
+    """The config.json of a model from outside; None where there is none, or it isn't known without the network."""
+    path: Any = Path(source or "", "config.json")
+    if revision:
+        from huggingface_hub import try_to_load_from_cache
+
+        path = try_to_load_from_cache(source, "config.json", revision=revision)
+    if not source or not isinstance(path, str | Path):
+        return None
+    try:
+        return read_json(Path(path))
+    except ValueError as error:
+        raise UserError(f"{path} is no JSON ({error}); save the model again") from error
+
+
+def check_parts(parts: Mapping[str, int | str]) -> None:
+    """Refuse a number of parts (Snakemake's --set-scatter) for what isn't sampled in shards, or of none."""
+    for name, count in parts.items():
+        if name not in SAMPLED:
+            hint = did_you_mean(name, list(SAMPLED))
+            raise UserError(f"--set-scatter {name}={count}: {name} is no stage that samples{hint}")
+        if not str(count).isdecimal() or int(count) < 1:
+            raise UserError(f"--set-scatter {name}={count}: use 1 (one job samples all) or more")
+
+
+def check_rules(names: Iterable[str]) -> None:
+    """Refuse resources (Snakemake's --set-resources) of a rule that there isn't: Snakemake would pass over them."""
+    for name in names:
+        if name not in RULES:
+            raise UserError(f"--set-resources {name}: there is no such rule{did_you_mean(name, list(RULES))}")

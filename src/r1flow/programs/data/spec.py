@@ -1,0 +1,71 @@
+"""What the neighbours of the program must know that generates a run's data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.programs.keys import Decontaminate, Seeded, check_reported
+from r1flow.programs.specs import Spec
+
+
+@dataclass
+class Family:
+    generator: dict[str, Any]
+    numbers: list[int]
+    draws: int
+
+
+@dataclass
+class Corpus:
+    documents: int
+    mix: dict[str, int]
+    facts: dict[str, int]
+    languages: dict[str, int]
+    error_share: float
+    reflection_share: float
+    good_replies: float
+    facts_per_document: int
+
+
+@dataclass
+class ColdStart:
+    reflection_share: float
+
+
+@dataclass
+class Preferences:
+    pairs_per_prompt: int
+
+
+@dataclass
+class Tokenizer:
+    vocabulary: int
+
+
+@dataclass
+class Data(Seeded):
+    template: str
+    tasks: dict[str, Family]
+    split_shares: dict[str, int]
+    rows_per_task: dict[str, int]
+    corpus: Corpus
+    cold_start: ColdStart
+    general_shares: dict[str, int]
+    rows_per_kind: dict[str, int]
+    preferences: Preferences
+    decontaminate: Decontaminate
+    tokenizer: Tokenizer
+
+
+def check_data(config: dict[str, Any]) -> None:
+    if not config["tasks"]:
+        raise UserError("tasks: there are none; name at least one family of reasoning-gym")
+    for name, task in config["tasks"].items():
+        if len(task["numbers"]) != 2 or task["numbers"][0] > task["numbers"][1]:
+            raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
+    if config["corpus"]["documents"] < 1:
+        raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
+    check_reported(config)
+
+
+SPEC = Spec(Data, check_data)

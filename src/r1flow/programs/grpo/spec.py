@@ -1,0 +1,252 @@
+"""What the neighbours of the program must know that trains a model by rewards."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts import fingerprint
+from r1flow.core.endpoint import PLAIN_URL
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.grading.verdict import Cause
+from r1flow.programs.keys import Lora, Rows, Seeded
+from r1flow.programs.specs import Spec
+from r1flow.programs.trainings import STEPS, TRL
+from r1flow.training.rollout_server import ADDRESS
+from r1flow.training.rollouts import MISMATCH, generation_size, steps_per_generation
+
+
+@dataclass
+class Prompts(Rows):
+    general_file: str | None
+    general_share: float
+
+
+@dataclass
+class RewardPart:
+    weight: float = 1.0
+    name: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Grpo(Seeded):
+    init_from: str
+    template: str | None
+    engine: str
+    attention: str
+    data: Prompts
+    rewards: dict[str, RewardPart]
+    stop_above: dict[str, float]
+    trainer: dict[str, Any]
+    strategy: str = "ddp"
+    lora: Lora | None = None
+
+
+ROLLOUT_ENGINES = ("r1flow", "transformers")
+
+
+def check_grpo(config: dict[str, Any]) -> None:
+    """Refuse what can't be trained with GRPO, or not be resumed exactly."""
+    trainer = config["trainer"]
+    if config["engine"] not in ROLLOUT_ENGINES:
+        raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(ROLLOUT_ENGINES)}")
+    if not config.get("rewards"):
+        raise UserError("rewards: there are none; name at least one")
+    check_rewards(config["rewards"])
+    check_shares(config)
+    check_limits(config["stop_above"])
+    check_groups(trainer)
+    if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
+        raise UserError(
+            "trainer.epsilon_high: cispo bounds every weight by it, and null is 0.2, which cuts them all; set it to 5.0"
+        )
+    check_snapshots(trainer)
+    server = trainer.get("vllm_server_base_url") or ""
+    if ":" in server and not PLAIN_URL.fullmatch(server):  # without one it is a file that has the address
+        raise UserError("trainer.vllm_server_base_url: use an address like http://127.0.0.1:8000, without a password")
+    if config["engine"] == "r1flow":
+        check_engine_options(trainer)
+    if trainer.get("use_vllm"):
+        check_vllm(config)
+
+
+def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
+    """Refuse a reward that there isn't, or not with these arguments; a user's own is looked for and not imported."""
+    from r1flow.rewards.combine import check_args, factories
+
+    ours = factories()
+    for label, part in rewards.items():
+        name, args = part.get("name") or label, part.get("args") or {}
+        if name in ours:
+            given = {"model_dir": None} if name == "reward_model" else {}  # the stage's own
+            check_args(f"rewards.{label}.args", ours[name], given | args)
+        elif "." in name:
+            check_own(f"rewards.{label}: {name}", *name.rsplit(".", 1))
+        else:
+            raise UserError(f"rewards.{label}: there is no reward {name!r}{did_you_mean(name, list(ours))}")
+
+
+def check_own(place: str, module: str, name: str) -> None:
+    """Refuse a reward of the user's own whose module isn't there, or doesn't define it, as far as its text says."""
+    path = fingerprint.file_of(module)
+    if path is None:
+        file, files = f"{module.replace('.', '/')}.py", sorted(map(str, Path().glob("*.py")))
+        hint = did_you_mean(file, files) if files else "; put it there"
+        raise UserError(f"{place}: there is no {file} in the project's folder{hint}")
+    known = names_in(path) if fingerprint.folder_of(module.partition(".")[0]) else {"*"}  # installed: not ours to read
+    if name not in known and not known & {"*", "__getattr__"}:
+        raise UserError(f"{place}: there is no {name!r} in {path.name}{did_you_mean(name, sorted(known))}")
+
+
+def names_in(path: Path) -> set[str]:
+    """Every name that a module may define, "*" for what can't be known; a mistake in its syntax is fingerprint.py's."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes()))) if path.suffix == ".py" else []
+    except SyntaxError:
+        return {"*"}
+    found = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    found |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    found |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return found if nodes else {"*"}
+
+
+def check_shares(config: dict[str, Any]) -> None:
+    share, file = config["data"]["general_share"], config["data"]["general_file"]
+    if not 0 <= share < 1:
+        raise UserError(f"data.general_share: {share} is no share; use 0 (reasoning only) to below 1")
+    if bool(share) != bool(file):
+        raise UserError(f"data.general_share: {share} and data.general_file: {file} go together: both, or 0 and null")
+    names = {part.get("name") or label for label, part in config["rewards"].items()}
+    scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # the user's own might
+    if share and not scored:
+        raise UserError("data.general_share: general prompts need a reward_model or judge in rewards; set it to 0")
+
+
+def check_limits(stop_above: dict[str, float]) -> None:
+    """The causes and shares at which rewards stop a training, and the mismatch at which its sampler does."""
+    known = [*(cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE), MISMATCH]
+    for cause, share in stop_above.items():
+        if cause not in known:
+            raise UserError(f"stop_above: {cause!r} is no cause{did_you_mean(cause, known)}")
+        if not 0 <= share <= 1:
+            raise UserError(f"stop_above.{cause}: {share} is no share; use 0 to 1 (never)")
+
+
+def check_groups(trainer: dict[str, Any]) -> None:
+    """A group is num_generations completions of one prompt, and a generation is whole groups."""
+    group, batch = trainer["num_generations"], trainer["per_device_train_batch_size"]
+    if group < 2:
+        raise UserError(f"trainer.num_generations: a group of {group} has no spread of rewards; use 2 or more")
+    if batch < 1:
+        raise UserError(f"trainer.per_device_train_batch_size: {batch} completions can't be trained on; use 1 or more")
+    size = generation_size(trainer)
+    if size % group:
+        raise UserError(
+            f"trainer.num_generations: {group} doesn't divide the {size} completions of a generation"
+            f" (per_device_train_batch_size × steps_per_generation); make these a multiple of {group}"
+        )
+    if trainer["max_steps"] < 1:
+        raise UserError(
+            f"trainer.max_steps: {trainer['max_steps']}; a GRPO stage's length is given in steps, 1 or more"
+        )
+
+
+def check_snapshots(trainer: dict[str, Any]) -> None:
+    """A snapshot holds no completions: taken while some are still to be trained on, it resumes to other bytes."""
+    if trainer.get("save_strategy") != "steps":
+        return
+    passes = trainer["save_steps"] * trainer["gradient_accumulation_steps"]
+    period = steps_per_generation(trainer) * trainer["num_iterations"]
+    if passes % period:
+        raise UserError(
+            f"trainer.save_steps: {trainer['save_steps']} isn't a multiple of the {period} passes over one set of"
+            " completions (steps_per_generation × num_iterations ÷ gradient_accumulation_steps); a resumed training"
+            " would differ; make it one"
+        )
+
+
+def check_engine_options(trainer: dict[str, Any]) -> None:
+    """Options of TRL's own generation that our engine doesn't have."""
+    plain = {"top_k": (0, None), "min_p": (None,), "repetition_penalty": (1, None), "generation_kwargs": (None,)}
+    for key, allowed in plain.items():
+        if trainer.get(key) not in allowed:
+            raise UserError(f"trainer.{key}: {trainer[key]} isn't known to engine: r1flow; use engine: transformers")
+    if trainer.get("use_vllm"):
+        raise UserError("trainer.use_vllm: true needs engine: transformers (TRL then samples with vLLM)")
+    if trainer["temperature"] <= 0:
+        raise UserError(f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, above 0")
+
+
+# Sampling from all tokens. vLLM gives probabilities among those that are left, the trainer among all, and the quotient
+# is then no correction but a bias (huggingface/trl 6789).
+ALL_TOKENS = {"top_p": (1,), "top_k": (0, None), "min_p": (0, None)}
+
+
+def check_vllm(config: dict[str, Any]) -> None:
+    """What TRL would refuse when the model is loaded, or pass over."""
+    trainer = config["trainer"]
+    mode, longest = trainer.get("vllm_mode", "colocate"), trainer["max_completion_length"]
+    if mode == "server" and config["device"] != "cuda":
+        raise UserError("trainer.vllm_mode: server takes the weights by NCCL, which needs device: cuda; use colocate")
+    for key in ("vllm_server_host", "vllm_server_port"):
+        if key in trainer:
+            raise UserError(f"trainer.{key}: the whole address goes into {ADDRESS}, or into vllm_server_base_url")
+    room = trainer.get("vllm_max_model_length")
+    if mode == "colocate" and room is not None and room <= longest:
+        raise UserError(
+            f"trainer.vllm_max_model_length: {room} holds no prompt beside {longest} new tokens, and vLLM would cut"
+            " them short; make it longer, or lower max_completion_length"
+        )
+    check_correction(trainer, config["stop_above"])
+
+
+def check_correction(trainer: dict[str, Any], stop_above: dict[str, float]) -> None:
+    """The weights that correct for vLLM's numerics, and the measure that TRL takes with them."""
+    corrected = trainer.get("vllm_importance_sampling_correction", True)
+    if corrected and MISMATCH not in stop_above:
+        raise UserError(
+            f"stop_above.{MISMATCH}: there is none, and vLLM may sample from another model than is trained; set 0.1 (1:"
+            " hardly ever)"
+        )
+    if not corrected and MISMATCH in stop_above:
+        raise UserError(
+            f"stop_above.{MISMATCH}: TRL measures it only with trainer.vllm_importance_sampling_correction: true; set"
+            " that, or take the limit out"
+        )
+    for key, allowed in ALL_TOKENS.items():
+        if corrected and trainer.get(key) not in allowed:
+            raise UserError(
+                f"trainer.{key}: at {trainer[key]} vLLM's probabilities aren't comparable with the trainer's; leave it"
+                f" at {allowed[0]}, or set vllm_importance_sampling_correction: false"
+            )
+
+
+def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if config["data"]["general_file"]:
+        yield "data.general_file", config["data"]["general_file"]
+
+
+# Words of options that TRL's config class doesn't list, though it takes no others; a test reads them there.
+WORDS = {
+    "loss_type": ["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"],
+    "scale_rewards": ["group", "batch", "none"],
+    "importance_sampling_level": ["token", "sequence"],
+    "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
+    "vllm_mode": ["colocate", "server"],
+    "vllm_model_impl": ["vllm", "transformers"],
+    "vllm_importance_sampling_mode": ["sequence_mask", "sequence_truncate", "token_mask", "token_truncate"],
+    "cache_implementation": ["dynamic", "offloaded", "quantized", "static", "offloaded_static"],
+}
+SPEC = Spec(
+    Grpo,
+    check_grpo,
+    files_read,
+    trainer=(*TRL, ("trl", "trainer/grpo_config.py")),
+    read=(
+        *(*STEPS, "num_generations", "num_iterations", "max_completion_length"),
+        *("loss_type", "beta", "temperature", "epsilon_high"),
+    ),
+    words=WORDS,
+)

@@ -1,0 +1,54 @@
+"""Keys that several programs have, with their types."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.data.leaks import EVALUATION
+
+
+@dataclass
+class Place:
+    """What every stage has: how it is computed."""
+
+    threads: int
+    device: str
+
+
+@dataclass
+class Seeded(Place):
+    """What every stage has that draws random numbers."""
+
+    seed: int
+
+
+@dataclass
+class Rows:
+    file: str
+    limit: int | None
+
+
+@dataclass
+class Lora:
+    r: int
+    alpha: float
+    dropout: float
+    target_modules: Any  # names, or "all-linear"
+
+
+@dataclass
+class Filter:
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Decontaminate:
+    drop: bool
+    reported_only: list[str]
+
+
+def check_reported(config: dict[str, Any]) -> None:
+    for name in config["decontaminate"]["reported_only"]:
+        if name not in EVALUATION:
+            raise UserError(f"decontaminate.reported_only: {name!r} is no set{did_you_mean(name, list(EVALUATION))}")

@@ -1,0 +1,65 @@
+"""What the neighbours of the program must know that samples responses and keeps the right ones."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.core.template import split
+from r1flow.programs import filters
+from r1flow.programs.keys import Filter, Seeded
+from r1flow.programs.samplings import check_sampling
+from r1flow.programs.specs import Spec
+
+
+@dataclass
+class Turn:
+    role: str
+    content: str
+
+
+@dataclass
+class Rejection(Seeded):
+    init_from: str
+    prompts: int | None
+    preamble: list[Turn]
+    samples_per_prompt: int
+    keep_per_prompt: int
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    engine: str
+    engine_options: dict[str, Any]
+    batch_size: int
+    shard_size: int
+    filters: list[Filter]
+    closing: str | None
+    general_share: float
+
+
+def check_rejection(config: dict[str, Any]) -> None:
+    check_sampling(config)
+    check_preamble(config["preamble"])
+    filters.check("rejection", config["filters"])
+
+
+def check_preamble(preamble: list[dict[str, str]]) -> None:
+    """A system message or none, then examples: questions, each with a response in the pattern that the filters ask."""
+    turns = preamble[1:] if preamble and preamble[0]["role"] == "system" else preamble
+    if [turn["role"] for turn in turns] != ["user", "assistant"] * (len(turns) // 2):
+        raise UserError("preamble: system first, if at all, then user and assistant in turn, assistant last")
+    for number, turn in enumerate(turns):
+        if number % 2 and not split(turn["content"]).well_formed:
+            raise UserError(
+                f"preamble: example {number // 2 + 1} isn't what is to be learnt; write"
+                " <think>…</think>a summary <answer>…</answer>"
+            )
+
+
+def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "prompts", "rejection.jsonl"
+    if config["general_share"]:
+        yield "general_share", "general_sft.jsonl"
+
+
+SPEC = Spec(Rejection, check_rejection, files_read)

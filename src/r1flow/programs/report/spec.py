@@ -1,0 +1,14 @@
+"""What the neighbours of the program must know that writes the report."""
+
+from dataclasses import dataclass
+
+from r1flow.programs.keys import Place
+from r1flow.programs.specs import Spec
+
+
+@dataclass
+class Report(Place):
+    run: str
+
+
+SPEC = Spec(Report)

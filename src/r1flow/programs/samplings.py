@@ -1,0 +1,57 @@
+"""What the programs that sample have in common."""
+
+import re
+from typing import Any
+
+from r1flow.core.endpoint import PLAIN_URL
+from r1flow.core.errors import UserError
+from r1flow.sampling import check_engine
+
+
+def check_sampling(config: dict[str, Any]) -> None:
+    """What rejection and evaluate ask of a sampler."""
+    check_engine(config["engine"], config["engine_options"])
+    check_option_values(config["engine_options"])
+    if "k" in config and config["engine_options"].get("model"):
+        raise UserError(
+            "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
+            " folder that the server has loaded is compared"
+        )
+    if "k" in config and config["engine_options"].get("chat"):
+        raise UserError("engine_options.chat: the server's template would be examined, not the model's; leave it out")
+    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
+        if key in config and config[key] < 1:
+            raise UserError(f"{key}: {config[key]}; use 1 or more")
+    for key in ("n_problems", "prompts"):
+        if config.get(key) is not None and config[key] < 1:
+            raise UserError(f"{key}: {config[key]}; use 1 or more, or null for all")
+    if not 0 < config["top_p"] <= 1:
+        raise UserError(f"top_p: {config['top_p']} is no share; use above 0 to 1")
+    if config["temperature"] < 0:
+        raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
+    if not 0 <= config.get("general_share", 0) < 1:
+        raise UserError(f"general_share: {config['general_share']} is no share; use 0 to below 1")
+
+
+# Of engine options: what a value must be.
+OPTION_RULES = {
+    "tensor_parallel_size": (lambda size: size >= 1, "use 1 or more"),
+    "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share, above 0 to 1"),
+    "max_model_len": (lambda length: length >= 1, "use 1 or more"),
+    "dtype": (("auto", "float32", "bfloat16", "float16").__contains__, "use auto, float32, bfloat16 or float16"),
+    "url": (PLAIN_URL.fullmatch, "use an address like http://127.0.0.1:8000/v1, without a password"),
+    "api_key_env": (
+        lambda name: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name),
+        "name the environment variable that holds the key",
+    ),
+    "timeout_s": (lambda seconds: seconds > 0, "use more than 0"),
+    "attempts": (lambda attempts: attempts >= 1, "use 1 or more"),
+}
+
+
+def check_option_values(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        holds, remedy = OPTION_RULES.get(name, (lambda _: True, ""))
+        if not holds(value):
+            shown = "that" if name in ("url", "api_key_env") else value  # may be a secret in the wrong place
+            raise UserError(f"engine_options.{name}: {shown} can't be; {remedy}")

@@ -1,0 +1,37 @@
+"""What the neighbours of the program must know that teaches a model by examples."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.programs.keys import Lora, Rows, Seeded
+from r1flow.programs.specs import Spec
+from r1flow.programs.trainings import STEPS, TRL
+
+
+@dataclass
+class Sft(Seeded):
+    init_from: str
+    attention: str
+    template: str | None
+    data: Rows
+    trainer: dict[str, Any]
+    strategy: str = "ddp"
+    lora: Lora | None = None
+
+
+def check_sft(config: dict[str, Any]) -> None:
+    """Packed examples are kept apart by their positions; cut at any place, nothing tells them apart."""
+    trainer = config["trainer"]
+    if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
+        raise UserError("trainer.padding_free: without packing nothing is cut to max_length; set that to null, or pack")
+    if trainer.get("packing") and trainer.get("packing_strategy", "bfd") == "wrapped":
+        raise UserError("trainer.packing_strategy: wrapped lets examples see each other; use bfd or bfd_split")
+
+
+SPEC = Spec(
+    Sft,
+    check_sft,
+    trainer=(*TRL, ("trl", "trainer/sft_config.py")),
+    read=(*STEPS, "num_train_epochs", "max_length"),
+)

@@ -1,0 +1,118 @@
+"""What all trainings have in common: options that must be there, a model to start from, exact resuming."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import check_weights
+from r1flow.core.template import TAGS
+from r1flow.data.sources import COMMIT, lock_command
+
+# Of the trainers' options, which have defaults of their own, those that checks, prices and resumes read too.
+TRANSFORMERS = (("transformers", "training_args.py"),)
+TRL = (*TRANSFORMERS, ("trl", "trainer/base_config.py"))
+STEPS = ("max_steps", "per_device_train_batch_size", "gradient_accumulation_steps")
+
+STEPS += ("save_strategy", "save_steps", "logging_steps")
+
+
+def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
+    for key in keys:
+        if key not in trainer:
+            raise UserError(f"trainer.{key}: missing; every key is written in conf/, so put it there")
+
+
+COUNTS = (
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size"),
+    *("num_iterations", "max_length", "max_completion_length"),
+)
+
+
+def check_counts(trainer: dict[str, Any]) -> None:
+    """What a trainer divides by or cuts to; null where it may be left open."""
+    for key in COUNTS:
+        if trainer.get(key) is not None and trainer[key] < 1:
+            raise UserError(f"trainer.{key}: {trainer[key]}; use 1 or more")
+    for one, other in (("fp16", "bf16"), ("generation_batch_size", "steps_per_generation")):
+        if trainer.get(one) and trainer.get(other):
+            raise UserError(f"trainer.{one}: {trainer[one]} and {other}: {trainer[other]}; choose one of them")
+
+
+def check_lora(lora: dict[str, Any]) -> None:
+    """Whether the model has modules of these names is known when it is loaded."""
+    if lora["r"] < 1:
+        raise UserError(f"lora.r: {lora['r']}; use 1 or more")
+    if lora["alpha"] <= 0:
+        raise UserError(f"lora.alpha: {lora['alpha']} would switch the adapters off; use more than 0")
+    if not 0 <= lora["dropout"] < 1:
+        raise UserError(f"lora.dropout: {lora['dropout']} is no share; use 0 to below 1")
+    names = lora["target_modules"]
+    listed = names if isinstance(names, list) else [names]
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        raise UserError(f"lora.target_modules: {names!r}; use all-linear or a list of names, like [q_proj, v_proj]")
+
+
+# At any other value a resumed training lacks something: the reference model that follows the policy, the place in the
+# data, the optimizer, the losses since the last logged step. No snapshot holds these.
+RESUMABLE = {"sync_ref_model": False, "ignore_data_skip": False, "save_only_model": False, "logging_strategy": "steps"}
+
+
+def check_resume(trainer: dict[str, Any]) -> None:
+    """Refuse a training that, killed and resumed, ends with other weights or another curve than an undisturbed one."""
+    save, log = trainer["save_steps"], trainer["logging_steps"]
+    if trainer["save_strategy"] == "no":
+        return
+    for key, value in RESUMABLE.items():
+        if trainer.get(key, value) != value:
+            raise UserError(
+                f"trainer.{key}: {trainer[key]}: a resumed training would differ; leave it at {str(value).lower()},"
+                ' or set save_strategy: "no"'
+            )
+    if log != 1 and (log < 1 or save % log or trainer["save_strategy"] != "steps"):
+        raise UserError(
+            f"trainer.save_steps: {save} isn't a multiple of logging_steps, {log}; a resumed training's curve would"
+            " differ; make it one"
+        )
+
+
+def check_start(source: str, revision: str | None, stages: Collection[str]) -> None:
+    """A model to start from is a stage, a directory with a model in it, or a hub id with a pinned revision."""
+    if source in stages:
+        return
+    folder = Path(source)
+    if revision is not None:
+        check_revision("model", source, revision)
+    elif not (folder / "config.json").is_file():
+        raise UserError(
+            f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (no config.json in it)"
+        )
+    else:
+        check_weights(folder)
+        check_tags(folder)
+
+
+def check_revision(kind: str, repo: str, revision: str) -> None:
+    """What comes from a hub is named by a commit, which can't move."""
+    if Path(repo).exists():
+        raise UserError(f"revision: {repo} is a folder here, which has none; set it to null")
+    if not COMMIT.fullmatch(revision):
+        raise UserError(f"revision: {revision!r} can move; pin it: {lock_command(kind, repo, revision)}")
+
+
+def check_tags(folder: Path) -> None:
+    """The rewards read the tags in decoded text: they may be several tokens, but must come back as they were."""
+    if not (folder / "tokenizer.json").is_file():
+        raise UserError(f"init_from: {folder} has no tokenizer.json; save the model's tokenizer there")
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers has no exceptions of its own
+        raise UserError(f"init_from: {folder}/tokenizer.json can't be read ({error}); save it again") from error
+    text = "".join(f"{tag}1" for tag in TAGS)
+    back = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=True)
+    if back != text:
+        raise UserError(
+            f"init_from: the tokenizer in {folder} turns {text!r} into {back!r}; add the tags to it as ordinary tokens"
+        )
