@@ -19,7 +19,7 @@ def curves(stage: str, **changes: Any) -> set[str]:
     config = RUN.slice(stage)
     own = {key: changes.pop(key) for key in ("rewards", "data", "strategy", "engine") if key in changes}
     config = {**config, **own, "trainer": config["trainer"] | changes}
-    return set(promises.curves(PROGRAMS[stage], config, {"steps": 40}))
+    return set(spec_of(PROGRAMS[stage]).curves(config, {"steps": 40}))
 
 
 def test_every_training_promises_what_its_configuration_says() -> None:

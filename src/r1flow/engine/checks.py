@@ -53,7 +53,7 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
             check_resume(config["trainer"])
         if config.get("lora"):
             check_lora(config["lora"])
-        if program in ranks.PROGRAMS:
+        if spec_of(program).by_ranks:
             ranks.check(config)
             check_attention(config["attention"], config["device"])
         spec_of(program).check(config)

@@ -26,10 +26,11 @@ from typing import Any
 from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import module_of
 from r1flow.core.errors import UserError, printable
+from r1flow.programs.specs import spec_of
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun, device
 from r1flow.tracking.stage import Stage
-from r1flow.training.ranks import PROGRAMS, check_batches, strategy_of
+from r1flow.training.ranks import check_batches, strategy_of
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
@@ -44,9 +45,9 @@ class RankFailed(Exception):
 
 def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | None = None) -> int:
     """How many processes compute a stage that holds so many GPUs; raises UserError where a step can't be shared out."""
-    if program not in PROGRAMS:
+    if not spec_of(program).by_ranks:
         if "trainer" in config and gpus > 1 and not (program == "pretrain" and config["init_from"]):
-            raise UserError(f"gpu={gpus}: {program} trains in one process (ranks.PROGRAMS hasn't it); give it 1")
+            raise UserError(f"gpu={gpus}: {program} trains in one process (by_ranks in its spec.py); give it 1")
         return 1
     ranks = processes or (gpus if config["device"] == "cuda" else 1) or 1
     check_batches(config["trainer"], ranks)
@@ -72,7 +73,7 @@ def computed(program: str, stage: Stage) -> dict[str, Any]:
 
 def check_device(program: str, config: dict[str, Any]) -> None:
     """Refuse to compute on a CPU what was to be computed on a GPU; raises UserError where torch sees none."""
-    by_torch = config.get("engine") in TORCH_ENGINES or program in (*PROGRAMS, "pretrain")
+    by_torch = config.get("engine") in TORCH_ENGINES or "trainer" in config
     if config["device"] != "cuda" or not by_torch or (program == "pretrain" and config["init_from"]):
         return
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else the question alone starts CUDA, and no fork can use it

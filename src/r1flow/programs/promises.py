@@ -1,8 +1,8 @@
 """What a stage's metrics.json owes to the report: by the stage's configuration, whatever the program writes.
 
 A program that stops writing a curve would make a claim that rests on it look like one that nobody meant to test. So
-what is owed is said here, apart from the programs; the driver looks before a stage's outputs appear, and the report
-when it reads them.
+what is owed is said by its spec, apart from what computes; the driver looks before a stage's outputs appear, and the
+report when it reads them.
 
     fault("grpo", {"rewards": {"accuracy": {…}, …}, …}, {"history": [{"step": 1, "reward": 0.4, …}, …], …})
     "history: no step has accuracy, and rewards.accuracy gives one"
@@ -15,31 +15,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from r1flow.core.template import GENERAL
-from r1flow.training.ranks import strategy_of
-from r1flow.training.rollouts import rollouts
+from r1flow.programs.specs import spec_of
 
-# What the report, or a person, looks for at the top, by program.
-KEYS: dict[str, dict[str, type]] = {
-    "pretrain": {"history": list},
-    "sft": {"steps": int, "flops": float, "history": list},
-    "grpo": {"steps": int, "flops": float, "history": list},
-    "reward_model": {"history": list},
-    "rejection": {"kept": int, "dropped": dict},
-    "evaluate": {"tasks": dict},
-}
 # What it looks for in every task that a model was examined in; null where it has no value.
 MEASURES = (
     *("pass_at_1", "se", "cons_at_k", "pass_at_1_lenient", "se_lenient", "cons_at_k_lenient", "pass_at_k"),
     *("format_rate", "language_rate", "mean_length", "finished_rate", "reflection_rate", "n_problems", "k"),
 )
-ALWAYS = {
-    "pretrain": ("loss", "learning_rate"),
-    "sft": ("loss", "learning_rate", "token_accuracy"),
-    "grpo": ("reward", "length", "cut", "entropy", "zero_variance", "tokens"),
-    "reward_model": ("loss", "learning_rate", "accuracy"),
-}
-CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")  # losses that TRL counts the clipped ratios of
-BY_RULE = {"answer_format": "format", "language_consistency": "language"}  # rewards of every reasoning row
 
 
 class BrokenPromise(Exception):
@@ -52,7 +34,7 @@ def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
 
 
 def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[str]:
-    keys = KEYS.get(program, {})
+    keys = spec_of(program).owed
     for key, kind in keys.items():
         if not isinstance(metrics, dict) or key not in metrics:
             yield f"{key} is missing"
@@ -61,7 +43,7 @@ def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[st
             yield f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
             return
     if "history" in keys:
-        yield from curve_faults(curves(program, config, metrics), metrics["history"])
+        yield from curve_faults(spec_of(program).curves(config, metrics), metrics["history"])
     if "tasks" in keys:
         yield from task_faults(metrics["tasks"])
 
@@ -85,48 +67,6 @@ def task_faults(tasks: dict[str, Any]) -> Iterator[str]:
                 yield f"tasks.{task}: {measure} is missing"
             elif summary[measure] is not None and not is_number(summary[measure]):
                 yield f"tasks.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
-
-
-def curves(program: str, config: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, str]:
-    """The curves that a training of this configuration has, each with what gives it."""
-    if (program == "pretrain" and config["init_from"]) or not logs(config["trainer"], metrics.get("steps", 1)):
-        return {}
-    found = dict.fromkeys(ALWAYS[program], "every such training has it")
-    return found | grpo_curves(config) if program == "grpo" else found
-
-
-def logs(trainer: Mapping[str, Any], steps: int) -> bool:
-    """Whether so many steps reach one that is logged."""
-    return trainer.get("logging_strategy", "steps") == "steps" and steps >= trainer.get("logging_steps", 500)
-
-
-def grpo_curves(config: Mapping[str, Any]) -> dict[str, str]:
-    trainer, found = config["trainer"], {}
-    if not strategy_of(config).startswith("zero"):  # DeepSpeed may have none
-        found["grad_norm"] = "every such training has it"
-    if trainer["loss_type"] in CLIPPED:
-        found["clipped"] = f"trainer.loss_type is {trainer['loss_type']}"
-    if trainer["beta"]:
-        found["kl"] = f"trainer.beta is {trainer['beta']}"
-    if trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True):
-        found |= dict.fromkeys(("mismatch", "importance_ratio"), "trainer.use_vllm is true")
-    if config.get("engine") == "r1flow" and not trainer.get("use_liger_kernel"):
-        found["mismatch"] = "engine is r1flow"
-    return found | reward_curves(config)
-
-
-def reward_curves(config: Mapping[str, Any]) -> dict[str, str]:
-    """Those of the rewards of reasoning rows, if any such row is asked; programs have no answer to compare."""
-    trainer, share = config["trainer"], config["data"]["general_share"]
-    prompts = rollouts(trainer) // trainer["num_generations"]
-    if round(prompts * share) == prompts:
-        return {}
-    names = {label: part.get("name") or label for label, part in config["rewards"].items()}
-    found = {BY_RULE[name]: f"rewards.{name} gives one" for name in BY_RULE if names.get(name) == name}
-    graded = [label for label, name in names.items() if name == "accuracy"]
-    if graded and "code_tests" not in names.values():
-        found["accuracy"] = f"rewards.{graded[0]} gives one"
-    return found
 
 
 def is_number(value: Any) -> bool:

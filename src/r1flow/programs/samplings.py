@@ -5,6 +5,7 @@ from typing import Any
 
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
+from r1flow.programs.costs import BF16, F32, Book, Cost
 from r1flow.sampling import check_engine
 
 
@@ -55,3 +56,31 @@ def check_option_values(options: dict[str, Any]) -> None:
         if not holds(value):
             shown = "that" if name in ("url", "api_key_env") else value  # may be a secret in the wrong place
             raise UserError(f"engine_options.{name}: {shown} can't be; {remedy}")
+
+
+# What they cost.
+
+
+def cost_of(book: Book, job: str, config: dict[str, Any], samples: float) -> Cost:
+    """Of drawing so many samples, and of keeping them."""
+    model = book.model(job)
+    tokens = samples and samples * (book.prompt + book.completion(config["max_new_tokens"]))
+    states, host = memory_of(config, model.parameters)
+    return Cost(
+        job,
+        parameters=model.parameters,
+        sampled=tokens,
+        sampling=2 * model.parameters * tokens,
+        engine=config["engine"],
+        disk=2 * book.prices["bytes_per_token"] * tokens,
+        states=states,
+        host=host,
+    )
+
+
+def memory_of(config: dict[str, Any], parameters: float, reward: float = 0) -> tuple[float, float]:
+    """Bytes of the model on its GPU, and in the machine's memory while it is loaded; a server's are its own."""
+    if config["engine"] == "openai":
+        return 0, 0
+    dtype = config["engine_options"].get("dtype", "auto" if config["engine"] == "vllm" else "float32")
+    return parameters * (F32 if dtype == "float32" else BF16), parameters * F32

@@ -7,13 +7,16 @@ or an edited check would rerun a training; no spec imports torch, or a plan woul
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
+
+if TYPE_CHECKING:
+    from r1flow.programs.costs import Book, Cost
 
 Config = dict[str, Any]
 
@@ -27,16 +30,31 @@ class Spec:
     files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # of the data: key, file
     trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that own the keys under `trainer:`
     read: tuple[str, ...] = ()  # options of the trainer that checks, prices and resumes read too
+    owed: dict[str, type] = field(default_factory=dict)  # keys of metrics.json that the report looks for
+    curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # of `history`: name, why
+    cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: nobody knows
+    memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)
+    by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
     words: dict[str, list[str]] = field(default_factory=dict)  # of trainer options; those that no such class lists
 
 
-@cache
 def spec_of(program: str) -> Spec:
-    """The program's; raises UserError, naming the file, for a program that is half there."""
-    for name in ("compute.py", "spec.py"):
-        if not (path := Path(__file__).parent / program / name).is_file():
-            raise UserError(f"{path}: missing; a program is a folder with compute.py and spec.py")
-    module = importlib.import_module(f"{__package__}.{program}.spec")
-    if not isinstance(getattr(module, "SPEC", None), Spec):
-        raise UserError(f"{module.__file__}: has no SPEC; make one (src/r1flow/programs/specs.py says of what)")
-    return module.SPEC
+    """The program's spec; raises UserError, naming the file, where it has none."""
+    name = f"{__package__}.{program}.spec"
+    try:
+        return importlib.import_module(name).SPEC
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise UserError(f"{name}: {error}; it is to have a SPEC, by which others know the program") from error
+
+
+def check_programs() -> None:
+    """Refuse what is only half a program, and specs that import torch; raises UserError with the file."""
+    before = "torch" in sys.modules
+    for folder in Path(__file__).parent.iterdir():
+        if folder.is_dir() and folder.name != "__pycache__":
+            for name in ("compute.py", "spec.py"):
+                if not (folder / name).is_file():
+                    raise UserError(f"{folder / name}: missing; a program is a folder with compute.py and spec.py")
+            spec_of(folder.name)
+            if "torch" in sys.modules and not before:
+                raise UserError(f"{folder / 'spec.py'}: imports torch, and a plan would take seconds; mend it")

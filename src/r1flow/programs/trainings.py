@@ -1,6 +1,6 @@
 """What all trainings have in common: options that must be there, a model to start from, exact resuming."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ from r1flow.core.errors import UserError
 from r1flow.core.pretrained import check_weights
 from r1flow.core.template import TAGS
 from r1flow.data.sources import COMMIT, lock_command
+from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
+from r1flow.training.ranks import strategy_of
 
 # Of the trainers' options, which have defaults of their own, those that checks, prices and resumes read too.
 TRANSFORMERS = (("transformers", "training_args.py"),)
@@ -116,3 +118,102 @@ def check_tags(folder: Path) -> None:
         raise UserError(
             f"init_from: the tokenizer in {folder} turns {text!r} into {back!r}; add the tags to it as ordinary tokens"
         )
+
+
+def curves_of(names: Iterable[str], config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
+    """The curves that every training of a kind has, if so many steps reach one that is logged."""
+    trainer, steps = config["trainer"], metrics.get("steps", 1)
+    logs = trainer.get("logging_strategy", "steps") == "steps" and steps >= trainer.get("logging_steps", 500)
+    return dict.fromkeys(names if logs else (), "every such training has it")
+
+
+# What they cost.
+
+TILE = (4096, 32768)  # tokens and vocabulary that TRL has logits of at a time
+
+
+def cost_of(
+    book: Book,
+    job: str,
+    config: dict[str, Any],
+    trained: float,
+    length: float,
+    *,
+    drawn: float = 0,
+    scored: float = 0,
+    logits: Callable[[float, Model], float] | None = None,
+    **others: Any,
+) -> Cost:
+    """Of a training by so many tokens, in rows of a length; others are drawn, or only scored.
+
+    `logits` says the bytes of those of a pass, by its tokens; TRL's own by default.
+    """
+    model, trainer, memory = book.model(job), config["trainer"], others.pop("memory", memory_of)
+    states, host = memory(config, model.parameters, book.reward(job))
+    rows = trainer["per_device_train_batch_size"] * length
+    kept = 0 if trainer.get("save_strategy") == "no" else (trainer.get("save_total_limit") or 1) + 1
+    fields = {
+        "parameters": model.parameters,
+        "sampled": drawn,
+        "trained": trained,
+        "sampling": 2 * model.parameters * drawn,
+        "training": 6 * model.parameters * trained + 2 * model.parameters * scored,
+        "disk": 2 * F32 * model.parameters,
+        "weights": F32 * model.parameters,
+        "snapshot": model.parameters * (F32 + optimizer_of(config)),
+        "snapshots": kept,  # the next one is written before the oldest goes
+        "states": states,
+        "host": host,
+        "is_shared": strategy_of(config) != "ddp",
+        "activations": (logits or chunked)(rows, model) + layers(rows, trainer, model, book.prices["activation_bytes"]),
+    }
+    return Cost(job, **fields | others)
+
+
+def memory_of(
+    config: dict[str, Any], parameters: float, reward: float = 0, reference: bool = False
+) -> tuple[float, float]:
+    """Bytes of what must lie in memory whatever the batch, and of weights that each process has in the machine's first.
+
+    `reward` is the size of a reward model; `reference`: whether the starting model is kept beside. In shares, too,
+    every rank loads all: transformers (5.17) can have one load, but the others then fill as much with zeros.
+    """
+    lora = config.get("lora")
+    host = (parameters * (2 if reference and not lora else 1) + reward) * F32
+    if lora:  # frozen weights, which are the reference too
+        return (parameters + reward) * F32, host
+    return parameters * (F32 + F32 + optimizer_of(config) + F32 * reference) + reward * F32, host
+
+
+def optimizer_of(config: dict[str, Any]) -> float:
+    """Bytes a parameter of the optimizer's state: AdamW's two moments, Muon's one."""
+    if "muon" in config:
+        return F32
+    return 2 * F32 if config["trainer"].get("optim", "").startswith("adamw_torch") else UNKNOWN
+
+
+def layers(tokens: float, trainer: dict[str, Any], model: Model, bytes_each: float) -> float:
+    """A rough bound of one pass's activations: all layers', or with checkpoints each layer's input and one layer's."""
+    layer = tokens * model.hidden * bytes_each
+    kept = tokens * model.hidden * BF16 * model.layers + layer
+    return kept if trainer.get("gradient_checkpointing") else layer * model.layers
+
+
+def chunked(tokens: float, model: Model) -> float:
+    """TRL's (1.16, kernels/chunked_logprob.py) tile of the logits; gradients of the head and of its inputs in float32."""
+    return BF16 * min(tokens, TILE[0]) * min(model.vocabulary, TILE[1]) + F32 * model.hidden * (
+        model.vocabulary + tokens
+    )
+
+
+def taught(book: Book, config: dict[str, Any], length: float, maker: str = "data") -> float:
+    """Tokens of a supervised training on rows of this length."""
+    trainer, file = config["trainer"], Path(config["data"]["file"]).stem
+    length = min(length, trainer["max_length"])
+    if trainer["max_steps"] > 0:
+        return trainer["max_steps"] * batch(trainer) * length
+    return trainer["num_train_epochs"] * book.rows_of(file, config["data"]["limit"], maker) * length
+
+
+def batch(trainer: dict[str, Any]) -> int:
+    return trainer["per_device_train_batch_size"] * trainer["gradient_accumulation_steps"]

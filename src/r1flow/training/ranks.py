@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from r1flow.tracking.stage import Stage
 
-PROGRAMS = ("sft", "grpo", "reward_model")  # that can be computed by several ranks
 # Options of transformers' trainers by strategy; "auto" is filled in from the other options.
 DEEPSPEED = {
     "bf16": {"enabled": "auto"},

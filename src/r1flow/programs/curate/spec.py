@@ -7,9 +7,10 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.programs import filters
+from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Filter, Seeded
 from r1flow.programs.specs import Spec
-from r1flow.recipe.stages import curated_from
+from r1flow.recipe.stages import PACKED, curated_from
 
 
 @dataclass
@@ -61,4 +62,9 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from ((f"sources.{name}.files", file) for name, files in ours.items() for file in files)
 
 
-SPEC = Spec(Curate, check_curate, files_read)
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    tokens = book.rows_of(PACKED, None) * (book.prompt + book.response(PACKED))
+    return Cost(job, disk=2 * book.prices["bytes_per_token"] * tokens)
+
+
+SPEC = Spec(Curate, check_curate, files_read, cost=cost)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Seeded, check_reported
 from r1flow.programs.specs import Spec
 
@@ -68,4 +69,4 @@ def check_data(config: dict[str, Any]) -> None:
     check_reported(config)
 
 
-SPEC = Spec(Data, check_data)
+SPEC = Spec(Data, check_data, cost=cost_of_files)

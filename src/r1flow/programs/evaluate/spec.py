@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.programs.costs import KINDS, UNKNOWN, Book, Cost, least
 from r1flow.programs.keys import Seeded
-from r1flow.programs.samplings import check_sampling
+from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
 
 
@@ -30,4 +31,13 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "split", f"{config['split']}.jsonl"
 
 
-SPEC = Spec(Evaluate, check_sampling, files_read)
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    """Of problems and general prompts."""
+    split, limit, data = config["split"], config["n_problems"], book.run.slice("data")
+    families = len(data["tasks"] if book.origin == "generated" else data["sources"])
+    asked = least(book.rows.get(split, UNKNOWN), limit and limit * families)
+    asked += least(book.rows.get(f"general_{split}", 0), limit and limit * KINDS)
+    return cost_of(book, job, config, asked * config["k"])
+
+
+SPEC = Spec(Evaluate, check_sampling, files_read, owed={"tasks": dict}, cost=cost, memory=memory_of)

@@ -9,6 +9,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import FILES
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.loaders import FUNCTIONS
+from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Place, check_reported
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import check_revision
@@ -99,4 +100,4 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
         raise UserError(f"into: {pool['into']} must sum to 100 percent")
 
 
-SPEC = Spec(Fetch, check_fetch)
+SPEC = Spec(Fetch, check_fetch, cost=cost_of_files)

@@ -10,11 +10,13 @@ from r1flow.artifacts import fingerprint
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
+from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRL
+from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
+from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
-from r1flow.training.rollouts import MISMATCH, generation_size, steps_per_generation
+from r1flow.training.rollouts import MISMATCH, generation_size, readings, rollouts, steps_per_generation
 
 
 @dataclass
@@ -239,6 +241,73 @@ WORDS = {
     "vllm_importance_sampling_mode": ["sequence_mask", "sequence_truncate", "token_mask", "token_truncate"],
     "cache_implementation": ["dynamic", "offloaded", "quantized", "static", "offloaded_static"],
 }
+
+
+CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")  # losses that TRL counts the clipped ratios of
+BY_RULE = {"answer_format": "format", "language_consistency": "language"}  # rewards of every reasoning row
+
+
+def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
+    """Left out: those of rewards that are for some kinds of rows only, and of the user's own."""
+    names = ("reward", "length", "cut", "entropy", "zero_variance", "tokens")
+    trainer, found = config["trainer"], curves_of(names, config, metrics)
+    if not found:
+        return {}
+    if not strategy_of(config).startswith("zero"):  # DeepSpeed may have none
+        found["grad_norm"] = "every such training has it"
+    if trainer["loss_type"] in CLIPPED:
+        found["clipped"] = f"trainer.loss_type is {trainer['loss_type']}"
+    if trainer["beta"]:
+        found["kl"] = f"trainer.beta is {trainer['beta']}"
+    if trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True):
+        found |= dict.fromkeys(("mismatch", "importance_ratio"), "trainer.use_vllm is true")
+    if config.get("engine") == "r1flow" and not trainer.get("use_liger_kernel"):
+        found["mismatch"] = "engine is r1flow"
+    return found | reward_curves(config)
+
+
+def reward_curves(config: dict[str, Any]) -> dict[str, str]:
+    """Those of the rewards of reasoning rows, if any such row is asked; programs have no answer to compare."""
+    trainer, share = config["trainer"], config["data"]["general_share"]
+    prompts = rollouts(trainer) // trainer["num_generations"]
+    if round(prompts * share) == prompts:
+        return {}
+    names = {label: part.get("name") or label for label, part in config["rewards"].items()}
+    found = {BY_RULE[name]: f"rewards.{name} gives one" for name in BY_RULE if names.get(name) == name}
+    graded = [label for label, name in names.items() if name == "accuracy"]
+    if graded and "code_tests" not in names.values():
+        found["accuracy"] = f"rewards.{graded[0]} gives one"
+    return found
+
+
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    """Of rollouts, each trained on `num_iterations` times; the KL term and a correction are forward passes more."""
+    trainer = config["trainer"]
+    seen = rollouts(trainer) * (book.prompt + book.completion(trainer["max_completion_length"]))
+    return cost_of(
+        book,
+        job,
+        config,
+        seen * trainer["num_iterations"],
+        book.prompt + trainer["max_completion_length"],
+        drawn=seen,
+        scored=seen * readings(trainer),
+        memory=memory,
+        engine="vllm" if trainer.get("use_vllm") else config["engine"],
+        reserved=vllm_share(trainer),
+    )
+
+
+def memory(config: dict[str, Any], parameters: float, reward: float) -> tuple[float, float]:
+    return memory_of(config, parameters, reward, reference=bool(config["trainer"].get("beta")))
+
+
+def vllm_share(trainer: dict[str, Any]) -> float:
+    """Of a GPU's memory, what vLLM takes for its rollouts."""
+    here = trainer.get("use_vllm") and trainer.get("vllm_mode", "colocate") == "colocate"
+    return trainer.get("vllm_gpu_memory_utilization", 0.3) if here else 0
+
+
 SPEC = Spec(
     Grpo,
     check_grpo,
@@ -249,4 +318,9 @@ SPEC = Spec(
         *("loss_type", "beta", "temperature", "epsilon_high"),
     ),
     words=WORDS,
+    owed={"steps": int, "flops": float, "history": list},
+    curves=curves,
+    by_ranks=True,
+    cost=cost,
+    memory=memory,
 )

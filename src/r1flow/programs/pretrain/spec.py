@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
 from r1flow.programs.keys import Seeded
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRANSFORMERS
+from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
 
 
 @dataclass
@@ -33,4 +34,40 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "init_from", "corpus.jsonl"
 
 
-SPEC = Spec(Pretrain, check_pretrain, files_read, trainer=TRANSFORMERS, read=(*STEPS, "num_train_epochs"))
+def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
+    return {} if config["init_from"] else curves_of(("loss", "learning_rate"), config, metrics)
+
+
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    if config["init_from"]:
+        model = book.model(job)
+        size = model.parameters * BF16
+        return Cost(job, parameters=model.parameters, disk=2 * size, weights=size, host=model.parameters * F32)
+    trainer = config["trainer"]
+    if trainer["max_steps"] > 0:
+        trained = trainer["max_steps"] * batch(trainer) * config["block"]
+    else:
+        trained = trainer["num_train_epochs"] * book.rows.get("corpus", UNKNOWN) * book.response("corpus")
+    return cost_of(book, job, config, trained, config["block"], logits=all_logits)
+
+
+def all_logits(tokens: float, model: Model) -> float:
+    """transformers' loss has all of them and their gradients, in float32."""
+    return 2 * F32 * tokens * model.vocabulary
+
+
+def memory(config: dict[str, Any], parameters: float, reward: float) -> tuple[float, float]:
+    return (0, parameters * F32) if config["init_from"] else memory_of(config, parameters)
+
+
+SPEC = Spec(
+    Pretrain,
+    check_pretrain,
+    files_read,
+    trainer=TRANSFORMERS,
+    read=(*STEPS, "num_train_epochs"),
+    owed={"history": list},
+    curves=curves,
+    cost=cost,
+    memory=memory,
+)

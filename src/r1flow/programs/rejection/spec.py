@@ -7,8 +7,9 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.template import split
 from r1flow.programs import filters
+from r1flow.programs.costs import UNKNOWN, Book, Cost, least
 from r1flow.programs.keys import Filter, Seeded
-from r1flow.programs.samplings import check_sampling
+from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
 
 
@@ -62,4 +63,9 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "general_share", "general_sft.jsonl"
 
 
-SPEC = Spec(Rejection, check_rejection, files_read)
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    prompts = least(book.rows.get("rejection", UNKNOWN), config["prompts"])
+    return cost_of(book, job, config, prompts * config["samples_per_prompt"])
+
+
+SPEC = Spec(Rejection, check_rejection, files_read, owed={"kept": int, "dropped": dict}, cost=cost, memory=memory_of)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from r1flow.programs.costs import Cost
 from r1flow.programs.keys import Place
 from r1flow.programs.specs import Spec
 
@@ -11,4 +12,4 @@ class Report(Place):
     run: str
 
 
-SPEC = Spec(Report)
+SPEC = Spec(Report, cost=lambda book, job, config: Cost(job))

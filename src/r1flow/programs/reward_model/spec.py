@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRL
+from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
 
 
 @dataclass
@@ -18,8 +19,24 @@ class RewardModel(Seeded):
     lora: Lora | None = None
 
 
+def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
+    return curves_of(("loss", "learning_rate", "accuracy"), config, metrics)
+
+
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    """Of both sides of every pair; a score is one number, and no logits."""
+    trained = 2 * taught(book, config, book.prompt + book.response("preferences"))
+    length = 2 * config["trainer"]["max_length"]
+    return cost_of(book, job, config, trained, length, logits=lambda tokens, model: 0)
+
+
 SPEC = Spec(
     RewardModel,
     trainer=(*TRL, ("trl", "trainer/reward_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
+    owed={"history": list},
+    curves=curves,
+    by_ranks=True,
+    cost=cost,
+    memory=memory_of,
 )

@@ -1,12 +1,15 @@
 """What the neighbours of the program must know that teaches a model by examples."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded
 from r1flow.programs.specs import Spec
-from r1flow.programs.trainings import STEPS, TRL
+from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
+from r1flow.recipe.stages import rows_of
 
 
 @dataclass
@@ -29,9 +32,25 @@ def check_sft(config: dict[str, Any]) -> None:
         raise UserError("trainer.packing_strategy: wrapped lets examples see each other; use bfd or bfd_split")
 
 
+def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
+    return curves_of(("loss", "learning_rate", "token_accuracy"), config, metrics)
+
+
+def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    maker = rows_of(job, config, book.run.stages)
+    response = book.response(Path(config["data"]["file"]).stem, maker)
+    trained = taught(book, config, book.prompt + response, maker)
+    return cost_of(book, job, config, trained, config["trainer"]["max_length"])
+
+
 SPEC = Spec(
     Sft,
     check_sft,
     trainer=(*TRL, ("trl", "trainer/sft_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
+    owed={"steps": int, "flops": float, "history": list},
+    curves=curves,
+    by_ranks=True,
+    cost=cost,
+    memory=memory_of,
 )

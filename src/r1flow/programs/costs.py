@@ -1,0 +1,222 @@
+"""What a job costs, in tokens, FLOPs and bytes: the words for it, and what programs must know of a run to say it.
+
+    Cost("zero_rl", parameters=494e6, sampled=19.6e6, trained=19.6e6, sampling=1.9e16, training=7.8e16, …)
+
+A number that can't be known is nan.
+"""
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from r1flow.artifacts.manifest import read_json
+from r1flow.recipe.stages import PACKED, REWARDED_BY, STAGES, program_of
+
+UNKNOWN = math.nan
+KINDS = 5  # of generated general prompts
+F32, BF16 = 4, 2  # bytes
+
+
+@dataclass(frozen=True)
+class Model:
+    """The size of a model."""
+
+    parameters: float
+    hidden: float = UNKNOWN
+    layers: float = UNKNOWN
+    vocabulary: float = UNKNOWN
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one job takes; bytes, tokens and FLOPs."""
+
+    job: str
+    parameters: float = 0
+    sampled: float = 0  # tokens that are drawn or read in sampling
+    trained: float = 0  # tokens of forward and backward passes
+    sampling: float = 0  # FLOPs
+    training: float = 0  # FLOPs
+    engine: str = "transformers"  # that samples
+    disk: float = 0  # that stays: the job's folder and its copy in the store
+    weights: float = 0  # of the model in the job's folder
+    snapshot: float = 0  # one, while it runs
+    snapshots: int = 0  # that lie there at once
+    states: float = 0  # in memory: weights, gradients, optimizer, reference and reward models
+    host: float = 0  # in the machine's memory while each process loads
+    processes: bool = False  # whether there is one for each GPU
+    is_shared: bool = False  # whether several GPUs share these, or each holds all
+    activations: float = 0  # a rough bound
+    reserved: float = 0  # share of a GPU's memory that vLLM takes for its rollouts
+
+    @property
+    def flops(self) -> float:
+        return self.sampling + self.training
+
+    def gpu_hours(self, tflops: float, prices: dict[str, Any]) -> float:
+        seconds = self.training / prices["training"] + self.sampling / prices["sampling"][self.engine]
+        return seconds / (tflops * 1e12) / 3600
+
+
+def model_of(config: dict[str, Any]) -> Model:
+    """The size of a dense decoder from its config.json; unknown parameters for what isn't built like a Llama."""
+    hidden, layers, vocabulary = (
+        config.get(key, UNKNOWN) for key in ("hidden_size", "num_hidden_layers", "vocab_size")
+    )
+    if config.get("model_type", "llama") not in ("llama", "mistral", "qwen2", "qwen3"):
+        return Model(UNKNOWN, hidden, layers, vocabulary)
+    heads = config["num_attention_heads"]
+    width = config.get("head_dim") or hidden // heads
+    queries, keys = heads * width, (config.get("num_key_value_heads") or heads) * width
+    attention = 2 * hidden * queries + 2 * hidden * keys
+    attention += queries + 2 * keys if config["model_type"] == "qwen2" else 0  # biases
+    attention += 2 * width if config["model_type"] == "qwen3" else 0  # norms of queries and keys
+    layer = attention + 3 * hidden * config["intermediate_size"] + 2 * hidden
+    tables = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
+    return Model(layers * layer + hidden + tables, hidden, layers, vocabulary)
+
+
+def model_in(folder: Path) -> Model:
+    """The size of the model in a folder: its parameters counted in the headers of its safetensors files."""
+    shape = model_of(read_json(folder / "config.json"))
+    counted = sum(map(numbers_in, folder.glob("*.safetensors")))
+    return Model(counted or shape.parameters, shape.hidden, shape.layers, shape.vocabulary)
+
+
+def numbers_in(path: Path) -> float:
+    """Numbers in a safetensors file; unknown for what isn't one."""
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    except (struct.error, ValueError, OverflowError, MemoryError):
+        return UNKNOWN
+    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+
+
+def model_on_hub(repo: str, revision: str | None, prices: dict[str, Any]) -> Model:
+    """The size of a model on a hub, which is not asked: from its config.json, if that was fetched, else the table."""
+    from huggingface_hub import try_to_load_from_cache
+
+    path = try_to_load_from_cache(repo, "config.json", revision=revision)
+    config = read_json(Path(path)) if isinstance(path, str) else prices["models"].get(repo)
+    return model_of(config) if config else Model(UNKNOWN)
+
+
+class Run(Protocol):
+    """What is asked of a run."""
+
+    stages: list[str]
+
+    def slice(self, stage: str) -> dict[str, Any]: ...
+
+
+class Book:
+    """A run's configuration, asked for numbers."""
+
+    def __init__(self, run: Run, prices: dict[str, Any], counted: dict[str, float]) -> None:
+        """`counted`: rows of the data's files, if they are there already; else as many as the configuration says."""
+        self.run, self.prices = run, prices
+        self.origin = "outside" if "sources" in run.slice("data") else "generated"
+        self.rows = counted or self.expected()
+
+    # Rows and lengths.
+
+    def expected(self) -> dict[str, float]:
+        """Rows of the data's files as the configuration says, at most."""
+        config = self.run.slice("data")
+        if self.origin == "generated":
+            kinds = {f"general_{name}": rows * KINDS for name, rows in config["rows_per_kind"].items()}
+            problems = {name: rows * len(config["tasks"]) for name, rows in config["rows_per_task"].items()}
+            return {"corpus": config["corpus"]["documents"], **problems, **kinds}
+        rows = {}
+        for pool in config["pools"]:
+            found = sum(self.prices["rows"].get(take, UNKNOWN) for take in pool["take"])
+            for file, percent in pool["into"].items():
+                rows[file] = rows.get(file, 0) + found * percent / 100
+        limits = {file: limit for file, limit in config["rows"].items() if limit is not None}
+        return {file: least(count, limits.get(file)) for file, count in rows.items()}
+
+    def response(self, file: str, maker: str = "rejection") -> float:
+        """Tokens of a response in a file; `maker` is the stage that made the mix."""
+        lengths = self.prices["response"]
+        if file == PACKED:
+            shares = {name: source["share"] / 100 for name, source in self.run.slice("curate")["sources"].items()}
+            return sum(share * self.response(self.curated[name][0]) for name, share in shares.items())
+        if file == "mix":
+            config = self.run.slice(maker)
+            made, share = self.prices["completion_share"] * config["max_new_tokens"], config["general_share"]
+            return (1 - share) * made + (share and share * self.response("general_sft"))
+        if self.origin == "generated":
+            return lengths["generated"]
+        return lengths.get("general" if file.startswith("general") else file, UNKNOWN)
+
+    @property
+    def curated(self) -> dict[str, list[str]]:
+        """The files of each source of curate."""
+        sources = self.run.slice("curate")["sources"].items()
+        return {name: [Path(file).stem for file in source["files"]] for name, source in sources}
+
+    def rows_of(self, file: str, limit: int | None, maker: str = "rejection") -> float:
+        if file == PACKED:
+            curate = self.run.slice("curate")
+            have = {name: sum(self.rows_of(one, None) for one in files) for name, files in self.curated.items()}
+            return least(
+                min(have[name] * 100 / one["share"] for name, one in curate["sources"].items()), curate["rows"]
+            )
+        if file != "mix":
+            return least(self.rows.get(file, UNKNOWN), limit)
+        config = self.run.slice(maker)
+        samples = min(config["samples_per_prompt"] * self.prices["kept_share"][self.origin], config["keep_per_prompt"])
+        kept = least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples
+        general = kept * config["general_share"] / (1 - config["general_share"])
+        return least(kept + (general and min(general, self.rows.get("general_sft", UNKNOWN))), limit)
+
+    @property
+    def prompt(self) -> float:
+        return self.prices["prompt"][self.origin]
+
+    # Models.
+
+    def model(self, job: str) -> Model:
+        """The model that a job starts from, or trains from nothing."""
+        stage = job.partition("/")[2] or job
+        config = self.run.slice(stage)
+        source = config.get("init_from")
+        if source in STAGES:
+            return self.model(source)
+        if source:
+            folder = Path(source)
+            return model_in(folder) if folder.is_dir() else model_on_hub(source, config.get("revision"), self.prices)
+        if program_of(stage, config) != "pretrain":
+            return Model(0)
+        vocabulary = self.run.slice("data").get("tokenizer", {}).get("vocabulary", UNKNOWN)
+        return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
+
+    def reward(self, job: str) -> float:
+        """The size of the reward model that scores for a job."""
+        maker = REWARDED_BY.get(job)
+        return self.model(maker).parameters if maker in self.run.stages else 0
+
+    def text(self, file: str, rows: float) -> float:
+        """Bytes of a data file."""
+        responses = 0 if file in ("rl", "rejection", "dev", "test") else 1 + (file == "preferences")
+        length = self.prompt + (responses and responses * self.response(file if file != "corpus" else "general"))
+        return rows * length * self.prices["bytes_per_token"]
+
+    def completion(self, longest: int) -> float:
+        """Mean tokens of a completion that may have so many."""
+        return longest * self.prices["completion_share"]
+
+
+def least(count: float, limit: float | None) -> float:
+    """The smaller one; with a limit an unknown count is at most that."""
+    return count if limit is None else limit if math.isnan(count) else min(count, limit)
+
+
+def cost_of_files(book: Book, job: str, config: dict[str, Any]) -> Cost:
+    """Of the data's files; those of which nobody knows how many rows they have are left out."""
+    sizes = (book.text(file, rows) for file, rows in book.rows.items())
+    return Cost(job, disk=2 * sum(size for size in sizes if not math.isnan(size)))
