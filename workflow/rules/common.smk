@@ -7,7 +7,7 @@ from pathlib import Path
 from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable
 from r1flow.engine.plan import table
-from r1flow.recipe.stages.stages import program_of, stage_of
+from r1flow.recipe.stages import program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
 
