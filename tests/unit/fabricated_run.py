@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from r1flow.core.metrics import summarise_tasks
-from r1flow.recipe.stages import PROGRAMS
+from r1flow.recipe.stages import RECIPE
 
 # model: (chance of being right, of the format, English share, mean length, chance of a reflection word, general score)
 SKILLS = {
@@ -154,13 +154,13 @@ def fabricate_curves(stage: str) -> dict:
     if stage in TRAINED:
         return {"history": fabricate_history(stage)}
     rates = {"loss": 0.5, "learning_rate": 1e-3, "token_accuracy": 0.5, "accuracy": 0.5}
-    trained = PROGRAMS[stage] in ("pretrain", "sft", "reward_model")
+    trained = RECIPE[stage].program in ("pretrain", "sft", "reward_model")
     return {"history": [{"step": 1, **rates}]} if trained else {}
 
 
 def stage_folder(folder: Path, stage: str) -> Path:
     folder.mkdir(parents=True)
-    write(folder / "metrics.json", METRICS.get(PROGRAMS[stage], {}) | fabricate_curves(stage))
+    write(folder / "metrics.json", METRICS.get(RECIPE[stage].program, {}) | fabricate_curves(stage))
     write(folder / "config.yaml", GRPO if stage in TRAINED else {"init_from": None, "trainer": {"logging_steps": 1}})
     write(folder / "cost.json", {"seconds": 5.0 + 17 * len(stage), "peak_mb": 900 + 10 * len(stage)})
     versions = {"torch": "2.13.0", "trl": "1.16.0", "vllm": None}

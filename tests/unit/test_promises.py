@@ -8,7 +8,8 @@ import pytest
 from r1flow.core.metrics import summarise
 from r1flow.engine.run import Run
 from r1flow.programs import promises
-from r1flow.recipe.stages import PROGRAMS
+from r1flow.programs.specs import spec_of
+from r1flow.recipe.stages import RECIPE
 
 ROOT = Path(__file__).parents[2]
 RUN = Run.compose(ROOT)
@@ -19,7 +20,7 @@ def curves(stage: str, **changes: Any) -> set[str]:
     config = RUN.slice(stage)
     own = {key: changes.pop(key) for key in ("rewards", "data", "strategy", "engine") if key in changes}
     config = {**config, **own, "trainer": config["trainer"] | changes}
-    return set(spec_of(PROGRAMS[stage]).curves(config, {"steps": 40}))
+    return set(spec_of(RECIPE[stage].program).curves(config, {"steps": 40}))
 
 
 def test_every_training_promises_what_its_configuration_says() -> None:

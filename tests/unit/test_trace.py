@@ -18,7 +18,7 @@ from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
 from r1flow.commands.trace import mlflow_run, read_record, stages_of_claim, trace
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import summarise_tasks
-from r1flow.recipe.stages import PROGRAMS
+from r1flow.recipe.stages import RECIPE
 from r1flow.tracking import spool
 
 MODELS = {"base": None, "zero_rl": "base", "cold_start": "base", "reasoning_rl": "cold_start"}  # each from which
@@ -53,7 +53,7 @@ def make_stage(run: Path, stage: str, inputs: dict, changes: dict, folder: Path 
     folder, change = folder or run / stage, changes.get(stage, {})
     (folder / "model").mkdir(parents=True)
     config = CONFIG | {"note": stage} | {key: change[key] for key in change if key in CONFIG or key == "rewards"}
-    program = PROGRAMS[stage.partition("/")[0]]
+    program = RECIPE[stage.partition("/")[0]].program
     provenance = {
         "stage": stage,
         "program": program,

@@ -22,10 +22,9 @@ from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
     MIX,
-    NOT_MODELS,
+    MODELS,
     PACKED,
-    PROGRAMS,
-    ROWS_OF,
+    RECIPE,
     RULES,
     SAMPLED,
     STAGES,
@@ -83,7 +82,7 @@ def check_packed(run: dict[str, Any]) -> None:
     for stage in run["stages"]:
         if (run[stage].get("data") or {}).get("file") != PACKED:
             continue
-        if PROGRAMS[stage] != "sft":
+        if RECIPE[stage].program != "sft":
             raise UserError(f"{stage}.data.file: packed rows are for SFT; name a JSONL file")
         trainer = run[stage]["trainer"]
         if run[stage]["data"]["limit"] is not None:
@@ -101,11 +100,11 @@ def check_packed(run: dict[str, Any]) -> None:
 def check_rows(run: dict[str, Any]) -> None:
     """Refuse a training that names the file of another stage than the one whose rows it gets."""
     for stage in run["stages"]:
-        if PROGRAMS[stage] != "sft":
+        if RECIPE[stage].program != "sft":
             continue
         file = run[stage]["data"]["file"]
         source = rows_of(stage, run[stage], run["stages"])
-        if source in ROWS_OF.values() and file != MIX:
+        if source not in ("data", "curate") and file != MIX:
             raise UserError(f"{stage}.data.file: {file}: {source} writes {MIX}; name that")
         if source == "data" and file == MIX:
             raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
@@ -135,7 +134,7 @@ def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Itera
 
 def check_engines(run: dict[str, Any]) -> None:
     """Refuse our engine for a model from outside that it can't sample; of one on the hub, once that was fetched."""
-    trained = [stage for stage in run["stages"] if stage not in NOT_MODELS]
+    trained = [stage for stage in run["stages"] if stage in MODELS]
     for stage in run["stages"]:
         if run[stage].get("engine") != "r1flow":
             continue

@@ -16,18 +16,19 @@ from r1flow.artifacts import manifest
 from r1flow.core.errors import UserError
 from r1flow.data.decontaminate import RULE
 from r1flow.data.leaks import REPORT
-from r1flow.recipe.stages import PROGRAMS, ROWS_OF
+from r1flow.recipe.stages import RECIPE
 
-OPEN = {"data", "report"}  # programs that neither learn from rows nor ask them
+PROGRAMS = {row.program for row in RECIPE.values()} - {"data", "report"}  # that learn from rows, or ask them
 
 
 def check(stage: str, program: str, inputs: dict[str, Path]) -> None:
     """Refuse, before anything is computed, data that isn't known to be clean; raises UserError."""
-    if program in OPEN or program not in PROGRAMS.values() or "data" not in inputs:
+    if program not in PROGRAMS or "data" not in inputs:
         return
     folder = inputs["data"]
     edge = folder / manifest.MANIFEST
-    if edge.is_file() and manifest.read_json(edge)["stage"] in (ROWS_OF.get(stage), "curate"):
+    makers = {row.rows_of for name, row in RECIPE.items() if name == stage} - {"data"} | {"curate"}  # let through then
+    if edge.is_file() and manifest.read_json(edge)["stage"] in makers:
         return
     if fault := fault_of(folder):
         raise UserError(f"{stage}: {fault}")

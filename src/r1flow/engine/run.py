@@ -27,7 +27,7 @@ from r1flow.engine import extras, pricing
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.programs.report.making import write_making
-from r1flow.recipe.stages import NOT_MODELS, STAGES, program_of, sources_of, stage_of
+from r1flow.recipe.stages import MODELS, STAGES, program_of, sources_of, stage_of
 from r1flow.tracking import spool
 
 FROZEN = Path(".config")
@@ -103,7 +103,7 @@ class Run:
     @property
     def models(self) -> list[str]:
         """The stages that make a language model: the ones that are evaluated."""
-        return [stage for stage in self.stages if stage not in NOT_MODELS]
+        return [stage for stage in self.stages if stage in MODELS]
 
     @property
     def jobs(self) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.artifacts.manifest import read_json
-from r1flow.recipe.stages import PACKED, REWARDED_BY, STAGES, program_of
+from r1flow.recipe.stages import PACKED, RECIPE, STAGES, program_of, stage_of
 
 UNKNOWN = math.nan
 KINDS = 5  # of generated general prompts
@@ -197,7 +197,7 @@ class Book:
 
     def reward(self, job: str) -> float:
         """The size of the reward model that scores for a job."""
-        maker = REWARDED_BY.get(job)
+        maker = RECIPE[stage_of(job)].rewarded_by
         return self.model(maker).parameters if maker in self.run.stages else 0
 
     def text(self, file: str, rows: float) -> float:

@@ -200,7 +200,7 @@ def layers(tokens: float, trainer: dict[str, Any], model: Model, bytes_each: flo
 
 
 def chunked(tokens: float, model: Model) -> float:
-    """TRL's (1.16, kernels/chunked_logprob.py) tile of the logits; gradients of the head and of its inputs in float32."""
+    """TRL's (1.16, kernels/chunked_logprob.py) tile of the logits; gradients of head and inputs in float32."""
     return BF16 * min(tokens, TILE[0]) * min(model.vocabulary, TILE[1]) + F32 * model.hidden * (
         model.vocabulary + tokens
     )

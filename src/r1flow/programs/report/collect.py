@@ -22,22 +22,9 @@ from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, per_problem
 from r1flow.programs.promises import fault
 from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
-from r1flow.recipe.stages import NOT_MODELS, PROGRAMS, program_of
+from r1flow.recipe.stages import MODELS, RECIPE, program_of
 
-# Dataflow order; a model that is not listed comes after these, in alphabetical order.
-MODELS = (
-    "base",
-    "zero_rl",
-    "cold_start",
-    "reasoning_rl",
-    "reasoning_rl_no_language",
-    "sft_mix",
-    "align_rl",
-    "student_base",
-    "student_rl",
-    "distill",
-)
-RL_STAGES = tuple(stage for stage, program in PROGRAMS.items() if program == "grpo")
+RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 BASES = ("base", "student_base")  # scored strictly and leniently
 FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 # Of samples.parquet: what the claims and the page are made from.
@@ -108,9 +95,8 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     evaluated = {name.removeprefix("evaluate/"): path for name, path in inputs.items() if name.startswith("evaluate/")}
     if not evaluated:
         raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
-    for stage in inputs.keys() - NOT_MODELS - evaluated.keys():
-        if "/" not in stage:
-            raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
+    for stage in (inputs.keys() & set(MODELS)) - evaluated.keys():
+        raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
     metrics = {job: read_metrics(job, folder) for job, folder in inputs.items()}
     samples = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
     check_asked(samples, inputs)

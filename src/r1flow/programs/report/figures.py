@@ -18,21 +18,11 @@ from matplotlib.figure import Figure
 
 from r1flow.core.metrics import Interval
 from r1flow.recipe.claims import MARGIN
+from r1flow.recipe.stages import RECIPE
 
 WIDTH_IN = 4.9  # two side by side on a desktop, one on a phone
 INK, GREY, RULE = "#1f2933", "#7b8794", "#d9dee4"
-COLOURS = {
-    "base": "#7b8794",
-    "zero_rl": "#c8102e",
-    "cold_start": "#5c9e31",
-    "reasoning_rl": "#1f6fb2",
-    "reasoning_rl_no_language": "#79b4e0",
-    "sft_mix": "#8a5fbf",
-    "align_rl": "#0b3c5d",
-    "student_base": "#a9b4c0",
-    "student_rl": "#d9822b",
-    "distill": "#0f8b8d",
-}
+COLOURS = {stage: row.colour for stage, row in RECIPE.items() if row.colour}
 STYLE = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
