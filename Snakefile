@@ -1,4 +1,4 @@
-# DeepSeek-R1's recipe. The includes are in dataflow order; each file of workflow/rules/ is one phase.
+# DeepSeek-R1's recipe. Its stages, what computes them and what they read are in src/r1flow/recipe/stages.py.
 #   snakemake --cores all                                                     the default experiment, r1_tiny
 #   snakemake --cores all --config experiment=r1_zero overrides="seed=2"      another, with Hydra overrides
 
@@ -12,14 +12,6 @@ rule all:
         targets(),
 
 
-include: "workflow/rules/data.smk"
-include: "workflow/rules/base.smk"
-include: "workflow/rules/zero.smk"
-include: "workflow/rules/reasoning.smk"
-include: "workflow/rules/curate.smk"
-include: "workflow/rules/mix.smk"
-include: "workflow/rules/align.smk"
-include: "workflow/rules/student.smk"
+include: "workflow/rules/stages.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/sample.smk"
-include: "workflow/rules/report.smk"

@@ -14,7 +14,7 @@ import yaml
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.programs.samplings import check_sampling
-from r1flow.recipe.stages import RULES
+from r1flow.recipe.stages import RULES, STAGES
 from r1flow.sampling import Completion, load, seed_of, shards
 from r1flow.sampling.shards import WHOLE, Part
 
@@ -130,9 +130,9 @@ def test_parts_are_of_stages_that_sample_and_at_least_one(parts) -> None:
 def test_resources_are_of_rules_that_there_are() -> None:
     """Snakemake passes over others, and a run would go on with one GPU."""
     files = [ROOT / "Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
-    rules = {name for file in files for name in re.findall(r"^(?:use rule \w+ as|rule) (\w+)", file.read_text(), re.M)}
-    check_rules(rules)
-    assert len(rules) == len(RULES)
+    named = {name for file in files for name in re.findall(r"^rule (\w+)", file.read_text(), re.M)}
+    check_rules(named | set(STAGES))
+    assert len(named | set(STAGES)) == len(RULES)
     with pytest.raises(UserError, match=r"^--set-resources zer_rl: there is no such rule; did you mean 'zero_rl'"):
         check_rules(["evaluate", "zer_rl"])
 

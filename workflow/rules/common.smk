@@ -7,7 +7,8 @@ from pathlib import Path
 from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable
 from r1flow.engine.plan import table
-from r1flow.recipe.stages import program_of, stage_of
+from r1flow.programs.specs import check_programs, spec_of
+from r1flow.recipe.stages import RECIPE, SAMPLED, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
 
@@ -39,6 +40,7 @@ def gpus_given():
 try:
     if workflow.is_main_process:
         check_place()
+        check_programs()
         check_parts(workflow.resource_settings.overwrite_scatter)
         check_rules(workflow.resource_settings.overwrite_resources)
         RUN = Run.compose(Path(workflow.basedir), **config)
@@ -112,13 +114,16 @@ def facts(job):
 
 def parts(job):
     """What the jobs that sample a part of its shards leave; none where one job does it all or nothing is computed."""
+    if stage_of(job) not in SAMPLED:
+        return []
     stamps = getattr(gather, stage_of(job))(f"{STAMPS}/{job}.{{scatteritem}}")
     return stamps if len(stamps) > 1 and RUN.is_computed(job) else []
 
 
 def gpus(stage):
     """How many devices the stage holds, unless a profile or --set-resources says otherwise."""
-    return 1 if RUN.slice(stage)["device"] == "cuda" else 0
+    config = RUN.slice(stage)
+    return int(config["device"] == "cuda" and spec_of(program_of(stage, config)).on_gpu)
 
 
 def gpus_of_rule(stage, wildcards, **given):
@@ -130,10 +135,20 @@ def gpus_of_rule(stage, wildcards, **given):
     return gpu.evaluate(wildcards, **given).value
 
 
-def outputs(stage, *names):
-    """A stage's own files, and those that every stage writes beside its manifest."""
-    common = ("metrics.json", "config.yaml", "provenance.json", "cost.json")
-    return [f"{RUN.folder(stage)}/{name}" for name in (*names, *common)]
+def outputs(job):
+    """The job's own files and folders, and the files that every stage writes beside its manifest."""
+    stage = stage_of(job)
+    own = spec_of(program_of(stage, RUN.slice(stage))).outputs(RUN.slice(stage))
+    common = ["metrics.json", "config.yaml", "provenance.json", "cost.json"]
+    return [flagged(f"{RUN.folder(job)}/{name}") for name in [*own, *common]]
+
+
+def flagged(path):
+    if path.endswith("/"):
+        return directory(path.removesuffix("/"))
+    if path.endswith("report.html"):
+        return report(path, caption="../report/report.rst", category="Report")
+    return path
 
 
 def targets():

@@ -6,7 +6,7 @@ rule evaluate:
         unpack(lambda wildcards: inputs(f"evaluate/{wildcards.model}")),
         parts=lambda wildcards: parts(f"evaluate/{wildcards.model}"),
     output:
-        outputs("evaluate/{model}", "samples.parquet"),
+        *outputs("evaluate/{model}"),
         manifest=edge("evaluate/{model}"),
     log:
         f"logs/{RUN.name}/evaluate/{{model}}.log",

@@ -20,8 +20,6 @@ from typing import Any, Self
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
 from r1flow.core.errors import UserError, printable
-from r1flow.core.schema import FILES
-from r1flow.data.leaks import REPORT
 from r1flow.engine import config as conf
 from r1flow.engine import extras, pricing
 from r1flow.engine.launch import ranks_of
@@ -151,15 +149,6 @@ class Run:
             folders = {f"source_{name}": source["repo"] for name, source in outside if not source["revision"]}
             return folders | ({"pin": str(versions.POINTER)} if self.data_is_pinned else {})
         return sources_of(stage, self.slice(stage), self.config["stages"])
-
-    @property
-    def data_files(self) -> list[str]:
-        """The data stage's files: what its pools make and from what, or all that is generated."""
-        pools = self.slice("data").get("pools")
-        if not pools:
-            return ["schema.json", REPORT, "corpus.jsonl", *(f"{name}.jsonl" for name in FILES)]
-        names = {file for pool in pools for file in pool["into"]}
-        return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
 
     def path(self, source: str) -> str:
         """The file or folder to give a stage for an input: a job's manifest, or the path itself."""

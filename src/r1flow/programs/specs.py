@@ -26,6 +26,7 @@ class Spec:
     """A program's facts."""
 
     keys: type  # a dataclass: the keys of its configuration, with their types
+    outputs: Callable[[Config], list[str]]  # its files, and folders (with a slash), beside those that every stage has
     check: Callable[[Config], None] = lambda config: None  # raises UserError for values that it couldn't run with
     files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # of the data: key, file
     trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that own the keys under `trainer:`
@@ -34,6 +35,7 @@ class Spec:
     curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # of `history`: name, why
     cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: nobody knows
     memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)
+    on_gpu: bool = False  # whether a stage whose device is cuda holds one
     by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
     words: dict[str, list[str]] = field(default_factory=dict)  # of trainer options; those that no such class lists
 

@@ -67,4 +67,10 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     return Cost(job, disk=2 * book.prices["bytes_per_token"] * tokens)
 
 
-SPEC = Spec(Curate, check_curate, files_read, cost=cost)
+SPEC = Spec(
+    keys=Curate,
+    outputs=lambda config: ["rows.parquet", "curation.json", "packed/", "tokenizer/"],
+    check=check_curate,
+    files_read=files_read,
+    cost=cost,
+)

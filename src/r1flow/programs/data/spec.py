@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.schema import FILES
+from r1flow.data.leaks import REPORT
 from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Seeded, check_reported
 from r1flow.programs.specs import Spec
@@ -69,4 +71,14 @@ def check_data(config: dict[str, Any]) -> None:
     check_reported(config)
 
 
-SPEC = Spec(Data, check_data, cost=cost_of_files)
+def outputs(config: dict[str, Any]) -> list[str]:
+    """All that can be generated."""
+    return ["schema.json", REPORT, "corpus.jsonl", *(f"{name}.jsonl" for name in FILES), "tokenizer/"]
+
+
+SPEC = Spec(
+    keys=Data,
+    outputs=outputs,
+    check=check_data,
+    cost=cost_of_files,
+)

@@ -40,4 +40,13 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     return cost_of(book, job, config, asked * config["k"])
 
 
-SPEC = Spec(Evaluate, check_sampling, files_read, owed={"tasks": dict}, cost=cost, memory=memory_of)
+SPEC = Spec(
+    keys=Evaluate,
+    outputs=lambda config: ["samples.parquet"],
+    check=check_sampling,
+    files_read=files_read,
+    owed={"tasks": dict},
+    cost=cost,
+    memory=memory_of,
+    on_gpu=True,
+)

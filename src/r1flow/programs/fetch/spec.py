@@ -7,7 +7,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import FILES
-from r1flow.data.leaks import EVALUATION
+from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Place, check_reported
@@ -100,4 +100,15 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
         raise UserError(f"into: {pool['into']} must sum to 100 percent")
 
 
-SPEC = Spec(Fetch, check_fetch, cost=cost_of_files)
+def outputs(config: dict[str, Any]) -> list[str]:
+    """What its pools make, and from what."""
+    names = {file for pool in config["pools"] for file in pool["into"]}
+    return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
+
+
+SPEC = Spec(
+    keys=Fetch,
+    outputs=outputs,
+    check=check_fetch,
+    cost=cost_of_files,
+)

@@ -309,9 +309,10 @@ def vllm_share(trainer: dict[str, Any]) -> float:
 
 
 SPEC = Spec(
-    Grpo,
-    check_grpo,
-    files_read,
+    keys=Grpo,
+    outputs=lambda config: ["model/"],
+    check=check_grpo,
+    files_read=files_read,
     trainer=(*TRL, ("trl", "trainer/grpo_config.py")),
     read=(
         *(*STEPS, "num_generations", "num_iterations", "max_completion_length"),
@@ -323,4 +324,5 @@ SPEC = Spec(
     by_ranks=True,
     cost=cost,
     memory=memory,
+    on_gpu=True,
 )

@@ -61,13 +61,15 @@ def memory(config: dict[str, Any], parameters: float, reward: float) -> tuple[fl
 
 
 SPEC = Spec(
-    Pretrain,
-    check_pretrain,
-    files_read,
+    keys=Pretrain,
+    outputs=lambda config: ["model/"],
+    check=check_pretrain,
+    files_read=files_read,
     trainer=TRANSFORMERS,
     read=(*STEPS, "num_train_epochs"),
     owed={"history": list},
     curves=curves,
     cost=cost,
     memory=memory,
+    on_gpu=True,
 )

@@ -68,4 +68,13 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     return cost_of(book, job, config, prompts * config["samples_per_prompt"])
 
 
-SPEC = Spec(Rejection, check_rejection, files_read, owed={"kept": int, "dropped": dict}, cost=cost, memory=memory_of)
+SPEC = Spec(
+    keys=Rejection,
+    outputs=lambda config: ["samples.parquet", "mix.jsonl"],
+    check=check_rejection,
+    files_read=files_read,
+    owed={"kept": int, "dropped": dict},
+    cost=cost,
+    memory=memory_of,
+    on_gpu=True,
+)

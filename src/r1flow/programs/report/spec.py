@@ -12,4 +12,8 @@ class Report(Place):
     run: str
 
 
-SPEC = Spec(Report, cost=lambda book, job, config: Cost(job))
+SPEC = Spec(
+    keys=Report,
+    outputs=lambda config: ["report.html", "summary.json"],
+    cost=lambda book, job, config: Cost(job),
+)

@@ -31,7 +31,8 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
 
 
 SPEC = Spec(
-    RewardModel,
+    keys=RewardModel,
+    outputs=lambda config: ["model/"],
     trainer=(*TRL, ("trl", "trainer/reward_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
     owed={"history": list},
@@ -39,4 +40,5 @@ SPEC = Spec(
     by_ranks=True,
     cost=cost,
     memory=memory_of,
+    on_gpu=True,
 )

@@ -44,8 +44,9 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
 
 
 SPEC = Spec(
-    Sft,
-    check_sft,
+    keys=Sft,
+    outputs=lambda config: ["model/"],
+    check=check_sft,
     trainer=(*TRL, ("trl", "trainer/sft_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
     owed={"steps": int, "flops": float, "history": list},
@@ -53,4 +54,5 @@ SPEC = Spec(
     by_ranks=True,
     cost=cost,
     memory=memory_of,
+    on_gpu=True,
 )
