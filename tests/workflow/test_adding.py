@@ -1,0 +1,94 @@
+"""README's steps for who adds a stage or a program are enough: a run has it, examines its model and reports it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from checkout import Checkout
+
+PACKAGE = Path(__file__).parents[2] / "src/r1flow"
+STAGES = "stages=[data,base,{},evaluate,report]"
+COMPUTE = '''"""Copies a model."""
+
+import shutil
+
+
+def compute(stage):
+    shutil.copytree(stage.inputs["model"], stage.work / "model")
+    return {"copies": 1}
+'''
+SPEC = '''"""What the neighbours of the program must know of it that copies a model."""
+
+from dataclasses import dataclass
+
+from r1flow.programs.keys import Place
+from r1flow.programs.specs import Spec
+
+
+@dataclass
+class Copy(Place):
+    init_from: str
+
+
+SPEC = Spec(keys=Copy, outputs=lambda config: ["model/"])
+'''
+
+
+@pytest.fixture
+def project(copy: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    """A finished run in a folder with its own copy of the package."""
+    shutil.copytree(PACKAGE, copy.folder / "src/r1flow", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", str(copy.folder / "src"))
+    return copy
+
+
+def insert(path: Path, before: str, line: str) -> None:
+    text = path.read_text()
+    assert text.count(before) == 1, f"{path} has changed; adapt this test"
+    path.write_text(text.replace(before, line + before))
+
+
+def add_stage(project: Checkout, stage: str, program: str, colour: str) -> None:
+    insert(
+        project.folder / "src/r1flow/recipe/stages.py",
+        '    "evaluate": Row(',
+        f'    "{stage}": Row("{program}", "{colour}"),\n',
+    )
+    insert(project.folder / "conf/config.yaml", "  - evaluate: default\n", f"  - {program}@{stage}: default\n")
+    insert(project.folder / "conf/config.yaml", "report: {}", f"{stage}: {{init_from: base}}\n")
+
+
+def assert_reported(project: Checkout, stage: str, colour: str) -> None:
+    folder = project.folder / "results/added"
+    assert (folder / stage / "model/model.safetensors").is_file()
+    summary = json.loads((folder / "report/summary.json").read_text())
+    assert set(summary["models"]) == {"base", stage}
+    page = (folder / "report/report.html").read_text()
+    assert stage in page and colour in page
+
+
+def test_a_stage_of_a_program_that_there_is_takes_a_row_and_a_block(project: Checkout) -> None:
+    add_stage(project, "taught", "sft", "#0a0b0c")
+    overrides = f"{STAGES.format('taught')} taught.trainer.max_steps=2 taught.trainer.save_steps=2"
+    done = project.snakemake(run="added", overrides=overrides)
+    assert done.returncode == 0, done.stderr
+    assert_reported(project, "taught", "#0a0b0c")
+
+
+def test_a_program_takes_a_folder_and_a_group_of_conf(project: Checkout) -> None:
+    folder, group = project.folder / "src/r1flow/programs/copy", project.folder / "conf/copy"
+    folder.mkdir()
+    group.mkdir()
+    (folder / "compute.py").write_text(COMPUTE)
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 1 and "programs/copy/spec.py: missing; a program is a folder with" in done.stderr
+    (folder / "spec.py").write_text("import torch\n" + SPEC)
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 1 and "programs/copy/spec.py: imports torch" in done.stderr
+    (folder / "spec.py").write_text(SPEC)
+    (group / "default.yaml").write_text("init_from: ???\n")
+    add_stage(project, "copied", "copy", "#0c0b0a")
+    done = project.snakemake(run="added", overrides=STAGES.format("copied"))
+    assert done.returncode == 0, done.stderr
+    assert_reported(project, "copied", "#0c0b0a")
