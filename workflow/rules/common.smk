@@ -80,8 +80,8 @@ def edge(job):
 def inputs(job):
     """The job's config and what it reads, by name; `reason` and `after` are there when the plan says that it must run.
 
-    Reruns are decided by content, before Snakemake looks (src/r1flow/engine/plan.py), so of the times of files it believes none:
-    edges are ancient() but from jobs that this run computes anew to jobs that wait for them.
+    Snakemake must ignore file times, because the plan has already compared contents (src/r1flow/engine/plan.py). So
+    every input is ancient(), except what this run computes anew, for the jobs that wait for it.
     """
     first = RUN.first(job)
     sources = {

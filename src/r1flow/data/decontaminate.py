@@ -68,9 +68,8 @@ SLOTS, BANDS, SEED = 128, 64, 1  # 64 bands of 2: a pair at 0.5 shares one but f
 def find(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit]:
     """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
 
-    A pair has one hit for each kind that holds; `whole` and `masked` stand alone. Of a pattern with many problems on
-    both sides not all masked pairs are listed, but every text of both sides that has one is in at least one. Training
-    texts are read once and not kept.
+    A pair has one hit for each kind that holds; `whole` and `masked` stand alone. In large groups only a sample of
+    masked pairs is listed, but every matching text appears at least once. Training texts are read once and not kept.
     """
     index, order, hits = Index(benchmark_texts), list(Kind), []
     for number, text in enumerate(train_texts):

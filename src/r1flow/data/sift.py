@@ -270,7 +270,7 @@ def expressions(specs: list[dict[str, Any]]) -> dict[str, pl.Expr]:
 
 
 def drop(rows: pl.DataFrame, reason: str, expression: pl.Expr) -> pl.DataFrame:
-    """Mark those of the rows that are left of which the expression is true."""
+    """Mark the remaining rows that match."""
     left = rows.filter(pl.col("dropped").is_null())
     hit = left.select("row", hit=expression).filter("hit")["row"].implode()
     return rows.with_columns(dropped=pl.when(pl.col("row").is_in(hit)).then(pl.lit(reason)).otherwise("dropped"))

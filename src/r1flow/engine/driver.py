@@ -271,7 +271,7 @@ def measure(stage: Stage, program: str) -> None:
 
 
 def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
-    """Seconds of this process since `begin` and of the others that worked for the stage, and the most memory of one."""
+    """Seconds summed over this process, since `begin`, and its parts; memory is that of the largest."""
     spent = [found for path in others if (found := manifest.read_cost(path))]
     peak_mb = (
         max(resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024

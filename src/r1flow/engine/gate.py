@@ -3,9 +3,9 @@
     cold_start: data/decontamination.json names leaks: rl.jsonl gives test.jsonl away (13-gram, rows: 3); set
     data.decontaminate.drop=true, or take them out and run the data stage again
 
-The report must be there, by the rule of now, of just these files, and name no leak. Rows that a stage of this run made
-from such data (rejection's mix) need none of their own: that stage was held to it. Left out: what models from outside
-have seen.
+The report must be made by the current version of the rule, match these files' hashes, and list no leaks. Rows that a
+stage of this run made from such data (rejection's mix) need no report of their own, because that stage has passed the
+gate. Left out: what models from outside have seen.
 """
 
 import json

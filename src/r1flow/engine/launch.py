@@ -164,7 +164,7 @@ def know_cpus() -> None:
 
 
 def report(index: int, stage: Stage, error: Exception) -> None:
-    """Leave word of a failure, if it is the first: the others fail of it."""
+    """Record the first rank's failure; the later ones are consequences of it."""
     known = isinstance(error, UserError)
     if not known:
         print(printable(traceback.format_exc()), file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Cause(StrEnum):
-    """Why there is no score, or how one was come by; the words are used in logs."""
+    """Why a score is missing or low; the words are used in logs."""
 
     NOT_APPLICABLE = "not_applicable"  # the reward is not for this row: general prompts have no gold
     UNGRADABLE = "ungradable"  # the gold is bad
