@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 Row = Mapping[str, object]
 PerProblem = dict[str, float]  # problem id -> value
@@ -38,22 +39,10 @@ class Interval:
 
 
 def t_quantile(df: int) -> float:
-    """The 97.5 % quantile of Student's t, exact for df ≤ 2, else within 0.2 % (Abramowitz & Stegun 26.7.5)."""
+    """The 97.5 % quantile of Student's t."""
     if df < 1:
         raise ValueError(f"degrees of freedom must be at least 1, not {df}")
-    if df == 1:
-        return math.tan(math.pi * 0.475)
-    if df == 2:
-        return 0.95 / math.sqrt(2 * 0.975 * 0.025)
-    z = 1.959963984540054
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / df**power for power, term in enumerate(terms))
+    return float(stdtrit(df, 0.975))
 
 
 def standard_error(values: Iterable[float]) -> float | None:
