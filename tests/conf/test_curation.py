@@ -23,7 +23,7 @@ STAGES = ["data", "base", "curate", "cold_start", "evaluate", "report"]
 def plain() -> dict[str, Any]:
     words = f"stages=[{','.join(STAGES)}] cold_start.data.file=packed cold_start.trainer.packing=true"
     run = Run.compose(ROOT, overrides=f"{words} cold_start.trainer.max_length=16384").config
-    config.check(run)
+    config.check_run(run)
     return run
 
 
@@ -63,7 +63,7 @@ REFUSED = {
 @pytest.mark.parametrize(("changes", "said"), REFUSED.values(), ids=REFUSED)
 def test_it_is_refused_in_one_line(plain: dict[str, Any], changes: dict[str, Any], said: str):
     with pytest.raises(UserError, match=said) as refusal:
-        config.check(changed(plain, changes))
+        config.check_run(changed(plain, changes))
     assert "\n" not in str(refusal.value)
 
 
@@ -78,9 +78,9 @@ def test_a_file_that_nothing_fetches_is_refused():
         run["curate"]["sources"]["traces"]["files"] = files
         if refused:
             with pytest.raises(UserError, match=re.escape("curate.sources.traces.files: it reads rl.jsonl")):
-                config.check(run)
+                config.check_run(run)
         else:
-            config.check(run)
+            config.check_run(run)
 
 
 def test_curate_stands_between_what_it_reads_and_what_learns_from_it():
@@ -93,7 +93,7 @@ def test_curate_stands_between_what_it_reads_and_what_learns_from_it():
 
 def test_a_folder_from_outside_is_an_input_by_its_content(plain: dict[str, Any], tmp_path: Path):
     run = Run(changed(plain, {"curate.sources.traces.of": str(tmp_path)}))
-    config.check(run.config)
+    config.check_run(run.config)
     assert run.inputs("curate") == {"data": "data", "source_traces": str(tmp_path), "model": "base"}
 
 
@@ -101,7 +101,7 @@ def test_a_folder_s_name_reaches_the_stage_as_it_is(plain: dict[str, Any], tmp_p
     folder = tmp_path / "my 'own' traces; touch x $(touch y)"
     folder.mkdir()
     run = Run(changed(plain, {"curate.sources.traces.of": str(folder)}))
-    config.check(run.config)
+    config.check_run(run.config)
     words = subprocess.run(["sh", "-c", f"printf '%s\\n' {run.arguments('curate')}"], capture_output=True, text=True)
     assert f"source_traces={folder}" in words.stdout.splitlines()
 

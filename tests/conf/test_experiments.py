@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from r1flow.artifacts import frozen
 from r1flow.core.errors import UserError
 from r1flow.engine import config, pricing
-from r1flow.engine.checks import check
+from r1flow.engine.checks import check_stage
 from r1flow.engine.run import Run
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import STAGES, program_of
@@ -394,7 +394,7 @@ def test_a_configuration_of_any_shape_is_refused_in_one_line_that_shows_no_secre
     else:
         block[key] = value
     with pytest.raises(UserError) as refusal:
-        config.check(config.settle(bent, "r1_tiny", ROOT / "no.lock"))
+        config.check_run(config.settle(bent, "r1_tiny", ROOT / "no.lock"))
     assert said in str(refusal.value) and "\n" not in str(refusal.value) and SECRET not in str(refusal.value)
 
 
@@ -413,7 +413,7 @@ def test_what_is_read_here_of_a_trainer_is_what_must_be_there(monkeypatch, tmp_p
             program = program_of(stage, run.slice(stage))
             run.slice(stage)["trainer"] = Noting(run.slice(stage)["trainer"])
             run.slice(stage)["trainer"].read = read.setdefault(program, set())
-            check(stage, program, run.slice(stage), STAGES)
+            check_stage(stage, program, run.slice(stage), STAGES)
     run.price()
     assert read.keys() == {"pretrain", "sft", "reward_model", "grpo"}
     assert {program: keys - set(spec_of(program).read) for program, keys in read.items()} == {

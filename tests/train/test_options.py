@@ -11,7 +11,7 @@ import trl
 import yaml
 
 from r1flow.core.errors import UserError
-from r1flow.engine.checks import check
+from r1flow.engine.checks import check_stage
 from r1flow.programs.trainings import check_resume
 
 # Options that say where, how visibly, with which processes or how often saved a training runs, by how they begin ...
@@ -76,7 +76,7 @@ def test_what_is_resumed_to_other_bytes_is_refused_by_key(group: str, changes: d
 def test_every_stage_that_trains_is_checked() -> None:
     config = {"threads": 1, "device": "cpu", "trainer": trainer("sft/default", ignore_data_skip=True)}
     with pytest.raises(UserError, match=r"^distill\.trainer\.ignore_data_skip"):
-        check("distill", "sft", config, stages=["distill"])
+        check_stage("distill", "sft", config, stages=["distill"])
 
 
 def test_a_stage_imports_neither_mlflow_nor_scikit_learn_and_a_users_reward_may():

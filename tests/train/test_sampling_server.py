@@ -315,10 +315,10 @@ def test_a_stage_whose_server_died_goes_on_after_its_last_whole_shard(folder, tm
         speaking(folder, lambda body: BROKEN if body["seed"] == SEEDS[6] else said(body)) as fake,
         pytest.raises(UserError, match="no answer"),
     ):
-        list(shards.sample(stage, len(PROMPTS), lambda: (sampler(folder, fake, attempts=1), PROMPTS, SEEDS)))
+        list(shards.sample_shards(stage, len(PROMPTS), lambda: (sampler(folder, fake, attempts=1), PROMPTS, SEEDS)))
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0.json"]
     with speaking(folder) as fake:
-        drawn = shards.sample(stage, len(PROMPTS), lambda: (sampler(folder, fake), PROMPTS, SEEDS))
+        drawn = shards.sample_shards(stage, len(PROMPTS), lambda: (sampler(folder, fake), PROMPTS, SEEDS))
         assert list(drawn) == expected(folder)
     assert sorted(body["seed"] for body in asked(fake)) == SEEDS[4:]
 

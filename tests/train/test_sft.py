@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
-from r1flow.engine.checks import check
+from r1flow.engine.checks import check_stage
 from r1flow.programs.sft import compute as sft
 from r1flow.training.callbacks import last_snapshot
 
@@ -132,7 +132,7 @@ def test_packing_that_mixes_examples_is_refused() -> None:
     config = {"threads": 1, "device": "cpu", "attention": "sdpa", "init_from": None, "template": None}
     config |= {"trainer": CONFIG["trainer"] | {"packing": True, "packing_strategy": "wrapped"}}
     with pytest.raises(UserError, match=r"^distill\.trainer\.packing_strategy: wrapped"):
-        check("distill", "sft", config, stages=["distill"])
+        check_stage("distill", "sft", config, stages=["distill"])
 
 
 def test_empty_dataset_is_the_users_to_mend(base: Path) -> None:

@@ -452,7 +452,7 @@ def next_or_end(said) -> str:
 @pytest.mark.parametrize("temperature", [float("nan"), float("inf")])
 def test_a_temperature_that_is_no_number_is_refused_before_the_model_is_loaded(temperature):
     with pytest.raises(UserError, match=r"^--temperature: (nan|inf) can't be"):
-        chat.check(temperature, top_p=1.0, max_new_tokens=1)
+        chat.check_options(temperature, top_p=1.0, max_new_tokens=1)
 
 
 def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, capsys):

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import manifest
-from r1flow.artifacts.contract import check, describe, labels_of, of_inputs
+from r1flow.artifacts.contract import check_contracts, describe, labels_of, of_inputs
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS
 
@@ -89,7 +89,7 @@ def judge(tmp_path: Path) -> Path:
 def refusal(program: str, config: dict[str, Any], **inputs: Path) -> str | None:
     """What the stage `stage` would be refused with; None: it would be computed."""
     try:
-        check("stage", program, config, of_inputs(inputs))
+        check_contracts("stage", program, config, of_inputs(inputs))
     except UserError as error:
         return str(error)
     return None

@@ -56,19 +56,21 @@ REFUSED = {
 def test_what_cannot_filter_is_refused_by_place_and_key(program: str, spec: dict[str, Any], said: str) -> None:
     spec = spec if "name" in spec else {"name": "mixed_language", "args": spec}
     with pytest.raises(UserError, match=re.escape(said)):
-        filters.check(program, [{"name": "malformed"}, spec])
+        filters.check_filters(program, [{"name": "malformed"}, spec])
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 1, 1.0])
 def test_what_can_filter_is_let_through(share: float) -> None:
     for program in filters.SOURCES:
-        filters.check(program, [{"name": "mixed_language", "args": MIXED | {"share": share}}, {"name": "code_block"}])
+        filters.check_filters(
+            program, [{"name": "mixed_language", "args": MIXED | {"share": share}}, {"name": "code_block"}]
+        )
 
 
 def test_a_filter_of_rows_only_is_none_of_samples() -> None:
-    filters.check("curate", [{"name": "short", "args": {"min_characters": 50}}])
+    filters.check_filters("curate", [{"name": "short", "args": {"min_characters": 50}}])
     with pytest.raises(UserError, match="there is no 'short'"):
-        filters.check("rejection", [{"name": "short", "args": {"min_characters": 50}}])
+        filters.check_filters("rejection", [{"name": "short", "args": {"min_characters": 50}}])
 
 
 def test_a_plan_refuses_them_with_their_stage() -> None:

@@ -137,16 +137,16 @@ def test_the_same_data_has_the_same_report(tmp_path, monkeypatch, clean):
 
 @pytest.mark.parametrize("program", LEARNERS)
 def test_data_without_a_report_is_refused_by_whatever_learns_or_examines(folder, program):
-    gate.check("stage", program, {"data": folder})
+    gate.check_leaks("stage", program, {"data": folder})
     (folder / REPORT).unlink()
     with pytest.raises(UserError, match=r"^stage: .*decontamination.json is missing.*run the data stage again$"):
-        gate.check("stage", program, {"data": folder})
+        gate.check_leaks("stage", program, {"data": folder})
 
 
 def test_the_data_stage_and_the_report_page_are_not_held_to_it(folder):
     (folder / REPORT).unlink()
-    gate.check("data", "data", {})
-    gate.check("report", "report", {"data": folder})
+    gate.check_leaks("data", "data", {})
+    gate.check_leaks("report", "report", {"data": folder})
 
 
 @pytest.mark.parametrize("name", ["rl.jsonl", "test.jsonl", "corpus.jsonl", "general_test.jsonl"])
@@ -187,13 +187,13 @@ def test_a_report_that_cannot_be_read_is_refused(folder, text):
 def test_a_mix_made_by_a_stage_that_was_held_to_it_needs_no_report(tmp_path):
     (tmp_path / "mix.jsonl").write_text("{}\n")
     with pytest.raises(UserError, match="is missing"):
-        gate.check("distill", "sft", {"data": tmp_path})
+        gate.check_leaks("distill", "sft", {"data": tmp_path})
     manifest.write_json(tmp_path / "manifest.json", {"stage": "rejection", "files": {}})
-    gate.check("distill", "sft", {"data": tmp_path})
+    gate.check_leaks("distill", "sft", {"data": tmp_path})
     with pytest.raises(UserError, match="is missing"):
-        gate.check("cold_start", "sft", {"data": tmp_path})
+        gate.check_leaks("cold_start", "sft", {"data": tmp_path})
     manifest.write_json(tmp_path / "manifest.json", {"stage": "curate", "files": {}})
-    gate.check("cold_start", "sft", {"data": tmp_path})
+    gate.check_leaks("cold_start", "sft", {"data": tmp_path})
 
 
 def test_a_stage_is_refused_in_one_line_before_its_program_is_imported(folder, tmp_path, monkeypatch, capfd):

@@ -759,7 +759,7 @@ def test_what_cannot_be_fetched_is_refused_when_the_run_is_planned(key, value, n
     block[last] = block[last] | value if key == "base" else value
     with pytest.raises(UserError) as refusal:
         config.check_keys("data", run["data"], spec_of("fetch").keys)
-        config.check(run)
+        config.check_run(run)
     assert named in str(refusal.value) and "\n" not in str(refusal.value)
 
 

@@ -169,7 +169,7 @@ def stage(tmp_path) -> SimpleNamespace:
 
 
 def draw(stage: SimpleNamespace, sampler: Murmurs, part: Part = WHOLE) -> list[Completion]:
-    return list(shards.sample(stage, len(PROMPTS), asking(sampler), part))
+    return list(shards.sample_shards(stage, len(PROMPTS), asking(sampler), part))
 
 
 def asking(sampler: Murmurs) -> Callable[[], tuple[Murmurs, list[str], list[int]]]:
@@ -207,7 +207,7 @@ def test_a_killed_sampling_goes_on_after_its_last_whole_shard(stage, until, agai
 def test_memory_holds_one_shard_at_a_time(stage) -> None:
     """Here: no shard is sampled before the rows of the one before it were taken."""
     sampler = Murmurs()
-    rows = shards.sample(stage, len(PROMPTS), asking(sampler))
+    rows = shards.sample_shards(stage, len(PROMPTS), asking(sampler))
     taken = [len(sampler.asked) for _ in rows]
     assert taken == [4] * 4 + [8] * 4 + [10] * 2
 
@@ -260,7 +260,7 @@ def test_every_row_is_in_one_shard_and_every_shard_in_one_part(count, parts) -> 
 def test_parts_in_any_order_leave_the_stage_nothing_to_sample_nor_a_model_to_load(stage, parts) -> None:
     for number in reversed(range(1, parts + 1)):
         draw(stage, Murmurs(), Part(number, parts))
-    assert list(shards.sample(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)
+    assert list(shards.sample_shards(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)
 
 
 def test_a_part_that_never_ran_is_sampled_by_the_stage(stage) -> None:
@@ -288,4 +288,4 @@ def test_two_processes_that_write_the_same_shard_at_once_leave_it_whole(stage, m
 
     monkeypatch.setattr(Path, "write_text", overtaken)
     assert draw(stage, Murmurs(), Part(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
-    assert list(shards.sample(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)
+    assert list(shards.sample_shards(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)

@@ -25,7 +25,7 @@ def config(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("strategy", ranks.STRATEGIES)
 def test_every_strategy_is_let_through_on_gpus(strategy: str) -> None:
-    ranks.check(config(strategy=strategy))
+    ranks.check_strategy(config(strategy=strategy))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_every_strategy_is_let_through_on_gpus(strategy: str) -> None:
 )
 def test_what_no_rank_could_train_with_is_refused(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(UserError, match=f"^{named}"):
-        ranks.check(config(**changes))
+        ranks.check_strategy(config(**changes))
 
 
 @pytest.mark.parametrize(

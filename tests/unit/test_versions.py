@@ -23,16 +23,16 @@ def data(tmp_path):
 
 
 def test_pinned_data_passes_with_or_without_what_the_stage_says_about_it(data):
-    versions.check(data, data.parent / "data.dvc")
+    versions.check_data(data, data.parent / "data.dvc")
     (data / "metrics.json").write_text("{}")
-    versions.check(data, data.parent / "data.dvc")
+    versions.check_data(data, data.parent / "data.dvc")
 
 
 @pytest.mark.parametrize("change", [lambda d: (d / "rl.jsonl").write_text(""), lambda d: (d / "new.jsonl").touch()])
 def test_data_that_differs_is_named(data, change):
     change(data)
     with pytest.raises(UserError, match=r"(rl|new)\.jsonl differ"):
-        versions.check(data, data.parent / "data.dvc")
+        versions.check_data(data, data.parent / "data.dvc")
 
 
 def test_data_that_a_power_cut_left_in_dvcs_cache_is_made_again(data, tmp_path, monkeypatch, capsys):

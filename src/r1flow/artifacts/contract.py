@@ -56,7 +56,7 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
     edges: dict[str, Edge] = {}
     for name, path in inputs.items():
         folder = path.parent if path.name == "model" else path
-        known = read(folder / "manifest.json")
+        known = read_contract(folder / "manifest.json")
         edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), describe(path))
     return edges
 
@@ -68,7 +68,7 @@ def describe_tokenizer(folder: Path) -> Contract:
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()  # a tokenizer that has padded or cut a batch is saved with that
     tokenizer.no_truncation()
-    config, template = read(folder / "tokenizer_config.json"), template_of(folder)
+    config, template = read_contract(folder / "tokenizer_config.json"), template_of(folder)
 
     def ids(tag: str) -> list[int] | None:
         found = tokenizer.encode(tag, add_special_tokens=False).ids
@@ -92,7 +92,7 @@ def describe_tokenizer(folder: Path) -> Contract:
 
 def describe_model(folder: Path, labels: str | None) -> Contract:
     """The part of the weights; `ends_at` are the ids that the model's own settings end a text at."""
-    config, generation = read(folder / "config.json"), read(folder / "generation_config.json")
+    config, generation = read_contract(folder / "config.json"), read_contract(folder / "generation_config.json")
     ends = generation.get("eos_token_id", config.get("eos_token_id"))
     scores = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or [])
     return {
@@ -108,7 +108,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_contract(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
@@ -116,7 +116,7 @@ def template_of(folder: Path) -> str | None:
     """The chat template: a file of its own, or in older models an entry of tokenizer_config.json."""
     if (folder / "chat_template.jinja").is_file():
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
-    found = read(folder / "tokenizer_config.json").get("chat_template")
+    found = read_contract(folder / "tokenizer_config.json").get("chat_template")
     return {entry["name"]: entry["template"] for entry in found}.get("default") if isinstance(found, list) else found
 
 
@@ -138,7 +138,7 @@ def dtype_of(folder: Path) -> str | None:
 
     What isn't a float is no weight: old checkpoints keep positions and masks among them.
     """
-    shards = read(folder / "model.safetensors.index.json").get("weight_map", {"": "model.safetensors"})
+    shards = read_contract(folder / "model.safetensors.index.json").get("weight_map", {"": "model.safetensors"})
     types: set[str] = set()
     for path in {folder / name for name in shards.values()}:
         if path.is_file():
@@ -148,7 +148,7 @@ def dtype_of(folder: Path) -> str | None:
     return "+".join(sorted(types & FLOATS)) or None
 
 
-def check(stage: str, program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> None:
+def check_contracts(stage: str, program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> None:
     """Refuse, before anything is computed, inputs that fit neither each other nor the config; raises UserError."""
     for fault in faults(program, config, contracts):
         raise UserError(f"{stage}: {fault}")

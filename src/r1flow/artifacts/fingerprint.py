@@ -135,7 +135,7 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
         if path is None:
             continue
         found[name] = path
-        for imported in read(name, path).imports:
+        for imported in read_source(name, path).imports:
             top = imported.partition(".")[0]
             if top in tops or (beside and folder_of(top) in beside):
                 waiting.append(imported)
@@ -176,7 +176,7 @@ class Source:
     imports: tuple[str, ...]  # every name that it may import
 
 
-def read(module: str, path: Path) -> Source:
+def read_source(module: str, path: Path) -> Source:
     status = path.stat()
     return parse(module, path, status.st_mtime_ns, status.st_size)
 
@@ -248,7 +248,7 @@ def is_for_type_checkers(node: ast.stmt) -> bool:
 
 def meaning(module: str, path: Path) -> str:
     """12 hex digits of a module: its tree, and of a package the other files beside it."""
-    parts = [read(module, path).meaning.encode()]
+    parts = [read_source(module, path).meaning.encode()]
     parts += [file.name.encode() + file.read_bytes() for file in data_files(path)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 

@@ -51,7 +51,7 @@ def read_cost(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     """A manifest; raises OSError, or ValueError for what is none."""
     return parse(path.read_bytes())
 
@@ -97,7 +97,7 @@ def strays(folder: Path, files: Container[str]) -> Iterator[Path]:
 def broken(folder: Path, digest: Digest = sha256) -> str | None:
     """The first file that isn't what the folder's manifest says, in words; None when all are."""
     try:
-        files = read(folder / MANIFEST)["files"]
+        files = read_manifest(folder / MANIFEST)["files"]
     except FileNotFoundError:
         return f"{folder / MANIFEST} is missing"
     except (OSError, ValueError):

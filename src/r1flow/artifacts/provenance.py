@@ -69,7 +69,7 @@ def input_of(path: Path) -> dict[str, str]:
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
                 raise UserError(f"{fault}; run again what made {folder}")
-        return {"stage": manifest.read(edge)["stage"], "sha256": manifest.sha256(edge)}
+        return {"stage": manifest.read_manifest(edge)["stage"], "sha256": manifest.sha256(edge)}
     if not path.exists():
         raise UserError(f"{path} is missing")
     return {"path": str(path), "sha256": content(path)}
@@ -95,7 +95,7 @@ def content(path: Path) -> str:
         return hashlib.sha256(listing.encode()).hexdigest()
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_provenance(path: Path) -> dict[str, Any]:
     """A stage's provenance; raises OSError, or ValueError for what is none."""
     try:
         then = manifest.read_json(path)
@@ -117,7 +117,7 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
     if fault := manifest.broken(folder, hashed):
         return {}, fault
     try:
-        then = read(folder / manifest.PROVENANCE)
+        then = read_provenance(folder / manifest.PROVENANCE)
         if then["outputs"] != manifest.sha256(folder / manifest.MANIFEST) or then["identity"] != identity(then):
             return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
     except (OSError, ValueError):

@@ -78,7 +78,7 @@ def unlisted(pointers: list[Path]) -> str | None:
             fine = all(manifest.is_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
             if fine:
                 edge = files[manifest.MANIFEST]
-                manifest.read(cache / edge[:2] / edge[2:])
+                manifest.read_manifest(cache / edge[:2] / edge[2:])
         except FileNotFoundError:
             return f"{pointer}: what it names isn't there"
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -97,10 +97,10 @@ def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> Non
         print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
     make()
     if pin:
-        check(work, pin)
+        check_data(work, pin)
 
 
-def check(folder: Path, pointer: Path = POINTER) -> None:
+def check_data(folder: Path, pointer: Path = POINTER) -> None:
     """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
     if different := differing(folder, pointer):
         raise UserError(

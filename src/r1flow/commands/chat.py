@@ -34,7 +34,7 @@ def chat(
     seed: int,
 ) -> int:
     """Answer `prompt`, or else every line of standard input until it ends; raises UserError."""
-    check(temperature, top_p, max_new_tokens)
+    check_options(temperature, top_p, max_new_tokens)
     ask = asker(model, temperature, top_p, max_new_tokens, engine, seed)
     if prompt is not None:
         print(present(*ask(prompt, 0), dim=sys.stdout.isatty()))
@@ -47,7 +47,7 @@ def chat(
     return 0
 
 
-def check(temperature: float, top_p: float, max_new_tokens: int) -> None:
+def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None:
     if not 0 <= temperature < math.inf:
         raise UserError(f"--temperature: {temperature} can't be; 0 gives the likeliest reply, 1 the model's own mix")
     if not 0 < top_p <= 1:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.frozen import load
 from r1flow.artifacts.manifest import MANIFEST
-from r1flow.commands.trace import Record, children, folder_of, position, read, read_record
+from r1flow.commands.trace import Record, children, folder_of, position, read_file, read_record
 from r1flow.core.errors import UserError, listed
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def results(a: Run, b: Run) -> Iterator[str]:
 
 
 def result_lines(model: str, a: Path, b: Path) -> Iterator[str]:
-    one, two = (read(folder / "metrics.json")["tasks"] for folder in (a, b))
+    one, two = (read_file(folder / "metrics.json")["tasks"] for folder in (a, b))
     for task in TASKS:
         if task in one and task in two:
             before, after = (100 * tasks[task]["pass_at_1"] for tasks in (one, two))

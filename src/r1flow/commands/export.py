@@ -85,7 +85,7 @@ def made(stage: Path) -> dict[str, Any]:
     """How the stage came about; raises UserError unless its files are what it made."""
     fault = broken(stage)
     try:
-        found = provenance.read(stage / "provenance.json")
+        found = provenance.read_provenance(stage / "provenance.json")
     except (OSError, ValueError):
         fault = f"{stage / 'provenance.json'} can't be read"
     if fault:

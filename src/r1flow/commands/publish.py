@@ -27,7 +27,7 @@ def publish(run: Path, remote: str | None = None) -> None:
     """
     run = run_folder(run)
     folders = [*stages(run), *([versions.DATA] if reads_pinned_data(run) else [])]
-    check(run, folders)
+    check_whole(run, folders)
     pointers = add(folders)
     drop_pointers_without_a_stage(run)
     push(run, pointers, remote)
@@ -35,7 +35,7 @@ def publish(run: Path, remote: str | None = None) -> None:
     print(f"  {commit_command(run, folders)}")
 
 
-def check(run: Path, folders: list[Path]) -> None:
+def check_whole(run: Path, folders: list[Path]) -> None:
     if not folders:
         raise UserError(f"{run}: has no stages; nothing to publish")
     for link in {path for folder in folders for path in (folder, *folder.parents) if path.is_symlink()}:

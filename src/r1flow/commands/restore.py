@@ -220,7 +220,7 @@ def unpinned(folder: Path) -> Iterator[Fault]:
 def hashes(folder: Path) -> dict[str, str] | None:
     """sha256 of each file as the manifest has it; None without one that can be read."""
     try:
-        return {name: entry["sha256"] for name, entry in manifest.read(folder / MANIFEST)["files"].items()}
+        return {name: entry["sha256"] for name, entry in manifest.read_manifest(folder / MANIFEST)["files"].items()}
     except (OSError, ValueError):
         return None
 
@@ -228,7 +228,7 @@ def hashes(folder: Path) -> dict[str, str] | None:
 def provenance_of(folder: Path, name: str = "provenance.json") -> dict[str, Any] | None:
     """What the folder says it was made from; None without one that can be read."""
     try:
-        return provenance.read(folder / name)
+        return provenance.read_provenance(folder / name)
     except (OSError, ValueError):
         return None
 

@@ -65,15 +65,15 @@ class Record:
 
 def read_record(folder: Path) -> Record:
     """Raises UserError when the stage isn't whole, or its two files don't belong together."""
-    outputs = read(folder / MANIFEST, manifest.read)
-    made = read(folder / manifest.PROVENANCE, provenance.read)
+    outputs = read_file(folder / MANIFEST, manifest.read_manifest)
+    made = read_file(folder / manifest.PROVENANCE, provenance.read_provenance)
     digest = sha256(folder / MANIFEST)
     if made["outputs"] != digest:
         raise UserError(f"{folder / MANIFEST} isn't what provenance.json beside it names; delete it and run again")
     return Record(folder, digest, outputs, made)
 
 
-def read(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
+def read_file(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
     """What a stage's file says; raises UserError where it isn't there or can't be read."""
     try:
         return how(path)
@@ -134,7 +134,7 @@ def look_up(file: Path, keys: str) -> Any:
     """The single value at a dotted path (items of lists by number); raises UserError with the keys that there are."""
     if not file.is_file():
         raise UserError(f"{file}: a number is in a file, for example results/r1_tiny/report/summary.json#{keys}")
-    value, path = read(file), f"{file}#"
+    value, path = read_file(file), f"{file}#"
     for key in keys.split("."):
         items = children(value)
         if not items:
@@ -265,7 +265,7 @@ def mlflow_run(record: Record) -> str:
 def logged_outputs(artifacts: str) -> str | None:
     """The manifest's hash according to the provenance among an MLflow run's artifacts."""
     try:
-        return provenance.read(Path(unquote(urlparse(artifacts).path), "provenance.json"))["outputs"]
+        return provenance.read_provenance(Path(unquote(urlparse(artifacts).path), "provenance.json"))["outputs"]
     except (OSError, ValueError):
         return None
 

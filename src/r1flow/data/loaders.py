@@ -223,7 +223,7 @@ def mapped(row: Row, source: dict[str, Any]) -> Row:
         function = FUNCTIONS[source["by"][ours]] if ours in source["by"] else text
         try:
             found[ours] = function(*values)
-            check(found[ours], source["max_field_characters"])
+            check_text(found[ours], source["max_field_characters"])
         except Damaged as error:
             raise Damaged(f"{error} in {', '.join(columns)}") from None
         except (TypeError, KeyError, AttributeError, IndexError, ValueError, StopIteration, RecursionError):
@@ -252,7 +252,7 @@ def value_at(row: Row, column: str) -> Any:
     return value
 
 
-def check(value: str, longest: int) -> None:
+def check_text(value: str, longest: int) -> None:
     if not value.strip():
         raise Damaged("empty")
     if len(value) > longest:

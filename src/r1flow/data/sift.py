@@ -175,7 +175,7 @@ def decoded(batch: pa.RecordBatch, longest: int) -> list[dict[str, Any] | Damage
     return [row for number in range(len(batch)) for row in decoded(batch.slice(number, 1), longest)]
 
 
-def read(shard: Shard, rules: Rules) -> pl.DataFrame:
+def read_shard(shard: Shard, rules: Rules) -> pl.DataFrame:
     """Every row of the shard, numbered from 0: its texts, or what is wrong with it."""
     source = {"columns": {"question": "question", "response": "response"}, "by": {}, "fixed": {}}
     source |= {"max_field_characters": rules.max_field_characters}
@@ -241,7 +241,7 @@ def mixed_language(language: str, languages: list[str], share: float) -> pl.Expr
 
     def is_mixed(columns: list[pl.Series]) -> pl.Series:
         judged = (
-            (is_suspect or below(sample(text), language, languages, share)) and below(text, language, languages, share)
+            (is_suspect or below(excerpt(text), language, languages, share)) and below(text, language, languages, share)
             for text, is_suspect in zip(*columns, strict=True)
         )
         return pl.Series(list(judged), dtype=pl.Boolean)
@@ -254,7 +254,7 @@ def below(text: str, language: str, languages: list[str], share: float) -> bool:
     return found is not None and found < share
 
 
-def sample(text: str) -> str:
+def excerpt(text: str) -> str:
     """The text's start, middle and end."""
     middle = len(text) // 2
     parts = (text[:SAMPLE], text[middle : middle + SAMPLE], text[-SAMPLE:])
@@ -345,7 +345,7 @@ def hashes_of(words: pl.Series) -> np.ndarray:
 
 def sift(shard: Shard, rules: Rules, folder: Path) -> None:
     """Write rows.parquet and tokens.parquet of a shard."""
-    rows = read(shard, rules)
+    rows = read_shard(shard, rules)
     for reason, expression in expressions(rules.filters[shard.source]).items():
         rows = drop(rows, reason, expression)
     text = pl.concat_str("question", pl.lit("\n"), "response")

@@ -49,11 +49,11 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "Pr
     fast.add_tokens(list(TAGS))
     fast.chat_template = template
     fast.clean_up_tokenization_spaces = False
-    check(fast)
+    check_tags(fast)
     return fast
 
 
-def check(tokenizer: "PreTrainedTokenizerFast") -> None:
+def check_tags(tokenizer: "PreTrainedTokenizerFast") -> None:
     """Raise UserError when a tag, or a text with tags, doesn't come back as it was."""
     text = "<think>wait, 24 - 19 = 5 — ja, schläft!</think>so <answer>5</answer>"
     for one in (*TAGS, text):

@@ -35,7 +35,7 @@ from r1flow.sampling import is_plain_llama
 from r1flow.training import ranks
 
 
-def check(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
+def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
     """Refuse a stage's config that its program couldn't run; raises UserError, the key with its stage first."""
     try:
         if config["threads"] < 1:
@@ -53,7 +53,7 @@ def check(stage: str, program: str, config: dict[str, Any], stages: Collection[s
         if config.get("lora"):
             check_lora(config["lora"])
         if spec_of(program).by_ranks:
-            ranks.check(config)
+            ranks.check_strategy(config)
             check_attention(config["attention"], config["device"])
         spec_of(program).check(config)
     except UserError as error:

@@ -185,7 +185,7 @@ def listed_in(option: ast.AnnAssign) -> list[str]:
     return []
 
 
-def check(run: dict[str, Any]) -> None:
+def check_run(run: dict[str, Any]) -> None:
     """Refuse, before anything is computed, what no stage could run; raises UserError naming the key and the remedy."""
     if not run["stages"]:
         raise UserError("stages: there are none; name at least data and a model's stage")
@@ -202,7 +202,7 @@ def check(run: dict[str, Any]) -> None:
             check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
             check_choices(stage, run[stage]["trainer"], trainer_choices(program))
         if stage in run["stages"]:
-            checks.check(stage, program, run[stage], STAGES)
+            checks.check_stage(stage, program, run[stage], STAGES)
     checks.check_engines(run)
     checks.check_rows(run)
     checks.check_files(run)

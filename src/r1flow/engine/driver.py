@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> None:
     what = f"{arguments.stage} {arguments.part}" if arguments.part else arguments.stage
     terminal = Progress(what, redirect_output(arguments.log), log=arguments.log)
     try:
-        metrics = sample(arguments, terminal) if arguments.part else execute(arguments, terminal)
+        metrics = sample_part(arguments, terminal) if arguments.part else execute(arguments, terminal)
     except KeyboardInterrupt:
         terminal.interrupted()
         sys.exit(130)
@@ -156,7 +156,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     return metrics
 
 
-def sample(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
+def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
     """Sample a part of the stage's shards into its scratch folder, unless the store has the stage's outputs."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
@@ -181,8 +181,8 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
     ranks = launch.ranks_of(arguments.program, config, arguments.gpus, arguments.processes)
     terminal.started()
     inputs = inputs_of(arguments)
-    contract.check(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
-    gate.check(arguments.stage, arguments.program, arguments.inputs)
+    contract.check_contracts(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
+    gate.check_leaks(arguments.stage, arguments.program, arguments.inputs)
     made_by = provenance.describe(
         arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
     )

@@ -21,7 +21,7 @@ from r1flow.recipe.stages import RECIPE
 PROGRAMS = {row.program for row in RECIPE.values()} - {"data", "report"}  # that learn from rows, or ask them
 
 
-def check(stage: str, program: str, inputs: dict[str, Path]) -> None:
+def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
     """Refuse, before anything is computed, data that isn't known to be clean; raises UserError."""
     if program not in PROGRAMS or "data" not in inputs:
         return

@@ -62,7 +62,7 @@ class Run:
             )
         named = None if run == "" else run  # Snakemake reads `run=` and `overrides=` as None
         composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
-        conf.check(composed)
+        conf.check_run(composed)
         return cls(composed, libraries, root)
 
     @classmethod

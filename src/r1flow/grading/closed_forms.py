@@ -158,7 +158,7 @@ def constant(value: Any) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def read(latex: str) -> Any:
+def read_expression(latex: str) -> Any:
     """The expression that a text is, whole; None when it is none, or one without a value."""
     if depth(latex) > DEEP or SIGNS.search(latex):
         return None
@@ -196,10 +196,10 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     """Whether `answer` is what `gold` is, by these rules; None when the gold can't be read."""
     places, unevaluated, form = rules
     exact()
-    expected = read(gold)
+    expected = read_expression(gold)
     if expected is None:
         return None
-    found = read(answer)
+    found = read_expression(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
     if is_foreign(expected, found) or not (unevaluated or is_evaluated(expected, found, gold, answer)):

@@ -33,7 +33,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
     left, equals, right = expression.translate(SPELLINGS).partition("=")
     if equals and not (TOTAL.fullmatch(right) and int(right) == goal):
         return False
-    tokens = read(left)
+    tokens = read_terms(left)
     if tokens is None or sorted(token for token in tokens if isinstance(token, Fraction)) != given:
         return False
     try:
@@ -47,7 +47,7 @@ def exact(number: float) -> Fraction:
     return Fraction(number) if isinstance(number, Rational) else Fraction(float(number))
 
 
-def read(text: str) -> list[Fraction | str] | None:
+def read_terms(text: str) -> list[Fraction | str] | None:
     """Numbers and operators; None when there is anything else, or parentheses too deep."""
     tokens: list[Fraction | str] = []
     at, depth, text = 0, 0, text.rstrip()

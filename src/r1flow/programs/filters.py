@@ -51,7 +51,7 @@ def arguments_of(function: ast.FunctionDef) -> dict[str, str]:
     return {a.arg: ast.unparse(a.annotation) for a in function.args.args if a.arg != FROM_THE_ROW}
 
 
-def check(program: str, specs: list[dict[str, Any]]) -> None:
+def check_filters(program: str, specs: list[dict[str, Any]]) -> None:
     """Raise UserError for a filter that there isn't, or arguments with which it fails or drops every row."""
     known = filters_of(program)
     for number, spec in enumerate(specs):

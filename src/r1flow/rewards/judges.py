@@ -82,7 +82,7 @@ def judge(
     left out. Columns: `question` (else the prompt is taken for it), `task`, `kind`, the gold. Raises UserError for
     arguments that can't be, and when the endpoint refuses key, url or model.
     """
-    check(model, sees, rubric, scale, sampling, max_chars)
+    check_arguments(model, sees, rubric, scale, sampling, max_chars)
     endpoint = Endpoint(
         url, api_key_env, timeout_s, concurrency, attempts, backoff_s, Path(cache_dir) if cache_dir else None
     )
@@ -176,7 +176,7 @@ def reader(low: float, high: float) -> Callable[[str], float | None]:
     return read
 
 
-def check(model: Any, sees: Any, rubric: Any, scale: Any, sampling: Any, max_chars: Any) -> None:
+def check_arguments(model: Any, sees: Any, rubric: Any, scale: Any, sampling: Any, max_chars: Any) -> None:
     """Raise UserError for the first argument that can't be; the endpoint looks at the others."""
     scaled = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_number, scale)) and scale[0] < scale[1]
     sampled = isinstance(sampling, Mapping) and not set(sampling) & {"model", "messages", "n", "stream"}

@@ -293,7 +293,7 @@ def prefill(weights: Weights, prompts: list[list[int]], new_tokens: int, device:
     width = max(map(len, distinct))
     ids_PS = torch.tensor([list(p) + [0] * (width - len(p)) for p in distinct], device=device)
     length_P = torch.tensor([len(p) for p in distinct], device=device)
-    keys, values, logits_PV = read(weights, ids_PS, length_P)
+    keys, values, logits_PV = read_prompts(weights, ids_PS, length_P)
     padded_PS = torch.arange(width, device=device) >= length_P[:, None]
     mask_PS = torch.zeros(padded_PS.shape, device=device, dtype=weights.dtype).masked_fill(padded_PS, float("-inf"))
     (heads, _, size), place_R = weights.heads, place_R.to(device)
@@ -324,7 +324,7 @@ def arrange(prompts: list[list[int]], distinct: list[tuple[int, ...]]) -> tuple[
     return place_R, place_R * max(taken) + torch.tensor(slot), max(taken)
 
 
-def read(weights: Weights, ids_PS: Tensor, length_P: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
+def read_prompts(weights: Weights, ids_PS: Tensor, length_P: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
     """Keys and values of whole prompts, per layer P×H×S×D, and the logits after their last tokens."""
     count, width = ids_PS.shape
     rotation = tuple(table[:, None] for table in rotary_tables(weights, width, ids_PS.device))

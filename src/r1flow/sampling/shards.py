@@ -41,7 +41,7 @@ WHOLE = Part(1, 1)
 Ask = Callable[[], tuple[Sampler, list[str], list[int]]]  # the model, and prompt and seed of every row of the stage
 
 
-def sample(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
+def sample_shards(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
     """One completion for each of the `count` rows, or of a part's, in order; shards that are there are read back.
 
     `ask` is called when the first shard is missing. The stage's config says how to sample.
@@ -53,7 +53,7 @@ def sample(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator
     done, total = 0, sum(map(len, mine))
     for rows in mine:
         path = folder / f"{rows.start}.json"
-        shard = read(path)
+        shard = read_completions(path)
         if shard is None:
             sampler, prompts, seeds = asked()
             span, report = slice(rows.start, rows.stop), partial(report_rows, stage, done, total)
@@ -75,7 +75,7 @@ def report_rows(stage: "Stage", before: int, total: int, rows: int, of_shard: in
     stage.progress(before + rows, total)
 
 
-def read(path: Path) -> list[Completion] | None:
+def read_completions(path: Path) -> list[Completion] | None:
     """The shard's completions; None when it isn't there or isn't what was written."""
     if not path.is_file():
         return None

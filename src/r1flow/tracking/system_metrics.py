@@ -30,7 +30,7 @@ def start_sampling(record: Callable[[int, dict[str, float]], None]) -> threading
     if os.environ.get("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "").lower() in ("false", "0"):
         return None
     ended = threading.Event()
-    threading.Thread(target=sample, args=(record, every_s(), ended), name="system metrics", daemon=True).start()
+    threading.Thread(target=sample_machine, args=(record, every_s(), ended), name="system metrics", daemon=True).start()
     return ended
 
 
@@ -41,7 +41,7 @@ def every_s() -> float:
         return EVERY_S
 
 
-def sample(record: Callable[[int, dict[str, float]], None], every: float, ended: threading.Event) -> None:
+def sample_machine(record: Callable[[int, dict[str, float]], None], every: float, ended: threading.Event) -> None:
     if ended.wait(every):
         return
     import psutil

@@ -50,7 +50,7 @@ def strategy_of(config: dict[str, Any]) -> str:
     return config.get("strategy", "ddp")
 
 
-def check(config: dict[str, Any]) -> None:
+def check_strategy(config: dict[str, Any]) -> None:
     """Refuse what no rank could train with; raises UserError that names the key."""
     strategy, lora, trainer = strategy_of(config), config.get("lora"), config["trainer"]
     if strategy not in STRATEGIES:

@@ -62,7 +62,7 @@ def find(model_dir: Path, configured: str | None, wait_s: float, say: Callable[[
     weights leave by is then open on the way to the server only: for one on this machine, on its loopback.
     """
     url = wait(configured, wait_s, model_dir, say)
-    check(url, vllm_config(url), model_dir)
+    check_server(url, vllm_config(url), model_dir)
     os.environ.setdefault("VLLM_HOST_IP", own_address(url))  # else vLLM takes the interface that reaches the internet
     return url
 
@@ -136,7 +136,7 @@ def vllm_config(url: str) -> dict[str, Any]:
     return found
 
 
-def check(url: str, config: dict[str, Any], model_dir: Path) -> None:
+def check_server(url: str, config: dict[str, Any], model_dir: Path) -> None:
     """Refuse a server that can't take this model's weights, or whose samples TRL couldn't use."""
     model, start = config["model_config"], f"start it with `r1flow serve-rollouts {model_dir}`"
     if (config.get("weight_transfer_config") or {}).get("backend") != "nccl":
@@ -150,12 +150,12 @@ def check(url: str, config: dict[str, Any], model_dir: Path) -> None:
 
 def shape(folder: Path) -> dict[str, Any]:
     """What of a model vLLM keeps when other weights come: its layers, and the ids that end a text."""
-    config, generation = (read(folder / name) for name in ("config.json", "generation_config.json"))
+    config, generation = (read_config(folder / name) for name in ("config.json", "generation_config.json"))
     ends = generation.get("eos_token_id", config.get("eos_token_id"))
     return {name: config.get(name) for name in SHAPE} | {"ends": sorted(ends) if isinstance(ends, list) else [ends]}
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -37,14 +37,14 @@ class Curate(Seeded):
 
 def check_curate(config: dict[str, Any]) -> None:
     """Shares that are shares, sources that are there, and filters that can filter."""
-    filters.check("curate", config["filters"])
+    filters.check_filters("curate", config["filters"])
     for name, source in config["sources"].items():
         if source["of"] not in curated_from(config) and not Path(source["of"]).is_dir():
             raise UserError(f"sources.{name}.of: {source['of']!r} is no folder here; name one, or data or rejection")
         if source["share"] < 1:
             raise UserError(f"sources.{name}.share: {source['share']}; use 1 to 100 (percent)")
         try:
-            filters.check("curate", source["filters"] or [])
+            filters.check_filters("curate", source["filters"] or [])
         except UserError as error:
             raise UserError(f"sources.{name}.{error}") from None
     if (total := sum(source["share"] for source in config["sources"].values())) != 100:

@@ -170,7 +170,7 @@ def questions(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[dict
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
     """One completion for every question, or for a part of them, in order."""
-    return shards.sample(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+    return shards.sample_shards(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
 
 
 def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:

@@ -41,7 +41,7 @@ class Rejection(Seeded):
 def check_rejection(config: dict[str, Any]) -> None:
     check_sampling(config)
     check_preamble(config["preamble"])
-    filters.check("rejection", config["filters"])
+    filters.check_filters("rejection", config["filters"])
 
 
 def check_preamble(preamble: list[dict[str, str]]) -> None:

@@ -104,7 +104,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     return Results(run=run, samples=samples, summaries=summaries, metrics=metrics)
 
 
-def read(path: Path, load: Callable[[Path], Any]) -> Any:
+def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
     try:
         return load(path)
     except (OSError, ValueError, yaml.YAMLError, pa.ArrowException) as error:
@@ -113,7 +113,7 @@ def read(path: Path, load: Callable[[Path], Any]) -> Any:
 
 def read_metrics(job: str, folder: Path) -> dict[str, Any]:
     """A stage's metrics.json, with all that the config beside it promises."""
-    config, metrics = read(folder / "config.yaml", frozen.load), read(folder / "metrics.json", read_json)
+    config, metrics = read_input(folder / "config.yaml", frozen.load), read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
     if found := fault(program, config, metrics):
         raise UserError(f"{folder}/metrics.json: {found}; look at stages/{program}.py, which is to write it")
@@ -122,7 +122,7 @@ def read_metrics(job: str, folder: Path) -> dict[str, Any]:
 
 def read_samples(path: Path) -> list[Row]:
     """The rows of a model's samples.parquet."""
-    table = read(path, parquet.read_table)
+    table = read_input(path, parquet.read_table)
     if missing := sorted(COLUMNS - set(table.column_names)):
         raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which is to write it")
     return table.to_pylist()
