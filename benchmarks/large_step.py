@@ -54,6 +54,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.engine import pricing
 from r1flow.engine.config import compose
+from r1flow.programs.costs import model_of
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.sft import compute as sft
 from r1flow.sampling import ENGINES, SamplingParams, load
@@ -162,7 +163,7 @@ def make_model(folder: Path, name: str, device: str) -> dict[str, Any]:
     torch.manual_seed(0)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    counted, expected = parameters_of(model), pricing.model_of(shape).parameters
+    counted, expected = parameters_of(model), model_of(shape).parameters
     assert counted == expected, f"{name}: {counted} parameters, by its shape {expected}"
     model.save_pretrained(folder)
     tokenizer_of(shape["vocab_size"]).save_pretrained(folder)
@@ -311,7 +312,7 @@ def train(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any
     if set(counted) != {expected}:
         raise ValueError(f"steps had {counted} tokens, not {expected}")
     seconds, tokens, sampled = map(statistics.median, clock.steps())
-    rate, parameters = flops / clock.tokens, pricing.model_of(shape_of(case.shape)).parameters
+    rate, parameters = flops / clock.tokens, model_of(shape_of(case.shape)).parameters
     found = {"steps": len(clock.marks) - 1, "seconds": seconds, "tokens": tokens, "flops": rate * tokens}
     if case.what == "grpo":
         found |= {"sampling_seconds": sampled, "sampling_flops": 2.0 * parameters * tokens}
@@ -354,7 +355,7 @@ def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, An
     draw(8)  # prepares kernels
     begin = now()
     drawn = draw(options.new_tokens)
-    seconds, parameters = now() - begin, pricing.model_of(shape_of(case.shape)).parameters
+    seconds, parameters = now() - begin, model_of(shape_of(case.shape)).parameters
     flops = 2.0 * parameters * (drawn + options.prompt * len(prompts))
     return {"steps": 1, "seconds": seconds, "tokens": drawn, "flops": flops, "memory_gb": peak_gb()}
 

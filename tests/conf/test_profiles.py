@@ -11,6 +11,7 @@ import yaml
 
 from r1flow.engine import pricing
 from r1flow.engine.run import Run
+from r1flow.programs.costs import Cost
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = "r1_qwen2.5_7b"
@@ -23,14 +24,14 @@ def resources(rule: str) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def costs(tmp_path_factory: pytest.TempPathFactory) -> list[pricing.Cost]:
+def costs(tmp_path_factory: pytest.TempPathFactory) -> list[Cost]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("nothing"))
         patch.setenv("HF_HUB_CACHE", "hub")
         return Run.compose(ROOT, EXPERIMENT).price()
 
 
-def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[pricing.Cost]) -> None:
+def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[Cost]) -> None:
     for cost in costs:
         stage = cost.job.partition("/")[0]
         parts = PROFILE["set-scatter"].get(stage, 1)
@@ -40,7 +41,7 @@ def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[pricing.Cos
         assert parts <= PROFILE["jobs"]
 
 
-def test_a_jobs_memory_has_room_for_the_weights_of_all_its_processes(costs: list[pricing.Cost]) -> None:
+def test_a_jobs_memory_has_room_for_the_weights_of_all_its_processes(costs: list[Cost]) -> None:
     for cost in costs:
         stage = cost.job.partition("/")[0]
         rules = {stage, "sample"} if stage in PROFILE["set-scatter"] else {stage}
@@ -49,7 +50,7 @@ def test_a_jobs_memory_has_room_for_the_weights_of_all_its_processes(costs: list
             assert resources(rule)["mem_mb"] * 1e6 >= 1.1 * pricing.host_needed(cost, gpus), (cost.job, rule)
 
 
-def test_what_a_training_shares_out_fits_its_gpus(costs: list[pricing.Cost]) -> None:
+def test_what_a_training_shares_out_fits_its_gpus(costs: list[Cost]) -> None:
     for cost in costs:
         gpus = resources(cost.job.partition("/")[0])["gpu"]
         assert pricing.memory_needed(cost, 80e9, gpus) < 80e9, cost.job

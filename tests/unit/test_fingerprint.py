@@ -74,7 +74,7 @@ def test_a_changed_module_reaches_the_programs_that_import_it_and_no_other(packa
 def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_nothing(package):
     before = package()
     (package.folder / "unrelated.py").write_text("X = 1\n")
-    edit(package.folder / "progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
+    edit(package.folder / "tracking/progress.py", "EVERY_S = 5.0", "EVERY_S = 7.0")
     edit(package.folder / "engine/plan.py", "never timed", "not timed")
     for leaving in (".plan.py.swp", "rewards.py~", "programs/.DS_Store"):
         (package.folder / leaving).write_text("an editor's")
@@ -83,7 +83,7 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
 
 def test_a_template_of_the_report_is_code(package):
     before = package()
-    edit(package.folder / "report/report.html.jinja", "claims", "assertions")
+    edit(package.folder / "programs/report/report.html.jinja", "claims", "assertions")
     assert changed(before, package()) == {"report"}
 
 
@@ -148,9 +148,9 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     cut_off = copy.rename(f"{copy}.{os.getpid()}.partial")  # by a kill
     (cut_off / "stray.py").write_text("")
     assert copy == fingerprint.snapshot([config], tmp_path / "frozen") and not (copy / "stray.py").exists()
-    edit(package.folder / "classifier.py", "UNBOUNDED = 10**9", "UNBOUNDED = 10**8")
+    edit(package.folder / "rewards/classifier.py", "UNBOUNDED = 10**9", "UNBOUNDED = 10**8")
     assert "UNBOUNDED = 10**9" in (copy / "r1flow/rewards/classifier.py").read_text()
-    assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/report/report.html.jinja").is_file()
+    assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/programs/report/report.html.jinja").is_file()
     assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
 
 

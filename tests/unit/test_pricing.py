@@ -18,6 +18,8 @@ import pytest
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, pricing
 from r1flow.engine.run import Run
+from r1flow.programs.costs import Cost, model_in, model_of, model_on_hub
+from r1flow.programs.specs import Spec
 
 ROOT = Path(__file__).parents[2]
 PRICES = pricing.read_prices(ROOT / pricing.PRICES)
@@ -39,7 +41,7 @@ def nothing_computed(tmp_path, monkeypatch):
 
 
 @cache
-def costs(experiment: str, overrides: str = "") -> dict[str, pricing.Cost]:
+def costs(experiment: str, overrides: str = "") -> dict[str, Cost]:
     run = Run.compose(ROOT, experiment, overrides)
     return {cost.job: cost for cost in run.price()}
 
@@ -58,8 +60,10 @@ def model_folder(folder: Path, **shapes: list[int]) -> Path:
 def test_a_program_that_nobody_priced_costs_what_isnt_known(monkeypatch):
     """A run with a program of somebody's own is planned and its disk looked at like any other."""
     known = pricing.program_of
-    monkeypatch.setattr(pricing, "program_of", lambda job, config: "dpo" if job == "sft_mix" else known(job, config))
     run = Run.compose(ROOT, "r1_tiny")
+    monkeypatch.setattr(pricing, "program_of", lambda job, config: "dpo" if job == "sft_mix" else known(job, config))
+    spec = SimpleNamespace(SPEC=Spec(keys=dict, outputs=lambda config: []))
+    monkeypatch.setitem(sys.modules, "r1flow.programs.dpo.spec", spec)
     found = run.price()
     assert "? not known for sft_mix" in pricing.table(found, "H100", 1, PRICES)
     assert 0 < sum(pricing.disk_certain(found)) < pricing.disk_needed(found)
@@ -70,19 +74,19 @@ def test_a_program_that_nobody_priced_costs_what_isnt_known(monkeypatch):
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_parameters_follow_from_the_shape(name):
-    assert pricing.model_of(PRICES["models"][name]).parameters == COUNTED[name]
+    assert model_of(PRICES["models"][name]).parameters == COUNTED[name]
 
 
 def test_a_model_in_a_folder_is_counted_whatever_its_architecture(tmp_path):
-    assert pricing.model_in(model_folder(tmp_path / "m", a=[3, 4], b=[5])).parameters == 17
+    assert model_in(model_folder(tmp_path / "m", a=[3, 4], b=[5])).parameters == 17
 
 
 def test_a_damaged_or_unlisted_model_is_unknown_and_not_nothing(tmp_path):
     folder = model_folder(tmp_path / "m", a=[3])
     (folder / "model.safetensors").write_bytes(b"\xff" * 8 + b"{")
-    assert math.isnan(pricing.model_in(folder).parameters)
-    assert math.isnan(pricing.model_on_hub("some/model", "0" * 40, PRICES).parameters)
-    assert math.isnan(pricing.model_of({"model_type": "mixtral", "num_local_experts": 8}).parameters)
+    assert math.isnan(model_in(folder).parameters)
+    assert math.isnan(model_on_hub("some/model", "0" * 40, PRICES).parameters)
+    assert math.isnan(model_of({"model_type": "mixtral", "num_local_experts": 8}).parameters)
 
 
 # Tokens and FLOPs.
@@ -175,7 +179,7 @@ def test_the_default_run_is_within_a_factor_of_two_of_what_was_measured():
 def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
     found = list(costs(ZERO, f"base.init_from=some/model base.revision={'0' * 40}").values())
     text = pricing.table(found, "H100", 1, PRICES)
-    assert "at least 0.0e+00 FLOPs" in text and "? not known for base, zero_rl, evaluate/base, evaluate/zero_rl" in text
+    assert "at least 0.0e+00 FLOPs" in text and "? not known for zero_rl, evaluate/base, evaluate/zero_rl" in text
 
 
 # For people.

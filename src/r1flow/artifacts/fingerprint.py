@@ -126,7 +126,7 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
     beside = {folder_of(top) for top in tops if top != PACKAGE.name} - {None}
     found: dict[str, Path] = {}
     outside: set[str] = set()
-    waiting = sorted(roots)
+    waiting = sorted(name for root in roots for name in with_packages(root))
     seen = set(NO_PART)
     while waiting:
         name = waiting.pop()
@@ -226,8 +226,13 @@ def imports(tree: ast.Module, package: str) -> Iterator[str]:
             source = ".".join([*base, *filter(None, [node.module])])
             names = [source, *(f"{source}.{alias.name}" for alias in node.names)]
         for name in names:
-            parts = name.split(".")
-            yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+            yield from with_packages(name)
+
+
+def with_packages(module: str) -> Iterator[str]:
+    """The packages on the way to a module, which an import of it executes, and the module."""
+    parts = module.split(".")
+    yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def without_asides(tree: ast.Module) -> ast.Module:
