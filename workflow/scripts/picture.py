@@ -1,10 +1,11 @@
 """Draws the recipe as an SVG, from the rows of its table and from what each stage starts from.
 
-    python workflow/scripts/picture.py > docs/recipe.svg
+python workflow/scripts/picture.py > docs/recipe.svg
 """
 
 import sys
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 from r1flow.engine.run import Run
@@ -25,28 +26,50 @@ DOES = {
 }
 
 
+Place = str | tuple[str, str, int]  # a stage, or where an arrow passes a column
+
+
 def arrows(run: Run) -> list[tuple[str, str]]:
     """From which stage to which; `data` only to those that read nothing else, as nearly all read it too."""
     found = []
     for stage in run.stages:
         sources = [source for source in run.sources_of(stage).values() if source in run.stages]
         found += [(source, stage) for source in sources if source != "data" or set(sources) == {"data"}]
-    last = [stage for stage in run.models if not any(source == stage for source, _ in found)]
-    return [*found, *((stage, "evaluate") for stage in last), ("evaluate", "report")]
+    return [*found, (deepest(run.models, found), "evaluate"), ("evaluate", "report")]
 
 
-def places(run: Run, edges: list[tuple[str, str]]) -> dict[str, tuple[float, float]]:
-    """Column and line of every stage: a column behind its sources, and in it near the lines of these."""
-    column: dict[str, int] = {}
-    for stage in (*(stage for stage in run.stages if stage not in ("evaluate", "report")), "evaluate", "report"):
-        column[stage] = max((column[source] + 1 for source, target in edges if target == stage), default=0)
-    line: dict[str, float] = {}
+def deepest(stages: list[str], edges: list[tuple[str, str]]) -> str:
+    return max(stages, key=lambda stage: depth(stage, edges))
+
+
+def depth(stage: str, edges: list[tuple[str, str]]) -> int:
+    """The longest way to it."""
+    return max((depth(source, edges) + 1 for source, target in edges if target == stage), default=0)
+
+
+def way(edge: tuple[str, str], column: dict[str, int]) -> list[Place]:
+    """An arrow's places: its two ends, and one in every column between."""
+    source, target = edge
+    return [source, *((*edge, number) for number in range(column[source] + 1, column[target])), target]
+
+
+def layout(ways: list[list[Place]], column: dict[str, int]) -> dict[Place, tuple[int, float]]:
+    """Column and height of every place, near those that lead to it (Sugiyama's method, without its last steps)."""
+    before: dict[Place, list[Place]] = {}
+    for places in ways:
+        for one, other in pairwise(places):
+            before.setdefault(other, []).append(one)
+    height: dict[Place, float] = {}
+    found = {}
     for number in range(max(column.values()) + 1):
-        here = [stage for stage in column if column[stage] == number]
-        wish = {stage: middle([line[source] for source, target in edges if target == stage]) for stage in here}
-        for index, stage in enumerate(sorted(here, key=wish.__getitem__)):
-            line[stage] = index - (len(here) - 1) / 2
-    return {stage: (column[stage], line[stage]) for stage in column}
+        here = [place for place in {*column, *before} if (column[place] if place in column else place[2]) == number]
+        here.sort(key=lambda place: (middle([height[one] for one in before.get(place, [])]), str(place)))
+        sizes = [1 if place in column else 0.45 for place in here]
+        at = -sum(sizes) / 2
+        for place, size in zip(here, sizes, strict=True):
+            height[place], at = at + size / 2, at + size
+            found[place] = (number, height[place])
+    return found
 
 
 def middle(numbers: list[float]) -> float:
@@ -55,27 +78,33 @@ def middle(numbers: list[float]) -> float:
 
 def svg(run: Run) -> str:
     edges = arrows(run)
-    place = places(run, edges)
-    top = min(line for _, line in place.values())
-    at = {stage: (EDGE + ACROSS * column, EDGE + DOWN * (line - top)) for stage, (column, line) in place.items()}
+    column = {stage: depth(stage, edges) for edge in edges for stage in edge}
+    ways = [way(edge, column) for edge in edges]
+    places = layout(ways, column)
+    top = min(height for _, height in places.values())
+    at = {place: (EDGE + ACROSS * x, EDGE + DOWN * (y - top)) for place, (x, y) in places.items()}
     size = (max(x for x, _ in at.values()) + WIDTH + EDGE, max(y for _, y in at.values()) + HEIGHT + EDGE)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]:g} {size[1]:g}" width="{size[0]:g}"'
         ' font-family="sans-serif" role="img">',
         "<title>The stages of the recipe and what each starts from</title>",
-        *(arrow(at[source], at[target]) for source, target in edges),
-        *(box(stage, *at[stage]) for stage in at),
+        *(arrow([at[place] for place in places]) for places in ways),
+        *(box(stage, *at[stage]) for stage in column),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def arrow(source: tuple[float, float], target: tuple[float, float]) -> str:
-    x, y, u, v = source[0] + WIDTH, source[1] + HEIGHT / 2, target[0], target[1] + HEIGHT / 2
-    bend = (u - x) / 2
-    curve = f"M{x:g} {y:g} C{x + bend:g} {y:g} {u - bend:g} {v:g} {u - 5:g} {v:g}"
-    head = f"M{u:g} {v:g} l-7 -4 v8 z"
-    return f'<path d="{curve}" fill="none" stroke="{GREY}"/><path d="{head}" fill="{GREY}"/>'
+def arrow(corners: list[tuple[float, float]]) -> str:
+    """A line from the right side of the first box to the left side of the last, level where it passes a column."""
+    begin = f"M{corners[0][0] + WIDTH:g} {corners[0][1] + HEIGHT / 2:g}"
+    bends = []
+    for (x, y), (u, v) in pairwise(corners):
+        bend, y, v = (u - x - WIDTH) / 2, y + HEIGHT / 2, v + HEIGHT / 2
+        bends.append(f"C{x + WIDTH + bend:g} {y:g} {u - bend:g} {v:g} {u:g} {v:g} h{WIDTH}")
+    curve = " ".join(bends).removesuffix(f" h{WIDTH}")
+    head = f"M{corners[-1][0]:g} {corners[-1][1] + HEIGHT / 2:g} l-7 -4 v8 z"
+    return f'<path d="{begin} {curve}" fill="none" stroke="{GREY}"/><path d="{head}" fill="{GREY}"/>'
 
 
 def box(stage: str, x: float, y: float) -> str:
