@@ -136,3 +136,9 @@ def test_an_unknown_name_of_a_benchmark_is_a_line_with_the_known_ones(words):
     code, said = run([sys.executable, f"benchmarks/{words[0]}", *words[1:]])
     assert code == 2
     assert re.search(rf"error: argument {words[1]}: invalid choice: 'no_such' \(choose from '[\w./-]+'", said)
+
+
+def test_the_picture_in_the_readme_is_that_of_the_recipe():
+    script = [sys.executable, str(ROOT / "workflow/scripts/picture.py")]
+    drawn = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    assert drawn == (ROOT / "docs/recipe.svg").read_text(), "python workflow/scripts/picture.py > docs/recipe.svg"
