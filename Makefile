@@ -15,7 +15,7 @@ quoted = '$(subst ','\'',$(1))'
 CONFIG = --config $(foreach word,experiment overrides run libraries,$(word)=$(call quoted,$($(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow report ui lint bench reward-check vllm vllm-cpu clean
+.PHONY: help setup run test test-slow report ui lint bench reward-check docs vllm vllm-cpu clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,10 @@ bench: setup ## compare our rollout engine with plain TRL, side by side
 
 reward-check: setup ## check the rewards on real data (R1FLOW_DATASETS=folder) and attack them
 	python benchmarks/reward_check.py && python benchmarks/red_team.py
+
+docs: setup ## make the documentation as pages, site/index.html
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[docs]
+	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
 
 # An environment apart, with vLLM for GPUs, or its build for CPUs: make run VENV=.venv-vllm (docs/scaling.md). vLLM wants an
 # older numpy and fastapi than the default run is pinned to, and than Slurm's plugin says it needs (for its efficiency
