@@ -56,10 +56,16 @@ class Mutant:
         return text.replace(self.old, self.new)
 
 
+def title(file: str) -> str:
+    """What a module is called in a mutant's name; a program by its folder."""
+    path = Path(file)
+    return path.parent.name if path.stem == "compute" else path.stem
+
+
 def read(table: Path) -> list[Mutant]:
     """All mutants, in the table's order."""
     return [
-        Mutant(name=f"{Path(file).stem}.{fault}", file=file, **{**entry, "tests": tuple(entry["tests"])})
+        Mutant(name=f"{title(file)}.{fault}", file=file, **{**entry, "tests": tuple(entry["tests"])})
         for file, faults in tomllib.loads(table.read_text()).items()
         for fault, entry in faults.items()
     ]

@@ -217,7 +217,7 @@ from types import SimpleNamespace
 
 import psutil
 
-from r1flow.stages import curate
+from r1flow.programs.curate import compute as curate
 
 if __name__ == "__main__":
     told = json.loads(sys.argv[1])

@@ -16,7 +16,7 @@ from r1flow.engine import driver, gpus, launch
 HOLDER = """
 import os, sys
 from pathlib import Path
-from r1flow import gpus
+from r1flow.engine import gpus
 gpus.EVERY_S, gpus.SLOTS = 0.01, Path(sys.argv[1])
 with gpus.held(int(sys.argv[2]), lambda text: print(text, flush=True)):
     print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
@@ -159,9 +159,9 @@ def test_a_line_of_nvidia_smi_that_is_no_device_is_passed_over(machine):
 
 
 BY_TORCH = [
-    ("sft", {}),
+    ("sft", {"trainer": {}}),
     ("grpo", {"engine": "r1flow"}),
-    ("pretrain", {"init_from": None}),
+    ("pretrain", {"trainer": {}, "init_from": None}),
     ("rejection", {"engine": "r1flow"}),
     ("evaluate", {"engine": "transformers"}),
 ]

@@ -163,7 +163,7 @@ def test_rows_are_read_for_the_kl_term_and_for_vllms_correction() -> None:
         ("my_rewards.assigned", None),
         ("open.anything", None),  # its names can't be known
         ("wrong.anything", None),  # the plan names the line, when it reads the code
-        ("math.no_such", None),  # installed
+        ("json.no_such", None),  # installed
     ],
 )
 def test_a_reward_of_ones_own_is_looked_for_by_its_name(

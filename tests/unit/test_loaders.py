@@ -765,15 +765,16 @@ def test_what_cannot_be_fetched_is_refused_when_the_run_is_planned(key, value, n
 
 def test_the_ready_data_configurations_compose_and_name_their_files(composed):
     for run in (Run(composed), Run.compose(ROOT, "r1_zero", f"data=r1_math {TAKEN}")):
-        assert {"schema.json", "sources.json", "rl.jsonl", "dev.jsonl", "test.jsonl"} <= set(run.data_files)
+        files = spec_of("fetch").outputs(run.slice("data"))
+        assert {"schema.json", "sources.json", "rl.jsonl", "dev.jsonl", "test.jsonl"} <= set(files)
         assert "seed" not in run.slice("data")
 
 
 def test_generated_data_has_the_files_that_it_had():
     """They are listed in data.dvc, which pins them."""
     pinned = yaml.safe_load((ROOT / "data.dvc").read_text())["meta"]["files"]
-    expected = {name for name in pinned if "/" not in name} | {"decontamination.json"}
-    assert set(Run({"data": {}}).data_files) == expected
+    expected = {name for name in pinned if "/" not in name} | {"decontamination.json", "tokenizer/"}
+    assert set(spec_of("data").outputs({})) == expected
 
 
 @pytest.mark.skipif(not BENCHMARKS, reason="R1FLOW_DATASETS names no folder with gsm8k, math500 and aime24")

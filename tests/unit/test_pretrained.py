@@ -12,7 +12,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.programs.trainings import check_start
 
-PACKAGE = Path(pretrained.__file__).parent
+PACKAGE = Path(pretrained.__file__).parents[1]
 
 
 class Auto:

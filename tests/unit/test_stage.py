@@ -17,6 +17,7 @@ from r1flow.core.errors import UserError
 from r1flow.engine import driver, gpus
 from r1flow.engine.run import is_held
 from r1flow.programs import promises
+from r1flow.programs.specs import Spec
 from r1flow.tracking import spool
 
 
@@ -38,6 +39,8 @@ def run_stage(tmp_path, monkeypatch):
         slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": device}, Path(".config"))
         fake = types.SimpleNamespace(compute=compute, sample=compute)
         monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", fake)
+        spec = Spec(keys=type(None), outputs=lambda config: ["model/"])
+        monkeypatch.setitem(sys.modules, "r1flow.programs.fake.spec", types.SimpleNamespace(SPEC=spec))
         if forget:  # the fakes share an identity
             shutil.rmtree(store.STORE, ignore_errors=True)
         result = ["--part", part] if part else ["--out", f"results/r/{name}/manifest.json"]
@@ -127,7 +130,8 @@ def test_a_machine_without_git_computes_all_the_same(run_stage, monkeypatch):
 
 
 def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_appear(run_stage, monkeypatch, capsys):
-    monkeypatch.setitem(promises.KEYS, "fake", {"loss": float, "kept": int})
+    owes = Spec(keys=type(None), outputs=lambda config: ["model/"], owed={"loss": float, "kept": int})
+    monkeypatch.setattr(promises, "spec_of", lambda program: owes)
     assert run_stage(write_model) == 1
     assert not Path("results").exists() and not store.STORE.exists()
     said = "BrokenPromise: metrics.json: kept is missing; look at r1flow.programs.fake.compute, which is to write it"

@@ -107,8 +107,6 @@ def test_a_training_has_a_process_for_each_gpu_it_holds(
 def test_pretraining_from_nothing_holds_one_gpu() -> None:
     with pytest.raises(UserError, match="gpu=2"):
         ranks_of("pretrain", {"device": "cuda", "init_from": None, "trainer": BATCH}, 2)
-    with pytest.raises(UserError, match="gpu=2: dpo trains in one process"):  # a program that ranks.py doesn't know
-        ranks_of("dpo", {"device": "cuda", "trainer": BATCH}, 2)
     assert ranks_of("pretrain", {"device": "cuda", "init_from": "folder", "trainer": BATCH}, 2) == 1
 
 

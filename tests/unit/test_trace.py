@@ -59,7 +59,7 @@ def make_stage(run: Path, stage: str, inputs: dict, changes: dict, folder: Path 
         "program": program,
         "config": digest(config),
         "code": f"{program:0<16}"[:16],
-        "modules": {f"r1flow.stages.{program}": "c0de"},
+        "modules": {f"r1flow.programs.{program}.compute": "c0de"},
         "inputs": inputs,
         **{key: config[key] for key in ("seed", "threads", "device")},
         "python": "3.11",

@@ -809,7 +809,7 @@ def test_what_a_stages_processes_use_counts_as_its_own():
 
 def test_short_stages_do_not_pay_for_system_metrics():
     code = "import sys, threading; from r1flow.tracking.spool import StageRun\n"
-    code += "from r1flow.tracking.system_metrics import sample\n"
-    code += "ended = threading.Event(); ended.set(); sample(print, 10, ended)\n"
+    code += "from r1flow.tracking.system_metrics import sample_machine\n"
+    code += "ended = threading.Event(); ended.set(); sample_machine(print, 10, ended)\n"
     code += "assert not {'psutil', 'mlflow', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -185,7 +185,7 @@ def test_parts_of_a_stage_are_jobs_of_their_own_with_the_gpus_of_the_stage(slurm
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from r1flow import gpus
+from r1flow.engine import gpus
 folder, gpus.SLOTS = Path(sys.argv[1]), Path(sys.argv[2])
 with gpus.held(1, print):
     (folder / str(os.getpid())).write_text(os.environ["CUDA_VISIBLE_DEVICES"])

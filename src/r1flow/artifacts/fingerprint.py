@@ -147,7 +147,7 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
 @cache
 def folder_of(top: str) -> Path | None:
     """The folder that a top-level module or package of the user's lies in; None for installed and built-in ones."""
-    path = file_of(top)
+    path = None if top in sys.stdlib_module_names else file_of(top)
     if path is None or not path.is_absolute() or "site-packages" in path.parts or sys.prefix in map(str, path.parents):
         return None
     return path.parent.parent if path.name == "__init__.py" else path.parent
