@@ -125,7 +125,9 @@ def test_r1_zeros_own_outputs_get_the_closing_that_they_lack(base: Path, monkeyp
 
     said = [BARE, BARE.replace("7</answer>", "8</answer>"), GOOD]
     texts = [said[i % 3] for i in range(15)]
-    monkeypatch.setattr(rejection.shards, "sample_shards", lambda *_: (Completion([5, 0], text, True) for text in texts))
+    monkeypatch.setattr(
+        rejection.shards, "sample_shards", lambda *_: (Completion([5, 0], text, True) for text in texts)
+    )
     stage = make_stage(base, "zero", ZERO | {"samples_per_prompt": 3})
     assert rejection.compute(stage)["dropped"] == {"surplus": 5, "wrong": 5}
     rows = read_jsonl(stage.work / "mix.jsonl")

@@ -15,12 +15,12 @@ from r1flow.artifacts.fingerprint import user_modules
 from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.combine import ENOUGH_ROWS, WATCHED_ROWS, combine
-from r1flow.rewards.contract import Scores, reward, text_of
+from r1flow.rewards.scores import Scores, reward, text_of
 
 PAGE = Path("docs/rewards/your_own.md")
 OWN = '''
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.contract import Scores, reward
+from r1flow.rewards.scores import Scores, reward
 
 GIVEN = []
 

@@ -15,8 +15,8 @@ from r1flow.data import general, preferences
 from r1flow.data.splits import check_disjoint, identity, split_of
 from r1flow.data.tasks import FAMILIES, worked_problems
 from r1flow.data.traces import VOICES, cold_start_response, conclusion, trace, with_error
-from r1flow.grading.general import passes
-from r1flow.grading.tasks import correct
+from r1flow.grading.generated import correct
+from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
 
 CONF = Path(__file__).parents[2] / "conf"

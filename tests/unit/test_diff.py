@@ -7,7 +7,8 @@ import pytest
 from test_trace import CONFIG, LIBRARIES, MODELS, make_run
 
 from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
-from r1flow.commands.diff import NO_CAUSE, changes, diff, leaves, paired
+from r1flow.commands.diff import NO_CAUSE, diff, paired
+from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError
 
 FASTER = {"trainer": {"learning_rate": 2.0e-4, "betas": [0.9, 0.99]}}

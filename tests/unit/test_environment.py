@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,13 @@ def test_imports_go_one_way():
         and LAYERS.index(name.split(".")[1]) > LAYERS.index(path.relative_to(source).parts[0])
     ]
     assert upward == []
+
+
+def test_a_module_has_a_name_of_its_own():
+    modules = Counter(path.stem for path in (ROOT / "src/r1flow").rglob("*.py"))
+    programs = sum(1 for _ in (ROOT / "src/r1flow/programs").glob("*/spec.py"))
+    assert {name for name, count in modules.items() if count > 1} == {"__init__", "compute", "spec"}
+    assert modules["compute"] == modules["spec"] == programs
 
 
 def test_programs_do_not_import_one_another_and_a_library_that_is_slow_has_one_user():

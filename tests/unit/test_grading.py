@@ -7,7 +7,7 @@ import pytest
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
-from r1flow.grading import general, tasks
+from r1flow.grading import generated, replies
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
 from r1flow.rewards import accuracy
@@ -45,24 +45,24 @@ def entries(family: str, size: int = 5) -> list[dict]:
 def test_gold_is_right_and_anything_hostile_is_wrong(family: str) -> None:
     for entry in entries(family):
         stored = json.dumps({key: entry[key] for key in ("question", "answer", "metadata")})
-        assert tasks.correct(family, entry["answer"], entry["answer"], stored) is True
+        assert generated.correct(family, entry["answer"], entry["answer"], stored) is True
         for text in HOSTILE:
             if text != entry["answer"]:
-                assert tasks.correct(family, text, entry["answer"], stored) is False
+                assert generated.correct(family, text, entry["answer"], stored) is False
 
 
 @pytest.mark.parametrize("text", ["5", " 5 ", "5.0", "+5", "05"])
 def test_spellings_of_a_number_are_right(text: str) -> None:
-    assert tasks.correct("chain_sum", text, "5", ENTRY) is True
+    assert generated.correct("chain_sum", text, "5", ENTRY) is True
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_answers_are_wrong_not_errors(text: str) -> None:
-    assert tasks.correct("chain_sum", text, "5", ENTRY) is False
+    assert generated.correct("chain_sum", text, "5", ENTRY) is False
 
 
 def test_missing_answer_is_wrong() -> None:
-    assert tasks.correct("chain_sum", None, "5", ENTRY) is False
+    assert generated.correct("chain_sum", None, "5", ENTRY) is False
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_missing_answer_is_wrong() -> None:
     ],
 )
 def test_what_cannot_be_graded_is_none(task: str, answer: str | None, entry: Any) -> None:
-    assert tasks.correct(task, "5", answer, entry) is None
+    assert generated.correct(task, "5", answer, entry) is None
 
 
 COUNTDOWN = json.dumps({"answer": "94*4 - 61 - 6", "metadata": {"numbers": [6, 61, 94, 4], "target": 309}})
@@ -101,8 +101,8 @@ PUZZLE24 = json.dumps({"answer": "10*(8 - 5) - 6", "metadata": {"numbers": [8, 5
 def test_arithmetic_puzzles_take_any_solution(
     task: str, gold: str, entry: str, right: list[str], wrong: list[str]
 ) -> None:
-    assert [tasks.correct(task, text, gold, entry) for text in [gold, *right]] == [True] * (1 + len(right))
-    assert [tasks.correct(task, text, gold, entry) for text in [*wrong, *HOSTILE]] == [False] * (
+    assert [generated.correct(task, text, gold, entry) for text in [gold, *right]] == [True] * (1 + len(right))
+    assert [generated.correct(task, text, gold, entry) for text in [*wrong, *HOSTILE]] == [False] * (
         len(wrong) + len(HOSTILE)
     )
 
@@ -128,13 +128,13 @@ def test_what_reasoning_gym_s_scorers_fall_for_is_wrong_here(
     family: str, gold: str, metadata: dict, wrong: list[str]
 ) -> None:
     entry = json.dumps({"answer": gold, "metadata": metadata})
-    assert tasks.correct(family, gold, gold, entry) is True
-    assert [tasks.correct(family, text, gold, entry) for text in wrong] == [False] * len(wrong)
+    assert generated.correct(family, gold, gold, entry) is True
+    assert [generated.correct(family, text, gold, entry) for text in wrong] == [False] * len(wrong)
 
 
-@pytest.mark.parametrize("family", sorted(tasks.UNBOUNDED))
+@pytest.mark.parametrize("family", sorted(generated.UNBOUNDED))
 def test_families_whose_scorers_have_no_bound_are_left_out(family: str) -> None:
-    assert tasks.correct(family, "R999999999", "R", "{}") is None
+    assert generated.correct(family, "R999999999", "R", "{}") is None
 
 
 @pytest.mark.slow
@@ -146,10 +146,10 @@ def test_no_scorer_is_slow_or_pays_for_a_foreign_answer() -> None:
     for family in sorted(set(DATASETS) - {"composite"}):
         for entry in entries(family, size=2):
             stored = json.dumps({"answer": entry["answer"], "metadata": entry["metadata"]}, default=str)
-            if tasks.correct(family, entry["answer"], entry["answer"], stored):
+            if generated.correct(family, entry["answer"], entry["answer"], stored):
                 for text in set(HOSTILE) - {entry["answer"], "", " "}:
                     begin = time.process_time()
-                    assert tasks.correct(family, text, entry["answer"], stored) is False, (family, text)
+                    assert generated.correct(family, text, entry["answer"], stored) is False, (family, text)
                     assert time.process_time() - begin < 2, (family, text)
 
 
@@ -163,7 +163,7 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
         source = inspect.getsource(dataset.score_answer)
         if "eval(answer" in source or "parse_expr(answer" in source:
             suspects.add(name)
-    assert suspects == tasks.EVALUATES_ANSWERS
+    assert suspects == generated.EVALUATES_ANSWERS
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,11 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
     ],
 )
 def test_lenient_answer_is_in_tags_or_boxed_or_the_last_number(text: str, answer: str | None) -> None:
-    assert tasks.answer_of(text, "{}", tasks.LENIENT) == tasks.answer_of(text, None, tasks.LENIENT) == answer
+    assert (
+        generated.answer_of(text, "{}", generated.LENIENT)
+        == generated.answer_of(text, None, generated.LENIENT)
+        == answer
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,8 +200,8 @@ def test_lenient_answer_is_in_tags_or_boxed_or_the_last_number(text: str, answer
     ],
 )
 def test_the_strict_answer_is_in_tags_or_of_mathematics_boxed(text: str, scored: str, mathematics: str) -> None:
-    assert tasks.answer_of(text, "{}") == scored
-    assert tasks.answer_of(text, None) == mathematics
+    assert generated.answer_of(text, "{}") == scored
+    assert generated.answer_of(text, None) == mathematics
 
 
 ONE_RULE = [
@@ -254,15 +258,15 @@ WORD, REFUSES = {"type": "sentence_with", "word": "river"}, {"type": "refuses"}
     ],
 )
 def test_general_rules(rule: dict, response: str, verdict: bool) -> None:
-    assert general.passes(json.dumps(rule), response) is verdict
+    assert replies.passes(json.dumps(rule), response) is verdict
 
 
 @pytest.mark.parametrize("text", ["", "<think>", "</think>", "a" * 100_000, "\x00", "<answer>" * 1000])
 @pytest.mark.parametrize("rule", [GREETS, NAMED, EQUALS, WORD, REFUSES])
 def test_no_reply_passes_by_being_strange(rule: dict, text: str) -> None:
-    assert general.passes(json.dumps(rule), text) is False
+    assert replies.passes(json.dumps(rule), text) is False
 
 
 def test_an_unknown_rule_is_named() -> None:
     with pytest.raises(UserError, match="type must be one of"):
-        general.passes('{"type": "rhymes"}', "x")
+        replies.passes('{"type": "rhymes"}', "x")

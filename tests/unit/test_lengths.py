@@ -7,7 +7,7 @@ import pytest
 from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import cosine_length, kimi_length, lengths, overlong
-from r1flow.rewards.contract import Scores, reward
+from r1flow.rewards.scores import Scores, reward
 
 RIGHT, WRONG = "<think>a</think><answer>7</answer>", "<think>a</think><answer>8</answer>"
 HOSTILE = ["", "<think>", "<answer>7</answer>" * 2, "7" * 1_000_000, "\x00\ud800", "</think><answer>7"]

@@ -32,7 +32,7 @@ from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.engine import config, gate
 from r1flow.engine.run import Run
-from r1flow.grading.tasks import correct
+from r1flow.grading.generated import correct
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.fetch import compute as fetch
 from r1flow.programs.fetch.spec import check_source

@@ -21,7 +21,7 @@ from r1flow.commands.cli import main
 from r1flow.commands.regrade import regrade
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
-from r1flow.grading import general, tasks
+from r1flow.grading import generated, replies
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import Completion
@@ -101,19 +101,21 @@ def finish(folder: Path, stage: str, config: dict, inputs: dict, metrics: dict) 
 
 def lenient(patch: pytest.MonkeyPatch) -> None:
     """A grader that takes "five" for "5"."""
-    before = tasks.correct
+    before = generated.correct
 
     def correct(task: str, text: str | None, answer: str, entry: str) -> bool | None:
         return before(task, text and text.replace("five", "5"), answer, entry)
 
-    patch.setattr(tasks, "correct", correct)
+    patch.setattr(generated, "correct", correct)
 
 
 def pickier(patch: pytest.MonkeyPatch) -> None:
     """A grader that can't grade the problem x any more."""
-    before = tasks.correct
+    before = generated.correct
     patch.setattr(
-        tasks, "correct", lambda task, text, answer, entry: None if "x:" in entry else before(task, text, answer, entry)
+        generated,
+        "correct",
+        lambda task, text, answer, entry: None if "x:" in entry else before(task, text, answer, entry),
     )
 
 
@@ -203,7 +205,7 @@ def test_a_problem_that_can_not_be_graded_any_more_is_listed_and_not_counted(
 def test_rules_of_general_prompts_are_graders_too(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(general, "passes", lambda check, text: False)
+    monkeypatch.setattr(replies, "passes", lambda check, text: False)
     found = regraded(run, capsys, 1)
     assert {(v["task"], v["gold"], v["before"], v["after"]) for v in found["verdicts"]} == {
         ("general", None, True, False)

@@ -13,7 +13,7 @@ from abuse.judging import state
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
-from r1flow.sandbox import Limits, SandboxError, Stop, Tier, filters, process
+from r1flow.sandbox import Limits, SandboxError, Stop, Tier, process, seccomp
 
 TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]
 PYTHON = ["{python}", "-S", "{program}"]
@@ -174,7 +174,7 @@ def test_the_self_test_notices_what_does_not_hold(tier: Tier, monkeypatch: pytes
         open_filter.export_bpf(file)
         file.seek(0)
         content = file.read()
-    monkeypatch.setattr(filters, "program", lambda: content)
+    monkeypatch.setattr(seccomp, "program", lambda: content)
     assert "a socket of family" in (sandbox.fault_of(tier) or "")
 
 
@@ -187,7 +187,7 @@ def test_the_self_test_notices_fork_bombs(tier: Tier, monkeypatch: pytest.Monkey
 
 @every_tier
 def test_a_keeper_that_fails_is_not_the_programs_fault(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "program", lambda: b"not a filter")
+    monkeypatch.setattr(seccomp, "program", lambda: b"not a filter")
     with pytest.raises(SandboxError, match="did not start"):
         sandbox.run(PYTHON, b"print(1)", tier=tier)
 

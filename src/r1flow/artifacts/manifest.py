@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MANIFEST, PROVENANCE = "manifest.json", "provenance.json"
 # Written beside the outputs but not part of them: what made them and what they cost.
@@ -94,23 +94,36 @@ def strays(folder: Path, files: Container[str]) -> Iterator[Path]:
     return (path for name, path in output_files(folder) if "/" in name and name not in files)
 
 
-def broken(folder: Path, digest: Digest = sha256) -> str | None:
-    """The first file that isn't what the folder's manifest says, in words; None when all are."""
+class Fault(NamedTuple):
+    """A file that isn't as it should be, and what is wrong with it."""
+
+    path: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.what}"
+
+
+def faults(folder: Path, digest: Digest = sha256) -> Iterator[Fault]:
+    """Every file that isn't what the folder's manifest says; the manifest alone where that can't be read."""
     try:
         files = read_manifest(folder / MANIFEST)["files"]
-    except FileNotFoundError:
-        return f"{folder / MANIFEST} is missing"
-    except (OSError, ValueError):
-        return f"{folder / MANIFEST} can't be read"
+    except (OSError, ValueError) as error:
+        yield Fault(folder / MANIFEST, "is missing" if isinstance(error, FileNotFoundError) else "can't be read")
+        return
     for path in strays(folder, files):
-        return f"{path} is not in {folder / MANIFEST}"
+        yield Fault(path, "is not in its manifest")
     for name, entry in files.items():
         path = folder / name
         if not path.is_file():
-            return f"{path} is missing"
-        if path.stat().st_size != entry["size"] or digest(path) != entry["sha256"]:
-            return f"{path} is not what {folder / MANIFEST} says it is"
-    return None
+            yield Fault(path, "is missing")
+        elif path.stat().st_size != entry["size"] or digest(path) != entry["sha256"]:
+            yield Fault(path, "is not what its manifest says")
+
+
+def broken(folder: Path, digest: Digest = sha256) -> str | None:
+    """The first of the faults in words; None when all files are what the folder's manifest says."""
+    return next(map(str, faults(folder, digest)), None)
 
 
 def sync(path: Path) -> None:

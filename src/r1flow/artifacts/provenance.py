@@ -11,6 +11,7 @@ not be computed: its outputs are in the store (store.py). The plan compares thes
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,17 +115,24 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
     """The provenance of what lies in a stage's folder, and what is wrong with the folder, if anything is."""
     if not folder.exists():
         return {}, "not computed yet"
-    if fault := manifest.broken(folder, hashed):
-        return {}, fault
+    for fault in faults(folder, hashed):
+        return {}, str(fault)
+    return read_provenance(folder / manifest.PROVENANCE), None
+
+
+def faults(folder: Path, hashed: manifest.Digest = manifest.sha256) -> Iterator[manifest.Fault]:
+    """What in a stage's folder isn't what its manifest says, and a provenance or config that is of other outputs."""
+    yield from manifest.faults(folder, hashed)
+    edge, proof, config = folder / manifest.MANIFEST, folder / manifest.PROVENANCE, folder / "config.yaml"
     try:
-        then = read_provenance(folder / manifest.PROVENANCE)
-        if then["outputs"] != manifest.sha256(folder / manifest.MANIFEST) or then["identity"] != identity(then):
-            return {}, f"{folder / manifest.PROVENANCE} is not of these outputs"
+        then = read_provenance(proof)
     except (OSError, ValueError):
-        return {}, f"{folder / manifest.PROVENANCE} is missing or can't be read"
-    if not made_with(folder / "config.yaml", then):
-        return {}, f"{folder / 'config.yaml'} is not what this was made with"
-    return then, None
+        yield manifest.Fault(proof, "is missing or can't be read")
+        return
+    if edge.is_file() and (then["outputs"] != manifest.sha256(edge) or then["identity"] != identity(then)):
+        yield manifest.Fault(proof, "is not of these outputs")
+    elif not made_with(config, then):
+        yield manifest.Fault(config, "is not what this was made with")
 
 
 def made_with(config: Path, then: dict[str, Any]) -> bool:

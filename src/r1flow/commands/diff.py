@@ -15,13 +15,13 @@ again (`r1flow verify` does that). Left out: what is inside the files; cost.json
 """
 
 from collections.abc import Iterator, Mapping
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.frozen import load
 from r1flow.artifacts.manifest import MANIFEST
-from r1flow.commands.trace import Record, children, folder_of, position, read_file, read_record
+from r1flow.commands.trace import Record, folder_of, position, read_file, read_record
+from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
 
 if TYPE_CHECKING:
@@ -162,21 +162,6 @@ def artifacts(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
     rest = [{key: value for key, value in row.items() if key != "files"} for row in (a, b)]
     for key, before, after in changes(*map(leaves, rest)):
         yield f"{key} ({before} → {after})"
-
-
-def leaves(value: Any, path: str = "") -> dict[str, str]:
-    """Every leaf of nested dicts and lists as JSON, by its path: {"trainer.betas.0": "0.9"}."""
-    found = {}
-    for key, item in children(value).items():
-        found |= leaves(item, f"{path}.{key}" if path else key)
-    return found or {path: dumps(value, ensure_ascii=False, default=str)}
-
-
-def changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(key, A's, B's) where the two differ; what one doesn't have is "absent" there."""
-    for key in sorted(a.keys() | b.keys()):
-        if key not in a or key not in b or a[key] != b[key]:
-            yield key, a.get(key, "absent"), b.get(key, "absent")
 
 
 # -- how far the results moved -----------------------------------------------------------------------------------

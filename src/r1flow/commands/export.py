@@ -114,7 +114,9 @@ def card(stage: Path) -> str:
         stage=stage.name,
         run=stage.parent.name,
         results=results_table(metrics) if metrics else "This model was not evaluated.",
-        provenance=provenance_list(provenance.read_provenance(stage / "provenance.json"), read_json(stage / "metrics.json")),
+        provenance=provenance_list(
+            provenance.read_provenance(stage / "provenance.json"), read_json(stage / "metrics.json")
+        ),
         config=(stage / "config.yaml").read_text().strip(),
     )
 

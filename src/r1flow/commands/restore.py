@@ -14,27 +14,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from r1flow.artifacts import manifest, provenance, versions
-from r1flow.artifacts.manifest import MANIFEST, sha256, strays
-from r1flow.artifacts.provenance import identity, made_with
+from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.commands.clean import megabytes, refuse_live
 from r1flow.core.errors import UserError, listed, printable
 from r1flow.tracking.progress import Progress
 
 RESULTS = Path("results")
 SHOWN = 5  # changed files in one line
-
-
-class Fault(NamedTuple):
-    """A file that isn't as it should be, and what is wrong with it."""
-
-    path: Path
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path} {self.what}"
 
 
 def restore(revision: str | None, run: str | None, remote: str | None = None) -> None:
@@ -168,26 +157,9 @@ def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
 
 
 def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
-    """What in the folder isn't what its manifest says, and a provenance that is of other outputs."""
-    files = hashes(folder)
-    if files is None:
-        yield Fault(folder / MANIFEST, "can't be read" if (folder / MANIFEST).exists() else "is missing")
-        return
-    for name, expected in files.items():
-        path = folder / name
-        if not path.is_file():
-            yield Fault(path, "is missing")
-        elif hashing.sha256(path) != expected:
-            yield Fault(path, "is not what its manifest says")
-    for path in strays(folder, files):
-        yield Fault(path, "is not in its manifest")
-    then = provenance_of(folder)
-    if then is None and folder != versions.DATA:  # data.dvc vouches for data/, whoever made it
-        yield Fault(folder / "provenance.json", "is missing or can't be read")
-    elif then and (then["outputs"] != sha256(folder / MANIFEST) or then["identity"] != identity(then)):
-        yield Fault(folder / "provenance.json", "is not of these outputs")
-    elif then and folder != versions.DATA and not made_with(folder / "config.yaml", then):
-        yield Fault(folder / "config.yaml", "is not what this was made with")
+    """What in the folder isn't as its manifest and provenance say; data.dvc vouches for data/, whoever made it."""
+    unproved = folder == versions.DATA and provenance_of(folder) is None
+    yield from (manifest if unproved else provenance).faults(folder, hashing.sha256)
 
 
 def strangers(folder: Path) -> Iterator[Fault]:

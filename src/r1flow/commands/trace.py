@@ -28,6 +28,7 @@ import yaml
 from r1flow.artifacts import manifest, provenance
 from r1flow.artifacts.frozen import load
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
+from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe.stages import STAGES
 from r1flow.tracking import spool
@@ -145,11 +146,6 @@ def look_up(file: Path, keys: str) -> Any:
     if items := children(value):
         raise UserError(f"{path}: that is many numbers; name one of them: {', '.join(items)}")
     return value
-
-
-def children(value: Any) -> dict[str, Any]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {str(key): item for key, item in items}
 
 
 def is_as_made(record: Record, path: Path) -> bool:

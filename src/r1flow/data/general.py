@@ -6,7 +6,7 @@
 
 Prompts are all combinations of a few parts, so that held-out ones are new combinations of known parts. Simple ones are
 answered without reasoning (DeepSeek-R1, section 2.3.3), translations and some refusals with. `check` is a rule for
-r1flow.grading.general. Left out: anything that needs knowledge of the world.
+r1flow.grading.replies. Left out: anything that needs knowledge of the world.
 """
 
 import json

@@ -169,7 +169,7 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
             begin = time.perf_counter()
             launch.check_device(arguments.program, stage.config)
             program = importlib.import_module(module_of(arguments.program))
-            rows = sum(1 for _ in program.sample(stage, arguments.part))
+            rows = sum(1 for _ in program.sample_part(stage, arguments.part))
             manifest.write_json(folder / "cost.json", cost(begin, folder.glob("cost.json")))
     return {"rows": rows}
 

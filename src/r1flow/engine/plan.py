@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts import manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code, code_of
 from r1flow.artifacts.frozen import load
+from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
 from r1flow.recipe.stages import program_of, stage_of
 
@@ -91,12 +92,10 @@ def differences(
 ) -> Iterator[str]:
     """What decides the outputs and isn't what it was, libraries apart; nothing when a stage can be kept."""
     if then["config"] != now["config"]:
-        yield "config: " + listed(changed_leaves(load(folder / "config.yaml"), config))
+        found = changes(leaves(load(folder / "config.yaml")), leaves(config))
+        yield "config: " + listed([f"{path} {before} → {after}" for path, before, after in found])
     if then["code"] != now["code"]:
-        names = then["modules"].keys() | now["modules"].keys()
-        yield "code: " + listed(
-            sorted(n for n in names if then["modules"].get(n) != now["modules"].get(n)) or ["program"]
-        )
+        yield "code: " + listed([name for name, _, _ in changes(then["modules"], now["modules"])] or ["program"])
     for name in sorted(then["inputs"].keys() | now["inputs"].keys()):
         before, after = then["inputs"].get(name), now["inputs"].get(name)
         if after and (not before or before["sha256"] != after["sha256"]):
@@ -107,16 +106,6 @@ def differences(
         yield f"input {name}: is gone"
     if then["python"] != now["python"]:
         yield f"python {then['python']} → {now['python']}"
-
-
-def changed_leaves(before: Any, after: Any, path: str = "") -> list[str]:
-    """`trainer.beta 0.001 → 0.01` for every leaf that differs."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = sorted(before.keys() | after.keys())
-        return [
-            line for key in keys for line in changed_leaves(before.get(key), after.get(key), f"{path}.{key}".strip("."))
-        ]
-    return [] if before == after else [f"{path} {before} → {after}"]
 
 
 def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:

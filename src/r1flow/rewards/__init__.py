@@ -1,4 +1,4 @@
-"""What RL pays for: rewards by name, each a factory that returns a function with TRL's signature (contract.py).
+"""What RL pays for: rewards by name, each a factory that returns a function with TRL's signature (scores.py).
 
     GRPOTrainer(model, reward_funcs=[accuracy(), answer_format()], train_dataset=dataset_with_a_column_answer)
 
@@ -6,7 +6,7 @@ Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulnes
 everything: 2.3.4. Importing this imports no torch; a reward model in use does.
 """
 
-from r1flow.rewards.answers import accuracy
+from r1flow.rewards.correctness import accuracy
 from r1flow.rewards.form import answer_format, reasoning_steps, reflection_count, tag_count
 from r1flow.rewards.judges import judge
 from r1flow.rewards.languages import language_consistency

@@ -22,7 +22,7 @@ from typing import Any
 from r1flow.core.endpoint import is_number
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.contract import Completion, LogMetric, Reward, Scores, log_scores
+from r1flow.rewards.scores import Completion, LogMetric, Reward, Scores, log_scores
 
 WATCHED_ROWS = 1000  # of each part: the latest that it applies to, over which a share of failures is taken
 ENOUGH_ROWS = 100  # before that many, no share stops a stage

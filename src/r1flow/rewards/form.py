@@ -14,7 +14,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.language import any_of, tokens
 from r1flow.core.template import GENERAL, INVISIBLE, TAGS, reasoning_of, split, whole
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.contract import Reward, Scores, column, reward
+from r1flow.rewards.scores import Reward, Scores, column, reward
 
 BOX = "\\boxed{"
 REFLECTION_WORDS = ("wait", "hmm", "recheck", "double check", "double-check", "let me check", "check again", "mistake")

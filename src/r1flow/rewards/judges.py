@@ -25,8 +25,8 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import GENERAL
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.classifier import judged_text
-from r1flow.rewards.contract import Reward, Scores, column, golds, reward
 from r1flow.rewards.models import asked, concerns
+from r1flow.rewards.scores import Reward, Scores, column, golds, reward
 
 SAMPLING = MappingProxyType({"temperature": 0, "seed": 0, "max_tokens": 1024})
 RUBRICS = {

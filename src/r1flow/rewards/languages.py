@@ -10,7 +10,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.language import LANGUAGES, consistency
 from r1flow.core.template import reasoning_of
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.contract import Reward, Scores, column, reward
+from r1flow.rewards.scores import Reward, Scores, column, reward
 
 
 def language_consistency(language: str = "en", languages: Sequence[str] = LANGUAGES, prefilled: bool = False) -> Reward:

@@ -14,8 +14,8 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.answers import accuracy
-from r1flow.rewards.contract import Reward, Scores, reward
+from r1flow.rewards.correctness import accuracy
+from r1flow.rewards.scores import Reward, Scores, reward
 
 Value = Callable[[int, bool], float]  # of a row, given its number and whether its answer is right
 

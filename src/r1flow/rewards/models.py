@@ -13,7 +13,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import GENERAL
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.classifier import check_model, classify
-from r1flow.rewards.contract import Reward, Scores, column, reward, text_of
+from r1flow.rewards.scores import Reward, Scores, column, reward, text_of
 
 
 def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None) -> Reward:

@@ -14,7 +14,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import GENERAL
 from r1flow.grading import code
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.contract import Reward, Scores, column, needed, reward
+from r1flow.rewards.scores import Reward, Scores, column, needed, reward
 from r1flow.sandbox import Limits, Tier
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import tokens
-from r1flow.rewards.contract import Reward, Scores, reward
+from r1flow.rewards.scores import Reward, Scores, reward
 
 
 def repetition(ngram_size: int = 3, max_penalty: float = -1.0) -> Reward:

@@ -20,7 +20,7 @@ from types import ModuleType
 
 from r1flow.core import processes
 from r1flow.core.errors import UserError
-from r1flow.sandbox import bubblewrap, cgroup, filters, landlock
+from r1flow.sandbox import bubblewrap, cgroup, landlock, seccomp
 from r1flow.sandbox.process import (
     ENVIRONMENT,
     Limits,
@@ -87,7 +87,7 @@ def run(
     module = MODULES[tier or available()]
     with (
         place() as uid,
-        descriptors(program, stdin, filters.program()) as (script, source, filter),
+        descriptors(program, stdin, seccomp.program()) as (script, source, filter),
         pipes(4) as ends,
         cgroup.group(limits) as group,
     ):

@@ -31,7 +31,7 @@ from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map, worth
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, TAGS, reasoning_of, render, split
-from r1flow.grading import code, general, tasks
+from r1flow.grading import code, generated, replies
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 
@@ -83,7 +83,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     return found
 
 
-def sample(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
+def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
     """Sample a part of the shards that `compute` will look for."""
     problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
     return answer(stage, problems, part)
@@ -146,7 +146,7 @@ def is_gradable(problem: dict[str, Any]) -> bool:
     """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
     if is_program(problem):
         return code.gradable(problem["entry"])
-    return tasks.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
+    return generated.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
 
 
 def is_program(problem: dict[str, Any]) -> bool:
@@ -215,11 +215,11 @@ def grade_sample(
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
     """By both rules of `tasks.answer_of`: strictly, as training pays, and leniently."""
     strict_text, lenient_text = (
-        tasks.answer_of(completion.text, problem["entry"], rule) for rule in (tasks.STRICT, tasks.LENIENT)
+        generated.answer_of(completion.text, problem["entry"], rule) for rule in (generated.STRICT, generated.LENIENT)
     )
 
     def correct(text: str | None) -> bool:
-        return bool(tasks.correct(problem["task"], text, problem["answer"], problem["entry"]))
+        return bool(generated.correct(problem["task"], text, problem["answer"], problem["entry"]))
 
     strict = correct(strict_text)
     return {
@@ -250,7 +250,7 @@ def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, 
 
 def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
     """By the prompt's rule; well formed is a finished reply without stray tags, with or without a reasoning block."""
-    passed = general.passes(problem["check"], completion.text)
+    passed = replies.passes(problem["check"], completion.text)
     parts = split(completion.text)
     visible = completion.text.strip().removeprefix(f"<think>{parts.reasoning}</think>")
     return {

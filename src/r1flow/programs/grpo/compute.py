@@ -39,7 +39,7 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, render
 from r1flow.rewards.combine import combine
-from r1flow.rewards.contract import Reward
+from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.sandbox import tier
 from r1flow.tracking.stage import Stage

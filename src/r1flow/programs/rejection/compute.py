@@ -34,7 +34,7 @@ from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map, worth
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, Parts, render, split
-from r1flow.grading import code, tasks
+from r1flow.grading import code, generated
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.tracking.stage import Stage
@@ -104,7 +104,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     return summary(reasons, kept, mix, problems)
 
 
-def sample(stage: Stage, part: shards.Part) -> Iterator[Completion]:
+def sample_part(stage: Stage, part: shards.Part) -> Iterator[Completion]:
     """Sample a part of the shards that `compute` will look for."""
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", stage.config["prompts"])
     return answer(stage, problems, part)
@@ -206,7 +206,7 @@ def wrong(sample: Sample) -> bool | Cause:
     if is_program(problem):
         correct, cause = code.passes(answer_text(sample), problem.entry)
         return cause or not correct
-    return tasks.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
+    return generated.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
 
 
 def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
@@ -288,7 +288,7 @@ def is_program(problem: Problem) -> bool:
 def answer_text(sample: Sample) -> str | None:
     """What of a sample is graded: what training pays for."""
     problem = sample.problem
-    return code.program_of(sample.text) if is_program(problem) else tasks.answer_of(sample.text, problem.entry)
+    return code.program_of(sample.text) if is_program(problem) else generated.answer_of(sample.text, problem.entry)
 
 
 def canonical(text: str) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.template import GENERAL
-from r1flow.grading import answers, countdown, math, tasks
+from r1flow.grading import answers, countdown, generated, math
 from r1flow.grading.final import final_answer
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
-from r1flow.rewards.contract import Reward, Scores, column, golds, needed, reward
+from r1flow.rewards.scores import Reward, Scores, column, golds, needed, reward
 
 Grade = Callable[[Any, str], bool | None]  # of a gold and a final answer
 
@@ -86,7 +86,7 @@ def score(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
 def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdict:
     if gold == "":  # a program's row, whose entry holds tests
         return Verdict(None, Cause.NOT_APPLICABLE)
-    return Verdict(tasks.correct(family, tasks.answer_of(text, entry), gold, entry))
+    return Verdict(generated.correct(family, generated.answer_of(text, entry), gold, entry))
 
 
 def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
