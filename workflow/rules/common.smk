@@ -25,9 +25,7 @@ logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 
 # How many jobs sample a stage's shards at once: --set-scatter rejection=8 evaluate=2, or set-scatter in a profile.
 scattergather:
-    cold_start_data=1,
-    rejection=1,
-    evaluate=1,
+    **dict.fromkeys(SAMPLED, 1),
 
 
 def gpus_given():

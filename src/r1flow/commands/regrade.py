@@ -31,6 +31,7 @@ from r1flow.core.metrics import summarise_tasks
 from r1flow.programs import filters
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
+from r1flow.recipe.stages import SAMPLED
 from r1flow.sampling import Completion
 
 Row = dict[str, Any]
@@ -43,7 +44,7 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
     Raises UserError for a run without samples, and for files that aren't what their stage wrote or read.
     """
-    found = [(record, *GRADERS[program_of(record)](record)) for record in graded_stages(run)]
+    found = [(record, *GRADERS[record.provenance["program"]](record)) for record in graded_stages(run)]
     verdicts = [change for record, before, after, _, _ in found for change in changed_verdicts(record, before, after)]
     numbers = [change for record, _, _, then, now in found for change in changed_numbers(record, then, now)]
     if as_json:
@@ -56,7 +57,7 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
 def graded_stages(run: Path) -> list[Record]:
     """The run's stages with graded samples, each as it was written."""
-    folders = [*sorted(run.glob("evaluate/*")), run / "cold_start_data", run / "rejection"]
+    folders = [folder for stage in reversed(SAMPLED) for folder in (run / stage, *sorted((run / stage).glob("*/")))]
     found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
     if not found:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
@@ -68,10 +69,6 @@ def whole(folder: Path) -> Record:
     if fault:
         raise UserError(f"{fault}; run the stage again, or restore it")
     return read_record(folder)
-
-
-def program_of(record: Record) -> str:
-    return record.stage.partition("/")[0]
 
 
 def data_of(record: Record) -> Path:
@@ -155,7 +152,6 @@ def read_samples(record: Record) -> list[Row]:
 
 GRADERS: dict[str, Callable[[Record], Graded]] = {
     "evaluate": evaluation,
-    "cold_start_data": rejected,
     "rejection": rejected,
 }
 

@@ -15,9 +15,7 @@ again (`r1flow verify` does that). Of MLflow's stores only the local SQLite file
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -245,17 +243,14 @@ def dvc_hashes(folder: Path) -> dict[str, str]:
 
 def mlflow_run(record: Record) -> str:
     """The MLflow run that made these outputs, the latest if there are more, one of this run's name first."""
-    database = Path(spool.store(record.project)["uri"].removeprefix("sqlite:///"))
-    query = """SELECT runs.run_uuid, artifact_uri FROM runs
-        JOIN tags AS stage ON stage.run_uuid = runs.run_uuid AND stage.key = 'stage'
-        JOIN tags AS run ON run.run_uuid = runs.run_uuid AND run.key = 'run'
-        WHERE stage.value = ? AND lifecycle_stage = 'active' ORDER BY run.value = ? DESC, start_time DESC"""
-    try:
-        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as store:
-            found = store.execute(query, (record.stage, record.run.name)).fetchall()
-    except sqlite3.Error:  # no store yet, a server, or a store of another version
+    uri = spool.store(record.project)["uri"]
+    if not Path(uri.removeprefix("sqlite:///")).is_file():  # none yet, or a server, which may not answer
         return UNKNOWN
-    return next((run for run, artifacts in found if logged_outputs(artifacts) == record.sha256), UNKNOWN)
+    from r1flow.tracking.delivery import runs_of  # two seconds
+
+    found = sorted(runs_of(uri, record.stage), key=lambda run: run.data.tags.get("run") != record.run.name)
+    made = (run.info.run_id for run in found if logged_outputs(run.info.artifact_uri) == record.sha256)
+    return next(made, UNKNOWN)
 
 
 def logged_outputs(artifacts: str) -> str | None:

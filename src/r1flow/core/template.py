@@ -9,9 +9,11 @@ everything after the reasoning.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from r1flow.core.errors import UserError
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
@@ -39,6 +41,16 @@ def render(tokenizer: Any, question: str, before: Iterable[dict[str, str]] = ())
     """The prompt that a chat template makes of the turns before and a question; what is sampled follows it directly."""
     messages = [*before, {"role": "user", "content": question}]
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
+def check_tags(place: str, encode: Callable[[str], list[int]], decode: Callable[[list[int]], str]) -> None:
+    """Raise UserError where a tokenizer loses the tags: rewards read them in decoded text.
+
+    They may be several tokens each, but must come back as they were, `decode` leaving out special tokens.
+    """
+    text = "".join(f"{tag}x" for tag in TAGS)
+    if (back := decode(encode(text))) != text:
+        raise UserError(f"{place}: its tokenizer turns {text!r} into {back!r}; add the tags to it as ordinary tokens")
 
 
 def split(completion: str, prefilled: bool = False) -> Parts:

@@ -2,21 +2,25 @@
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import check_weights
-from r1flow.core.template import TAGS
+from r1flow.core.template import check_tags
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
 from r1flow.training.ranks import strategy_of
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 # Of the trainers' options, which have defaults of their own, those that checks, prices and resumes read too.
 TRANSFORMERS = (("transformers", "training_args.py"),)
 TRL = (*TRANSFORMERS, ("trl", "trainer/base_config.py"))
-STEPS = ("max_steps", "per_device_train_batch_size", "gradient_accumulation_steps")
-
-STEPS += ("save_strategy", "save_steps", "logging_steps")
+STEPS = (
+    *("max_steps", "per_device_train_batch_size", "gradient_accumulation_steps"),
+    *("save_strategy", "save_steps", "logging_steps"),
+)
 
 
 def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
@@ -91,7 +95,9 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
         )
     else:
         check_weights(folder)
-        check_tags(folder)
+        tokenizer = read_tokenizer(folder)
+        place = f"init_from: {folder}"
+        check_tags(place, lambda text: tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.decode)
 
 
 def check_revision(kind: str, repo: str, revision: str) -> None:
@@ -102,22 +108,16 @@ def check_revision(kind: str, repo: str, revision: str) -> None:
         raise UserError(f"revision: {revision!r} can move; pin it: {lock_command(kind, repo, revision)}")
 
 
-def check_tags(folder: Path) -> None:
-    """The rewards read the tags in decoded text: they may be several tokens, but must come back as they were."""
+def read_tokenizer(folder: Path) -> "Tokenizer":
+    """A model's tokenizer, without transformers; raises UserError for what is none."""
     if not (folder / "tokenizer.json").is_file():
         raise UserError(f"init_from: {folder} has no tokenizer.json; save the model's tokenizer there")
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers has no exceptions of its own
         raise UserError(f"init_from: {folder}/tokenizer.json can't be read ({error}); save it again") from error
-    text = "".join(f"{tag}1" for tag in TAGS)
-    back = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=True)
-    if back != text:
-        raise UserError(
-            f"init_from: the tokenizer in {folder} turns {text!r} into {back!r}; add the tags to it as ordinary tokens"
-        )
 
 
 def curves_of(names: Iterable[str], config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:

@@ -48,6 +48,7 @@ from mlflow.entities import (
 )
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+from sqlalchemy.exc import SQLAlchemyError
 
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
@@ -508,6 +509,15 @@ class Delivery:
 @cache
 def client_of(uri: str) -> mlflow.MlflowClient:
     return mlflow.MlflowClient(uri)
+
+
+def runs_of(uri: str, stage: str) -> list[mlflow.entities.Run]:
+    """All runs of a stage, the latest first; none where there is no store that this version of MLflow can read."""
+    try:
+        experiments = [experiment.experiment_id for experiment in client_of(uri).search_experiments()]
+        return client_of(uri).search_runs(experiments, f"tags.stage = '{stage}'", order_by=["start_time DESC"])
+    except (MlflowException, SQLAlchemyError):
+        return []
 
 
 @cache

@@ -12,6 +12,7 @@ model needs and 1M parameters don't: mixed sources, weight decay, validation.
 
 import bisect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from r1flow.artifacts import contract
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import TAGS
+from r1flow.core.template import check_tags
 from r1flow.data.sources import fetch
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
@@ -87,7 +88,11 @@ def adopt(stage: Stage) -> dict[str, Any]:
     fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
     folder = fetched.folder if fetched else source
     tokenizer = read_pretrained(AutoTokenizer, folder)
-    check_tags(tokenizer)
+    check_tags(
+        "init_from",
+        lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
+        partial(tokenizer.decode, skip_special_tokens=True),
+    )
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     model = read_model(AutoModelForCausalLM, folder)
@@ -95,14 +100,6 @@ def adopt(stage: Stage) -> dict[str, Any]:
     contract.check_taken(f"init_from ({source})", stage.work)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}
-
-
-def check_tags(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Rewards read the tags in decoded text: they may be several tokens, but must come back; raises UserError."""
-    text = "".join(f"{tag}x" for tag in TAGS)
-    back = tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"], skip_special_tokens=True)
-    if back != text:
-        raise UserError(f"init_from: its tokenizer turns {text!r} into {back!r}; add the tags as ordinary tokens")
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

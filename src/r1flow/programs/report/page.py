@@ -26,6 +26,7 @@ from r1flow.recipe.claims import (
     Claim,
     Part,
 )
+from r1flow.recipe.stages import RECIPE
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
@@ -50,7 +51,7 @@ PAPER_TABLE_6 = (
     ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
 )
 
-REJECTIONS = {"cold_start_data": "Cold start data", "rejection": "Rejection sampling"}  # stages of one program
+REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
 
 def render(results: Results) -> str:
@@ -73,8 +74,8 @@ def render(results: Results) -> str:
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
         rejections=[
-            (stage, title, rows, results.metrics[stage])
-            for stage, title in REJECTIONS.items()
+            (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
+            for stage in REJECTIONS
             if (rows := fates(results, stage))
         ],
         examples=examples(results),
