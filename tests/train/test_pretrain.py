@@ -45,10 +45,13 @@ def blocks_of(documents: list[list[int]], size: int) -> pretrain.Blocks:
 
 def test_packing_keeps_documents_whole_and_loses_none():
     lengths = [5, 30, 12, 1, 32, 17, 9, 3]
-    blocks = pretrain.pack([[7] * length for length in lengths], size=32)
-    assert sorted(index for block in blocks for index in block) == list(range(len(lengths)))
-    assert all(sum(lengths[index] for index in block) <= 32 for block in blocks)
-    assert len(blocks) == 4  # as few as can be: 109 tokens
+    blocks = blocks_of([[10 + index] * length for index, length in enumerate(lengths)], size=32)
+    assert len(blocks) == 4 and blocks.tokens == 109  # as few as can be
+    for index, length in enumerate(lengths):
+        found = blocks.ids_BT == 10 + index
+        assert found.sum() == length and found.any(dim=1).sum() == 1  # all of it, in one block
+        assert len(blocks.owner_BT[found].unique()) == 1
+    assert (blocks.owner_BT >= 0).sum() == 109
 
 
 def test_padding_is_not_learnt_and_a_long_document_is_cut_off():

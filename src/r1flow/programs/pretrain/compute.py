@@ -10,12 +10,12 @@ the rest by AdamW. Output: work/model with weights, tokenizer and chat template.
 model needs and 1M parameters don't: mixed sources, weight decay, validation.
 """
 
-import bisect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
 from torch.utils.data import Dataset
 from transformers import (
@@ -29,6 +29,7 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from trl import pack_dataset
 
 from r1flow.artifacts import contract
 from r1flow.core.errors import UserError
@@ -129,8 +130,10 @@ def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaF
 
 
 class Blocks(Dataset):
-    """Documents packed into blocks of `size` tokens. Row i has input_ids and labels, both (size,), and attention_mask,
-    (1, size, size), to be added to the scores: a token sees itself and what is before it in its own document.
+    """Documents packed into blocks of `size` tokens, by TRL's best fit, decreasing; what is longer is cut.
+
+    Row i has input_ids and labels, both (size,), and attention_mask, (1, size, size), to be added to the scores: a
+    token sees itself and what is before it in its own document.
 
     So every document is read as if it stood alone, as prompts do when a model is used.
     """
@@ -138,12 +141,14 @@ class Blocks(Dataset):
     def __init__(self, documents: list[list[int]], size: int, pad: int) -> None:
         self.documents = len(documents)
         self.tokens = sum(min(len(ids), size) for ids in documents)
-        packed = pack(documents, size)
+        datasets.disable_progress_bars()
+        rows = datasets.Dataset.from_dict({"input_ids": documents})
+        packed = pack_dataset(rows, size, "bfd", {"batch_size": len(rows)}).with_format("torch")
         self.ids_BT = torch.full((len(packed), size), pad)
-        self.owner_BT = torch.full((len(packed), size), -1)  # the document that a token is of
-        for ids_T, owner_T, members in zip(self.ids_BT, self.owner_BT, packed, strict=True):
-            ids = [(token, index) for index in members for token in documents[index][:size]]
-            ids_T[: len(ids)], owner_T[: len(ids)] = torch.tensor(ids).T
+        self.owner_BT = torch.full((len(packed), size), -1)  # which of the block's documents a token is of
+        for ids_T, owner_T, block in zip(self.ids_BT, self.owner_BT, packed, strict=True):
+            ids_T[: len(block["input_ids"])] = block["input_ids"]
+            owner_T[: len(block["input_ids"])] = torch.repeat_interleave(block["seq_lengths"])
         self.before_TT = torch.ones(size, size, dtype=torch.bool).tril()
 
     def __len__(self) -> int:
@@ -157,22 +162,6 @@ class Blocks(Dataset):
             "labels": self.ids_BT[index].masked_fill(owner_T < 0, IGNORED),
             "attention_mask": torch.where(seen_TT, 0.0, torch.finfo(torch.float32).min)[None],
         }
-
-
-def pack(documents: list[list[int]], size: int) -> list[list[int]]:
-    """Indices of the documents of each block: longest first, each into the fullest block with room for it."""
-    order = sorted(range(len(documents)), key=lambda index: -len(documents[index]))
-    blocks: list[list[int]] = []
-    open_blocks: list[tuple[int, int]] = []  # (room, block), sorted
-    for index in order:
-        length = min(len(documents[index]), size)
-        at = bisect.bisect_left(open_blocks, (length, -1))
-        room, block = open_blocks.pop(at) if at < len(open_blocks) else (size, len(blocks))
-        if block == len(blocks):
-            blocks.append([])
-        blocks[block].append(index)
-        bisect.insort(open_blocks, (room - length, block))
-    return blocks
 
 
 class MuonAndAdamW(torch.optim.Optimizer):
