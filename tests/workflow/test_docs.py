@@ -411,6 +411,16 @@ def test_every_named_experiment_and_config_group_is_there():
             assert path in MADE or (ROOT / path).exists(), f"{place}: {text}: there is no {path}"
 
 
+# -- how pages are written ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_of_prose_wrap_at_100_characters(page):
+    """Tables and code have lines as long as they need."""
+    prose = re.sub(r"^( *)```.*?^ *```$", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert not [line for line in prose.splitlines() if len(line) > 100 and not line.startswith("|")]
+
+
 # -- what pages name ---------------------------------------------------------------------------------------------
 
 
