@@ -11,9 +11,10 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import manifest
-from r1flow.artifacts.contract import check_contracts, describe, labels_of, of_inputs
+from r1flow.artifacts.contract import check_contracts, describe, of_inputs
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS
+from r1flow.programs.specs import spec_of
 
 EOS, PAD = "<|endoftext|>", "<|pad|>"
 TEMPLATE = "User: {{ messages[0]['content'] }}\n{{ 'Assistant: ' if add_generation_prompt }}"
@@ -193,13 +194,13 @@ def test_weights_in_shards_have_the_types_of_all_of_them_and_old_masks_are_no_we
 
 
 def test_what_the_loss_is_on_follows_from_program_and_config():
-    assert labels_of("pretrain", PRETRAIN) == "all"
-    assert labels_of("pretrain", PRETRAIN | {"init_from": "models/qwen"}) is None
-    assert labels_of("sft", SFT) == "response"
-    assert labels_of("sft", {"trainer": {"completion_only_loss": False}}) == "all"
-    assert labels_of("grpo", GRPO) == "completion"
-    assert labels_of("reward_model", {}) == "pairs"
-    assert labels_of("evaluate", EVALUATE) is None
+    assert spec_of("pretrain").labels(PRETRAIN) == "all"
+    assert spec_of("pretrain").labels(PRETRAIN | {"init_from": "models/qwen"}) is None
+    assert spec_of("sft").labels(SFT) == "response"
+    assert spec_of("sft").labels({"trainer": {"completion_only_loss": False}}) == "all"
+    assert spec_of("grpo").labels(GRPO) == "completion"
+    assert spec_of("reward_model").labels({}) == "pairs"
+    assert spec_of("evaluate").labels(EVALUATE) is None
 
 
 def test_a_stages_contract_is_its_manifests_and_one_from_before_contracts_is_read_from_its_files(tmp_path):

@@ -1,13 +1,17 @@
 """The reward for programs: share or all, no program, bad tests, failures, and text that is meant to break it."""
 
+from pathlib import Path
+
 import pytest
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
+from r1flow.engine.run import Run
 from r1flow.grading import code
 from r1flow.grading.code import program_of
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import code_tests
+from r1flow.rewards.combine import combine
 from r1flow.sandbox import Limits
 
 held = pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
@@ -108,3 +112,21 @@ def test_hostile_text_scores_0(text: str) -> None:
 )
 def test_where_the_program_stands(text: str, program: str | None) -> None:
     assert program_of(text, FENCES) == program
+
+
+@held
+def test_the_experiment_with_programs_pays_each_kind_of_row_by_its_own_reward() -> None:
+    run = Run.compose(Path(__file__).parents[2], "r1_zero_qwen2.5_1.5b_code")
+    columns = {"task": ["codeforces", None], "answer": ["", "4"], "entry": [TESTS, None], "completion_ids": [[0], [0]]}
+    logged: dict[str, float] = {}
+    scores = combine(run.slice("zero_rl")["rewards"])(
+        ["p"] * 2,
+        [
+            f"<think>I square it.</think><answer>{RIGHT.rpartition('So:')[2]}</answer>",
+            "<think>2 + 2</think><answer>4</answer>",
+        ],
+        log_metric=logged.__setitem__,
+        **columns,
+    )
+    assert scores == [1.2, 1.2]
+    assert logged["rewards/accuracy/not_applicable"] == logged["rewards/code_tests/not_applicable"] == 0.5

@@ -37,7 +37,7 @@ def run_stage(tmp_path, monkeypatch):
 
     def run(compute, name="zero_rl", *inputs: str, forget: bool = True, device: str = "cpu", part: str = "") -> int:
         slice_file = frozen.freeze("zero_rl", {"seed": 1, "threads": 1, "device": device}, Path(".config"))
-        fake = types.SimpleNamespace(compute=compute, sample=compute)
+        fake = types.SimpleNamespace(compute=compute, sample_part=compute)
         monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", fake)
         spec = Spec(keys=type(None), outputs=lambda config: ["model/"])
         monkeypatch.setitem(sys.modules, "r1flow.programs.fake.spec", types.SimpleNamespace(SPEC=spec))

@@ -69,11 +69,11 @@ def assert_reported(project: Checkout, stage: str, colour: str) -> None:
 
 
 def test_a_stage_of_a_program_that_there_is_takes_a_row_and_a_block(project: Checkout) -> None:
-    add_stage(project, "taught", "sft", "#0a0b0c")
-    overrides = f"{STAGES.format('taught')} taught.trainer.max_steps=2 taught.trainer.save_steps=2"
+    add_stage(project, "taught_2", "sft", "#0a0b0c")
+    overrides = f"{STAGES.format('taught_2')} taught_2.trainer.max_steps=2 taught_2.trainer.save_steps=2"
     done = project.snakemake(run="added", overrides=overrides)
     assert done.returncode == 0, done.stderr
-    assert_reported(project, "taught", "#0a0b0c")
+    assert_reported(project, "taught_2", "#0a0b0c")
 
 
 def test_a_program_takes_a_folder_and_a_group_of_conf(project: Checkout) -> None:

@@ -8,7 +8,7 @@ from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable
 from r1flow.engine.plan import table
 from r1flow.programs.specs import check_programs, spec_of
-from r1flow.recipe.stages import RECIPE, SAMPLED, program_of, stage_of
+from r1flow.recipe.stages import MODELS, RECIPE, SAMPLED, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
 
@@ -156,7 +156,7 @@ def targets():
 
 
 wildcard_constraints:
-    model="[a-z_]+",
+    model="|".join(MODELS),
 
 
 onstart:

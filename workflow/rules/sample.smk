@@ -11,7 +11,7 @@ rule sample:
     benchmark:
         f"logs/{RUN.name}/{{job}}.{{scatteritem}}.tsv"
     wildcard_constraints:
-        job="|".join(rf"{stage}(/[a-z_]+)?" for stage in SAMPLED),
+        job="|".join(f"{stage}(/({'|'.join(MODELS)}))?" for stage in SAMPLED),
     conda:
         "../../environment.yml"
     threads: lambda wildcards: RUN.slice(stage_of(wildcards.job))["threads"]

@@ -32,7 +32,7 @@ SHARED = ("tokenizer", "eos_token_id", "pad_token_id", "chat_template")
 def describe(folder: Path, labels: str | None = None) -> Contract | None:
     """The contract of a stage's folder or a model directory; None where there is neither model nor tokenizer.
 
-    `labels` is what the loss was on (`labels_of`); None: not known, but for a reward model's "pairs".
+    `labels` is what the loss was on (a program's spec); None: not known, but for a reward model's "pairs".
     """
     places = (folder / "model", folder / "tokenizer", folder)
     place = next((place for place in places if (place / "tokenizer.json").is_file()), None)
@@ -40,15 +40,6 @@ def describe(folder: Path, labels: str | None = None) -> Contract | None:
         return None
     contract = describe_tokenizer(place)
     return contract | describe_model(place, labels) if (place / "config.json").is_file() else contract
-
-
-def labels_of(program: str, config: dict[str, Any]) -> str | None:
-    """What a program's loss is on: all tokens, the response, the completions it samples, or pairs of responses."""
-    if program == "pretrain":
-        return None if config["init_from"] else "all"
-    if program == "sft":
-        return "all" if config["trainer"].get("completion_only_loss") is False else "response"
-    return {"grpo": "completion", "reward_model": "pairs"}.get(program)
 
 
 def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:

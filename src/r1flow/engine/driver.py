@@ -38,6 +38,7 @@ from r1flow.artifacts.frozen import load
 from r1flow.core.errors import UserError, printable
 from r1flow.engine import gate, gpus, launch, pricing
 from r1flow.programs import promises
+from r1flow.programs.specs import spec_of
 from r1flow.sampling.shards import Part
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun
@@ -284,7 +285,7 @@ def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
 
 def seal(stage: Stage, made_by: dict[str, Any]) -> None:
     """Write the manifest of what was computed, and the provenance that names it."""
-    promise = contract.describe(stage.work, contract.labels_of(made_by["program"], stage.config))
+    promise = contract.describe(stage.work, spec_of(made_by["program"]).labels(stage.config))
     described = manifest.describe(stage.name, stage.work) | ({"contract": promise} if promise else {})
     manifest.write_json(stage.work / manifest.MANIFEST, described)
     outputs = manifest.sha256(stage.work / manifest.MANIFEST)

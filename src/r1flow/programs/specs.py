@@ -35,6 +35,7 @@ class Spec:
     curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # of `history`: name, why
     cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: nobody knows
     memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)
+    labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion or pairs
     on_gpu: bool = False  # whether a stage whose device is cuda holds one
     by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
     words: dict[str, list[str]] = field(default_factory=dict)  # of trainer options; those that no such class lists

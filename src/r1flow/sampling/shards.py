@@ -9,8 +9,8 @@ lies in the stage's snapshots, which the stage's identity names and which go whe
 
 Rows come one by one, and memory holds one shard. Jobs of their own may sample a part of the shards each into the same
 folder before the stage does (docs/scaling.md): each of 4 takes every fourth. The stage reads them back and samples what
-is missing; only where something is, the model is loaded. So a program that samples has a `sample(stage, part)` beside
-its `compute(stage)`.
+is missing; only where something is, the model is loaded. So a program that samples has a `sample_part(stage, part)`
+beside its `compute(stage)`.
 """
 
 import hashlib

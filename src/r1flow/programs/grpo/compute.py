@@ -1,14 +1,25 @@
-"""Group relative policy optimisation: the program of zero RL, reasoning RL, RL for all scenarios and the student's RL.
+"""Group relative policy optimisation (GRPO): the reinforcement learning of all five stages that have one.
 
-Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
-needs one. A step samples G completions of some prompts, scores them, and moves the model by TRL's GRPOTrainer:
+For each prompt a step samples G completions o_1 … o_G from the model as it is, π_old, and scores them by rewards r_i.
+It then takes a gradient step with TRL's GRPOTrainer to maximise (DeepSeekMath, equation 3; DeepSeek-R1, section 2.2.1)
+
+    1/G Σ_i 1/|o_i| Σ_t [ min(ρ_it A_i, clip(ρ_it, 1 - ε, 1 + ε) A_i) - β KL_it ]
+    A_i = (r_i - mean(r)) / std(r)                   the advantage: better or worse than the others of the same prompt
+    ρ_it = π(o_it | q, o_i<t) / π_old(o_it | q, o_i<t)               1 while there is one update for each set of samples
+    KL_it = π_ref/π - log(π_ref/π) - 1                     how far the token is from the model that the stage began with
+
+The options under `trainer:` choose TRL's variants of it: which mean over tokens (`loss_type`), whether to divide by the
+deviation (`scale_rewards`), ratios of tokens or of sequences. A sample in numbers:
 
     prompt      "User: What is 8 + 16 - 19?\\nAssistant: "
     completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
 
+Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
+needs one.
+
 With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
 does, by itself or, with `use_vllm`, by vLLM in this process or on a server (rollout_server.py). DeepSeek-R1, sections
-2.2 (zero RL), 2.3.2, 2.3.4; DeepSeekMath, section 4.1. Left out: tools.
+2.2 (zero RL), 2.3.2, 2.3.4. Left out: tools.
 """
 
 import os

@@ -321,6 +321,7 @@ SPEC = Spec(
     words=WORDS,
     owed={"steps": int, "flops": float, "history": list},
     curves=curves,
+    labels=lambda config: "completion",
     by_ranks=True,
     cost=cost,
     memory=memory,

@@ -71,5 +71,6 @@ SPEC = Spec(
     curves=curves,
     cost=cost,
     memory=memory,
+    labels=lambda config: None if config["init_from"] else "all",
     on_gpu=True,
 )

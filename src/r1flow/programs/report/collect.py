@@ -25,7 +25,7 @@ from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
 from r1flow.recipe.stages import MODELS, RECIPE, program_of
 
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
-BASES = ("base", "student_base")  # scored strictly and leniently
+BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
 FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 # Of samples.parquet: what the claims and the page are made from.
 COLUMNS = {
@@ -116,7 +116,7 @@ def read_metrics(job: str, folder: Path) -> dict[str, Any]:
     config, metrics = read_input(folder / "config.yaml", frozen.load), read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
     if found := fault(program, config, metrics):
-        raise UserError(f"{folder}/metrics.json: {found}; look at stages/{program}.py, which is to write it")
+        raise UserError(f"{folder}/metrics.json: {found}; look at programs/{program}/compute.py, which is to write it")
     return metrics
 
 

@@ -37,6 +37,7 @@ SPEC = Spec(
     read=(*STEPS, "num_train_epochs", "max_length"),
     owed={"history": list},
     curves=curves,
+    labels=lambda config: "pairs",
     by_ranks=True,
     cost=cost,
     memory=memory_of,

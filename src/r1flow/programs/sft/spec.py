@@ -54,5 +54,6 @@ SPEC = Spec(
     by_ranks=True,
     cost=cost,
     memory=memory_of,
+    labels=lambda config: "response" if config["trainer"].get("completion_only_loss") is not False else "all",
     on_gpu=True,
 )
