@@ -117,7 +117,7 @@ REFUSED = {
         "zero_rl.data.file=rll.jsonl",
         "zero_rl.data.file: it reads rll.jsonl, which data doesn't make; did you mean 'rl.jsonl'?",
     ),
-    "unknown group": ("data=gsm9k", "gsm8k micro"),
+    "unknown group": ("data=gsm9k", "gsm8k math_code micro"),
     "a cold start from rows that another stage writes": (
         "stages=[data,base,zero_rl,cold_start_data,cold_start,evaluate,report]",
         "cold_start.data.file: cold_start.jsonl: cold_start_data writes mix.jsonl",
