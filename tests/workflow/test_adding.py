@@ -52,8 +52,8 @@ def insert(path: Path, before: str, line: str) -> None:
 def add_stage(project: Checkout, stage: str, program: str, colour: str) -> None:
     insert(
         project.folder / "src/r1flow/recipe/stages.py",
-        '    "evaluate": Row(',
-        f'    "{stage}": Row("{program}", "{colour}"),\n',
+        '    Row("evaluate", ',
+        f'    Row("{stage}", "{program}", "{colour}"),\n',
     )
     insert(project.folder / "conf/config.yaml", "  - evaluate: default\n", f"  - {program}@{stage}: default\n")
     insert(project.folder / "conf/config.yaml", "report: {}", f"{stage}: {{init_from: base}}\n")

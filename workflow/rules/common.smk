@@ -7,7 +7,7 @@ from pathlib import Path
 from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable
 from r1flow.engine.plan import table
-from r1flow.programs.specs import check_programs, spec_of
+from r1flow.programs.specs import check_programs, check_recipe, spec_of
 from r1flow.recipe.stages import MODELS, RECIPE, SAMPLED, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
@@ -39,6 +39,7 @@ try:
     if workflow.is_main_process:
         check_place()
         check_programs()
+        check_recipe()
         check_parts(workflow.resource_settings.overwrite_scatter)
         check_rules(workflow.resource_settings.overwrite_resources)
         RUN = Run.compose(Path(workflow.basedir), **config)

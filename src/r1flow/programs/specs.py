@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.recipe import stages
 
 if TYPE_CHECKING:
     from r1flow.programs.costs import Book, Cost
 
 Config = dict[str, Any]
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,21 @@ def spec_of(program: str) -> Spec:
         raise UserError(f"{name}: {error}; it is to have a SPEC, by which others know the program") from error
 
 
+def check_recipe() -> None:
+    """Refuse two rows of one name, and a row whose program isn't there; raises UserError with the file."""
+    names, programs = [row.stage for row in stages.ROWS], sorted(path.parent.name for path in HERE.glob("*/spec.py"))
+    for row in stages.ROWS:
+        if names.count(row.stage) > 1:
+            raise UserError(f"{stages.__file__}: two rows are called {row.stage!r}; give one another name")
+        if row.program not in programs:
+            hint = did_you_mean(row.program, programs)
+            raise UserError(f"{stages.__file__}: {row.stage}: there is no program {row.program!r} in {HERE}{hint}")
+
+
 def check_programs() -> None:
     """Refuse what is only half a program, and specs that import torch; raises UserError with the file."""
     before = "torch" in sys.modules
-    for folder in Path(__file__).parent.iterdir():
+    for folder in HERE.iterdir():
         if folder.is_dir() and folder.name != "__pycache__":
             for name in ("compute.py", "spec.py"):
                 if not (folder / name).is_file():

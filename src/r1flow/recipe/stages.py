@@ -1,7 +1,8 @@
-"""The recipe as a table: a row for every stage, in dataflow order, with the program that computes it and what it reads.
+"""The recipe as a table: a row for every stage, with the program that computes it and what it reads.
 
 The words are used for rules, folders, logs and tags alike, and whoever needs to know of stages (rules, report, checks)
 asks the rows. Which model a stage starts from is in its configuration (`init_from`); the rest of the arrows are here.
+The order is that of the report; a run sorts its stages by what reads what, and among equals by the row.
 """
 
 from collections.abc import Collection
@@ -13,6 +14,7 @@ from typing import Any
 class Row:
     """One stage."""
 
+    stage: str
     program: str  # the folder of r1flow.programs that computes it
     colour: str | None = None  # in the report, of a stage that makes a language model; these are evaluated
     rows_of: str = "data"  # the stage whose rows it learns from, or which problems it asks
@@ -20,25 +22,26 @@ class Row:
     is_optional: bool = False  # in a run that hasn't it, `data` has the rows
 
 
-RECIPE = {
-    "data": Row("data"),
-    "base": Row("pretrain", "#7b8794"),
-    "zero_rl": Row("grpo", "#c8102e"),
-    "cold_start_data": Row("rejection", is_optional=True),
-    "cold_start": Row("sft", "#5c9e31", rows_of="cold_start_data"),
-    "reasoning_rl": Row("grpo", "#1f6fb2"),
-    "reasoning_rl_no_language": Row("grpo", "#79b4e0"),
-    "rejection": Row("rejection"),
-    "curate": Row("curate"),
-    "sft_mix": Row("sft", "#8a5fbf", rows_of="rejection"),
-    "reward_model": Row("reward_model"),
-    "align_rl": Row("grpo", "#0b3c5d", rewarded_by="reward_model"),
-    "student_base": Row("pretrain", "#a9b4c0"),
-    "student_rl": Row("grpo", "#d9822b"),
-    "distill": Row("sft", "#0f8b8d", rows_of="rejection"),
-    "evaluate": Row("evaluate"),
-    "report": Row("report"),
-}
+ROWS = (
+    Row("data", "data"),
+    Row("base", "pretrain", "#7b8794"),
+    Row("zero_rl", "grpo", "#c8102e"),
+    Row("cold_start_data", "rejection", is_optional=True),
+    Row("cold_start", "sft", "#5c9e31", rows_of="cold_start_data"),
+    Row("reasoning_rl", "grpo", "#1f6fb2"),
+    Row("reasoning_rl_no_language", "grpo", "#79b4e0"),
+    Row("rejection", "rejection"),
+    Row("curate", "curate"),
+    Row("sft_mix", "sft", "#8a5fbf", rows_of="rejection"),
+    Row("reward_model", "reward_model"),
+    Row("align_rl", "grpo", "#0b3c5d", rewarded_by="reward_model"),
+    Row("student_base", "pretrain", "#a9b4c0"),
+    Row("student_rl", "grpo", "#d9822b"),
+    Row("distill", "sft", "#0f8b8d", rows_of="rejection"),
+    Row("evaluate", "evaluate"),
+    Row("report", "report"),
+)
+RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
 MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # that are evaluated
 SAMPLED = tuple(stage for stage, row in RECIPE.items() if row.program in ("rejection", "evaluate"))  # in shards

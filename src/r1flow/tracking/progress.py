@@ -7,7 +7,8 @@
         | the last lines of its log
         its whole log: logs/r1_tiny/rejection.log
 
-Every line is written whole and ends itself: no cursor tricks, no colours. A stage's place among the run's jobs comes
+Every line is written whole and ends itself: no cursor tricks, no colours. (tqdm and rich draw over a line that they
+have drawn, which two stages on one terminal and a log of a cluster garble.) A stage's place among the run's jobs comes
 from the workflow, which names them all in order in $R1FLOW_JOBS; by hand there is none, and the line says [rejection].
 """
 

@@ -1,0 +1,34 @@
+"""What is wrong with the recipe's table or with a program's spec is said in a line that names the file."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from r1flow.core.errors import UserError
+from r1flow.programs import specs
+from r1flow.recipe import stages
+from r1flow.recipe.stages import Row
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (Row("base", "grpo"), "recipe/stages.py: two rows are called 'base'; give one another name"),
+        (Row("taught", "sftt"), "recipe/stages.py: taught: there is no program 'sftt' in "),
+        (Row("taught", "sftt"), "; did you mean 'sft'?"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused(row: Row, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs.check_recipe()
+    monkeypatch.setattr(stages, "ROWS", (*stages.ROWS, row))
+    with pytest.raises(UserError) as refusal:
+        specs.check_recipe()
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_spec_without_a_spec_in_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "r1flow.programs.sft.spec", SimpleNamespace())
+    with pytest.raises(UserError, match=r"^r1flow\.programs\.sft\.spec: .*; it is to have a SPEC") as refusal:
+        specs.check_programs()
+    assert "\n" not in str(refusal.value)
