@@ -1,8 +1,8 @@
 """What differs between two configurations, or other nested dicts and lists, leaf by leaf.
 
-before, after = leaves({"trainer": {"beta": 0.001}}), leaves({"trainer": {"beta": 0.01}})
-list(changes(before, after))    [("trainer.beta", "0.001", "0.01")]
-"""
+    before, after = leaves({"trainer": {"beta": 0.001}}), leaves({"trainer": {"beta": 0.01}})
+    list(changes(before, after))    [("trainer.beta", "0.001", "0.01")]
+    """
 
 import json
 from collections.abc import Iterator, Mapping

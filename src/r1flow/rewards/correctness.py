@@ -1,8 +1,8 @@
 """Pays for the right answer: a rule, never a model (DeepSeek-R1, section 2.2.2).
 
-accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])              # [1.0]
-accuracy(kind="choice")(prompts, ["so it is \\boxed{C}"], answer=["(C)"])                # [1.0]
-accuracy(kind="countdown")(prompts, ["<answer>(6-2)*6</answer>"], numbers=[[6, 2, 6]], target=[24])    # [1.0]
+    accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])              # [1.0]
+    accuracy(kind="choice")(prompts, ["so it is \\boxed{C}"], answer=["(C)"])                # [1.0]
+    accuracy(kind="countdown")(prompts, ["<answer>(6-2)*6</answer>"], numbers=[[6, 2, 6]], target=[24])    # [1.0]
 
 The answer is between the answer tags, else in the last box after the reasoning (grading/final.py).
 docs/rewards/accuracy.md has how each kind of answer is graded, and what was tried against it.

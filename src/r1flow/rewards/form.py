@@ -1,6 +1,6 @@
 """Pays for the form of a response, whatever it says (DeepSeek-R1, section 2.2.2: thinking between the tags).
 
-answer_format()(prompts, ["<think>2+5</think><answer>7</answer>"])    # [1.0]
+    answer_format()(prompts, ["<think>2+5</think><answer>7</answer>"])    # [1.0]
 
 Form is cheap to fake: weigh these low beside accuracy. Left out: whether the reasoning is any.
 """

@@ -1,7 +1,7 @@
 """Pays for reasoning in one language (DeepSeek-R1, section 2.3.2).
 
-language_consistency(language="en")(prompts, ["<think>wir addieren</think><answer>7</answer>"])    # [0.0]
-"""
+    language_consistency(language="en")(prompts, ["<think>wir addieren</think><answer>7</answer>"])    # [0.0]
+    """
 
 from collections.abc import Sequence
 from typing import Any

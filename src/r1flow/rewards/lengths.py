@@ -1,6 +1,6 @@
 """Pays by length: DAPO's soft overlong punishment, the cosine of Yeo et al., and the length reward of Kimi k1.5.
 
-overlong(max_length=100, buffer=20)(prompts, completions, completion_ids=ids_of_90_tokens)    # [-0.5]
+    overlong(max_length=100, buffer=20)(prompts, completions, completion_ids=ids_of_90_tokens)    # [-0.5]
 
 A length is the number of tokens where there is TRL's column `completion_ids`, else of characters. The last two ask
 `accuracy` which answers are right; a row that can't be graded has no score here either, for the same cause.

@@ -1,7 +1,7 @@
 """Takes off for saying the same again (Yeo et al. 2025, arXiv 2502.03373, appendix C.2).
 
-repetition(ngram_size=2)(prompts, ["so we add so we add"])    # [-0.4]: of 5 pairs, 2 have been there before
-"""
+    repetition(ngram_size=2)(prompts, ["so we add so we add"])    # [-0.4]: of 5 pairs, 2 have been there before
+    """
 
 from collections.abc import Sequence
 from typing import Any
