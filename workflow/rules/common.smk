@@ -1,4 +1,5 @@
-# The words of the rules. The configuration is composed here, once, by the process that plans.
+# What the rules share: the run, and functions for their inputs, outputs and parameters. The process that plans
+# composes the configuration here, once.
 
 import atexit
 import sys
@@ -12,7 +13,7 @@ from r1flow.recipe.stages import MODELS, RECIPE, SAMPLED, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
 
-# What Snakemake says again and again between the stages' own lines.
+# Messages that Snakemake repeats between the stages' own lines; they are left out.
 CHATTER = (
     "Select jobs to execute",
     "Execute ",
@@ -29,7 +30,7 @@ scattergather:
 
 
 def gpus_given():
-    """What --set-resources, or a profile, gives to rules; an expression (2*attempt) isn't worked out before the job is."""
+    """The GPUs that --set-resources or a profile gives to rules, except expressions (2*attempt), which need the job."""
     given = workflow.resource_settings.overwrite_resources.items()
     counts = {rule: resources["gpu"] for rule, resources in given if "gpu" in resources}
     return {rule: gpu.value for rule, gpu in counts.items() if not gpu.is_evaluable()}
@@ -51,7 +52,7 @@ try:
         else:
             for line in RUN.missing:
                 logger.warning(f"r1flow: a run would be refused here: {printable(line)}")
-            atexit.register(print, printable(table(RUN.steps)))  # Snakemake has the last word before that
+            atexit.register(print, printable(table(RUN.steps)))  # comes after Snakemake's last line
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
         REASONS = {job: RUN.reason(job) for job in RUN.jobs}
     else:  # a job on another machine must see what was planned, not compose and plan again
@@ -62,7 +63,7 @@ except (UserError, OSError) as error:
     sys.exit(f"r1flow: {printable(str(error))}")
 
 
-# Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe/stages.py) and in the stage's configuration.
+# Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe/stages.py) and in the stage's config.
 STAGE = (
     "r1flow-stage {params.program:q} {params.stage:q} --run {params.run:q} --config {input.config:q} "
     "{params.inputs} --log {log:q} --gpus {resources.gpu}"
@@ -101,18 +102,18 @@ def inputs(job):
 
 
 def facts(job):
-    """What the job's command line says beside its input and output."""
+    """The parameters of the job's command line, beside its input and output."""
     program = program_of(job, RUN.slice(stage_of(job)))
     return {
         "run": RUN.name,
-        "stage": lambda wildcards: job,  # as text, the linter takes `data` for a piece of the path data/rl.jsonl
+        "stage": lambda wildcards: job,  # as plain text, `data` looks to the linter like part of the path data/rl.jsonl
         "program": lambda wildcards: program,
         "inputs": RUN.arguments(job),
     }
 
 
 def parts(job):
-    """What the jobs that sample a part of its shards leave; none where one job does it all or nothing is computed."""
+    """Marker files of jobs that sample a part of its shards; empty if one job samples all, or nothing is computed."""
     if stage_of(job) not in SAMPLED:
         return []
     stamps = getattr(gather, stage_of(job))(f"{STAMPS}/{job}.{{scatteritem}}")
@@ -128,7 +129,7 @@ def gpus(stage):
 def gpus_of_rule(stage, wildcards, **given):
     """How many devices a part of the stage holds: as many as the stage's own job, whatever that was set to.
 
-    An expression (2*attempt) is worked out for the part, from what Snakemake gives to a resource's function.
+    An expression (2*attempt) is evaluated for the part, from what Snakemake gives to a resource's function.
     """
     gpu = workflow.get_rule(stage).resources["gpu"]
     return gpu.evaluate(wildcards, **given).value
@@ -151,7 +152,7 @@ def flagged(path):
 
 
 def targets():
-    """Every output of every stage: a missing one in the middle must not go unseen."""
+    """The manifest of every job and the folder of every model, so that a missing one in the middle is noticed."""
     models = [f"{RUN.folder(stage)}/model" for stage in RUN.models]
     return [*map(edge, RUN.jobs), *models]
 

@@ -1,4 +1,4 @@
-# Every model on the same test problems; the only readers of the test set.
+# Evaluates every model on the same test problems; no other rule asks a model about them.
 
 
 rule evaluate:

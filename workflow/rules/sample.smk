@@ -1,4 +1,4 @@
-# A part of the shards of a stage that samples, ahead of the stage's own job; only with --set-scatter.
+# Samples a part of a stage's shards, before the stage's own job runs; only with --set-scatter.
 
 
 rule sample:

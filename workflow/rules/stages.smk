@@ -1,4 +1,4 @@
-# A rule for every stage of the recipe's table (src/r1flow/recipe/stages.py); evaluate.smk has that of the examinations.
+# A rule for every stage of the recipe's table (src/r1flow/recipe/stages.py); evaluate.smk has that of the evaluations.
 
 for stage in [stage for stage in RECIPE if stage != "evaluate"]:
 

@@ -1,1 +1,1 @@
-"""What a stage leaves behind, and how it is proved: manifests, provenance, the store, the code's fingerprint, DVC."""
+"""What a stage leaves behind, and how it is verified: manifests, provenance, the store, the code's fingerprint, DVC."""

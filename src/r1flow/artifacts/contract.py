@@ -1,13 +1,13 @@
-"""What the two ends of an edge must agree on, written into each stage's manifest and compared before the next computes.
+"""What a stage and the next one must agree on: written into the first's manifest, compared before the next computes.
 
     {"tokenizer": "9f2c41d07be3", "chat_template": "57cdfe2c5321", "eos_token_id": 0, "pad_token_id": 1,
      "think": {"open": [508], "close": [509], "prefilled": false}, "answer": {"open": [510], "close": [511]},
      "dtype": "F32", "max_length": 512, "embeddings": 512, "ends_at": [0], "labels": "response"}
 
-Read from the files of a model directory, one from outside too, without torch. Two tokenizers are the same when they
-have the same vocabulary and cut a text alike, however their files are written. What has neither model nor tokenizer has
-no contract: the rows of rejection's mix.jsonl are text, which a student with another tokenizer may learn from. Left
-out: the lengths of single rows, which only the programs that read them know.
+It is read from the files of a model directory, also of one from outside, without torch. Two tokenizers are the same
+when they have the same vocabulary and split a text alike, however their files are written. A folder with neither model
+nor tokenizer has no contract: the rows of rejection's mix.jsonl are text, which a student with another tokenizer may
+learn from. Left out: the lengths of single rows, which only the programs that read them know.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ SHARED = ("tokenizer", "eos_token_id", "pad_token_id", "chat_template")
 def describe(folder: Path, labels: str | None = None) -> Contract | None:
     """The contract of a stage's folder or a model directory; None where there is neither model nor tokenizer.
 
-    `labels` is what the loss was on (a program's spec); None: not known, but for a reward model's "pairs".
+    `labels` is what the loss was computed on (from a program's spec). None: not known; a reward model gets "pairs".
     """
     places = (folder / "model", folder / "tokenizer", folder)
     place = next((place for place in places if (place / "tokenizer.json").is_file()), None)
@@ -43,7 +43,7 @@ def describe(folder: Path, labels: str | None = None) -> Contract | None:
 
 
 def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
-    """Every input with its contract: its manifest's, or of a directory from outside what its files say."""
+    """Every input with its contract: from its manifest, or for a directory from outside from the files in it."""
     edges: dict[str, Edge] = {}
     for name, path in inputs.items():
         folder = path.parent if path.name == "model" else path
@@ -53,11 +53,11 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
 
 
 def describe_tokenizer(folder: Path) -> Contract:
-    """The part of the text; a tag that doesn't come back from its ids has None for them."""
+    """The tokenizer's part of the contract; a tag that decoding doesn't give back has None instead of ids."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()  # a tokenizer that has padded or cut a batch is saved with that
+    tokenizer.no_padding()  # a tokenizer that has padded or cut a batch is saved with these settings
     tokenizer.no_truncation()
     config, template = read_contract(folder / "tokenizer_config.json"), template_of(folder)
 
@@ -82,7 +82,7 @@ def describe_tokenizer(folder: Path) -> Contract:
 
 
 def describe_model(folder: Path, labels: str | None) -> Contract:
-    """The part of the weights; `ends_at` are the ids that the model's own settings end a text at."""
+    """The weights' part of the contract; `ends_at` are the ids that end a text by the model's own settings."""
     config, generation = read_contract(folder / "config.json"), read_contract(folder / "generation_config.json")
     ends = generation.get("eos_token_id", config.get("eos_token_id"))
     scores = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or [])
@@ -127,7 +127,7 @@ def prefilled(template: str | None) -> bool | None:
 def dtype_of(folder: Path) -> str | None:
     """The weights' types, from the headers of their safetensors files: "F32", "BF16+F32"; None without such files.
 
-    What isn't a float is no weight: old checkpoints keep positions and masks among them.
+    Only floats count as weights: old checkpoints keep positions and masks among them.
     """
     shards = read_contract(folder / "model.safetensors.index.json").get("weight_map", {"": "model.safetensors"})
     types: set[str] = set()
@@ -146,18 +146,18 @@ def check_contracts(stage: str, program: str, config: dict[str, Any], contracts:
 
 
 def check_taken(side: str, folder: Path) -> None:
-    """Refuse a model from outside that no stage after this one would take; raises UserError."""
+    """Refuse a model from outside that no later stage would accept; raises UserError."""
     made = describe(folder)
     for fault in chain(tokenizer_faults(side, made), weights_faults(side, made, scores=False, trains=False)):
         raise UserError(fault)
 
 
 def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> Iterator[str]:
-    """What doesn't fit, in words; each looks only where those before it found nothing."""
+    """What doesn't fit, in words. Stop at the first: each check assumes that those before it found nothing."""
     template = config.get("template")
     if program == "pretrain" and not config["init_from"]:
         yield from corpus_faults(template, *contracts["data"])
-    if program in ("pretrain", "report"):  # one makes what it adopts fit, the other shows the stages' metrics
+    if program in ("pretrain", "report"):  # pretrain makes what it adopts fit, report shows metrics
         return
     for name in ("model", "reward_model"):
         if name in contracts:
@@ -171,7 +171,7 @@ def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> 
 
 
 def corpus_faults(template: str, source: str, contract: Contract | None) -> Iterator[str]:
-    """A model trained from scratch takes the data's tokenizer, and is asked in the way its corpus was written."""
+    """A model trained from scratch uses the data's tokenizer, and its template must be that of its corpus."""
     side = f"input data ({source})"
     yield from tokenizer_faults(side, contract)
     yield from template_faults(side, contract, template)
@@ -180,7 +180,7 @@ def corpus_faults(template: str, source: str, contract: Contract | None) -> Iter
 
 
 def tokenizer_faults(side: str, contract: Contract | None) -> Iterator[str]:
-    """Rewards read the tags in decoded text, a response ends with the tokenizer's EOS, and batches are padded."""
+    """Rewards read the tags in decoded text, a response ends with EOS, and batches are padded: all three must exist."""
     if contract is None:
         yield f"{side} has no tokenizer.json; save the tokenizer there"
     for block in ("think", "answer"):
@@ -192,7 +192,7 @@ def tokenizer_faults(side: str, contract: Contract | None) -> Iterator[str]:
 
 
 def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[str]:
-    """Data, filters and rewards have both think tags in the response. `own`: the template that the config sets."""
+    """Data, filters and rewards expect both think tags in the response. `own`: the template that the config sets."""
     if not own and contract["chat_template"] is None:
         yield f"{side} has no chat template; add chat_template.jinja to it"
     if prefilled(own) if own else contract["think"]["prefilled"]:
@@ -201,7 +201,7 @@ def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[
 
 
 def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) -> Iterator[str]:
-    """The weights are of the kind that is needed (`scores`: a reward model), and go with the tokenizer beside them."""
+    """The weights must be of the needed kind (`scores`: a reward model), and match the tokenizer beside them."""
     eos, ends, embeddings = contract["eos_token_id"], contract["ends_at"], contract["embeddings"]
     tags = [id for block in ("think", "answer") for tag in ("open", "close") for id in contract[block][tag]]
     last = max(eos, contract["pad_token_id"], *tags)  # a tokenizer may have more ids that nothing here uses
@@ -217,7 +217,7 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
 
 
 def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iterator[str]:
-    """The positions hold a prompt and all new tokens, unless a server's other model writes them."""
+    """The model's positions must hold a prompt and all new tokens, unless another model on a server writes them."""
     options, positions = config | config.get("trainer", {}), contract["max_length"]
     if options.get("engine") == "openai" and options["engine_options"].get("model"):
         return
@@ -230,7 +230,7 @@ def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iter
 
 
 def pair_faults(model: Edge, reward_model: Edge, own_template: bool) -> Iterator[str]:
-    """A reward model judges the text that the policy was asked for; another template only where the config sets it."""
+    """A reward model must read text as its policy does; their templates may differ only if the config sets one."""
     (ours, policy), (theirs, judge) = model, reward_model
     if judge["labels"] != "pairs":
         yield f"input reward_model ({theirs}) is a language model; name one that the stage reward_model trained"

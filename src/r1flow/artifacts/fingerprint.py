@@ -1,12 +1,13 @@
-"""What a stage's code is: its program's import closure in this package, the user's own reward modules included.
+"""A stage's code: all modules of this package that its program imports, directly or not, and the user's own rewards.
 
-A module counts as its syntax tree, docstrings out: a comment or a new layout changes nothing, a changed constant in a
-function that is imported inside another does. Other files in a package's folder (a page's template) count as they are.
+A module is hashed as its syntax tree without docstrings: a comment or a new layout changes nothing, while a changed
+constant does, even in a module that is imported inside a function. Other files in a package's folder (a page's
+template) are hashed as they are.
 
     code_of("grpo", slice).modules == {"r1flow.rewards": "0f3a…", "r1flow.programs.grpo.compute": "77be01d2aa10", …}
 
-Imports are read, never executed (no torch), those inside functions too. Left out is what only type checkers read, and
-NO_PART: modules that show and record a run and can't change its outputs.
+Imports are read from the source, also those inside functions, and never executed (no torch). Left out: what only type
+checkers read, and the modules in NO_PART, which show and record a run and can't change its outputs.
 """
 
 import ast
@@ -31,10 +32,10 @@ from r1flow.core.errors import UserError
 PACKAGE = Path(__file__).parents[1]
 CACHE = Path(".config/modules.json")
 REMEMBERED = 1000
-# What else decides a module's meaning: how it is read.
+# Part of the cache's keys: this file and Python's version decide how a module is read.
 RULES = hashlib.sha256(Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:12]
 NO_PART = {"r1flow.tracking.spool", "r1flow.tracking.progress", "r1flow.core.errors"}
-# Import name → distribution, of the libraries whose version can change a result, and what each brings along.
+# Libraries whose version can change a result, import name → distribution; BRINGS: what each of them imports.
 LIBRARIES = {
     "torch": "torch",
     "transformers": "transformers",
@@ -70,7 +71,7 @@ BRINGS = {
 class Code:
     """The code of one stage."""
 
-    modules: dict[str, str]  # module → 12 hex digits of its meaning
+    modules: dict[str, str]  # module → 12 hex digits of its hash
     libraries: dict[str, str]  # distribution → installed version
 
     @property
@@ -106,7 +107,7 @@ def module_of(program: str) -> str:
 
 
 def asked_for(config: dict[str, Any]) -> dict[str, bool]:
-    """Libraries that many stages could use, and whether this one does: installing one mustn't move the others."""
+    """Optional libraries, and whether this stage uses them: installing one mustn't change the other stages."""
     asked = {module for modules in optional.asked_for(config).values() for module in modules}
     return {name: name in asked for name in ("vllm", "peft", "deepspeed", "liger_kernel")}
 
@@ -120,7 +121,7 @@ def user_modules(config: dict[str, Any]) -> set[str]:
 def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
     """The modules that the roots import, directly or not, with their files; and the top-level names from elsewhere.
 
-    Followed are the packages of the roots, and what lies beside a user's own module.
+    Imports are followed into the packages of the roots, and into modules beside a user's own module.
     """
     tops = {root.partition(".")[0] for root in roots}
     beside = {folder_of(top) for top in tops if top != PACKAGE.name} - {None}
@@ -183,7 +184,7 @@ def read_source(module: str, path: Path) -> Source:
 
 @cache
 def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
-    """A module's source, parsed once per content: parsing all of them takes a second, and a plan must not."""
+    """A module's source, parsed once for each content: parsing all modules takes a second, too long for a plan."""
     text = path.read_bytes()
     key = f"{module}:{hashlib.sha256(text).hexdigest()}:{RULES}"
     known = remembered()
@@ -207,7 +208,7 @@ def remembered() -> dict[str, Source]:
 
 
 def remember() -> None:
-    """Keep the newest; a cache that can't be written is no cache."""
+    """Write the newest sources to the cache; if it can't be written, go on without it."""
     newest = dict(list(remembered().items())[-REMEMBERED:])
     with suppress(OSError):
         CACHE.parent.mkdir(exist_ok=True)
@@ -215,7 +216,7 @@ def remember() -> None:
 
 
 def imports(tree: ast.Module, package: str) -> Iterator[str]:
-    """Every name that a module of this package may import: what is on the way too, and `from a import b` as a.b."""
+    """Every name that a module of this package may import, parent packages too; `from a import b` gives a and a.b."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -230,7 +231,7 @@ def imports(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 def with_packages(module: str) -> Iterator[str]:
-    """The packages on the way to a module, which an import of it executes, and the module."""
+    """A module's parent packages, which importing it executes, and the module itself."""
     parts = module.split(".")
     yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
@@ -252,14 +253,14 @@ def is_for_type_checkers(node: ast.stmt) -> bool:
 
 
 def meaning(module: str, path: Path) -> str:
-    """12 hex digits of a module: its tree, and of a package the other files beside it."""
+    """12 hex digits of a module's hash: of its tree, and for a package also of the other files beside it."""
     parts = [read_source(module, path).meaning.encode()]
     parts += [file.name.encode() + file.read_bytes() for file in data_files(path)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
 def data_files(module: Path) -> list[Path]:
-    """What isn't Python in a package's folder, editors' leavings apart."""
+    """The files in a package's folder that aren't Python, without editors' temporary ones."""
     if module.name != "__init__.py":
         return []
     return sorted(file for file in module.parent.iterdir() if is_source(file) and file.suffix != ".py")
@@ -276,7 +277,7 @@ def installed(distribution: str) -> str | None:
 def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     """Copy the package and the user's modules to `<folder>/code-<hash>`, from where the run's stages import them.
 
-    A live run is then deaf to edits of the sources; equal sources share a copy.
+    Edits of the sources then don't reach a live run; equal sources share a copy.
     """
     files = {file.relative_to(PACKAGE.parent): file for file in PACKAGE.rglob("*") if is_source(file)}
     for module, path in closure(set().union(*map(user_modules, configs)))[0].items():

@@ -1,6 +1,6 @@
 """A stage's slice of the configuration as a file that never changes: `<folder>/<stage>-<hash of the content>.yaml`.
 
-Written by the process that composes (config.py), read by the stage, whose configuration can't change under it.
+The process that composes (config.py) writes it and the stage reads it, so a running stage's configuration can't change.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def digest(config: dict[str, Any]) -> str:
 
 
 def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
-    """Write the slice, unless that content is already there; what else has its name is replaced, with a line."""
+    """Write the slice, unless it is already there; other content under its name is replaced, with a line on stderr."""
     path = folder / f"{stage}-{digest(config)}.yaml"
     if path.exists() and not holds(path, config):
         print(f"{path}: not what was written there, as after a power cut; written anew", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""What a stage leaves behind, and how it appears: all of it or none.
+"""What a stage leaves behind, and how it is moved into place: the manifest last, when all else is there.
 
-`manifest.json` is the edge to the next stage: sha256 and size of every output file, so that equal outputs are an equal
-edge. `provenance.json` beside it says what made them (provenance.py) and is not an input of anything. Neither knows a
-time, a host or an absolute path.
+`manifest.json` is what the next stage depends on (the code calls it an edge): sha256 and size of every output file, so
+that equal outputs have equal manifests. `provenance.json` beside it says what made them (provenance.py) and is no
+stage's input. Neither contains a time, a host or an absolute path.
 
     {"contract": {…}, "files": {"model/config.json": {"sha256": "9f2c…", "size": 812}, …}, "stage": "cold_start"}
 
@@ -32,7 +32,7 @@ def sha256(path: Path) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Whole or not at all: a reader never sees a part."""
+    """Write the file whole, by a rename: a reader never sees a part of it."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     partial.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     partial.replace(path)
@@ -43,7 +43,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_cost(path: Path) -> dict[str, Any] | None:
-    """What a stage or a part of one took; None where that can't be read: nothing but a table depends on it."""
+    """What a stage or a part of one cost; None if that can't be read, as only tables and estimates depend on it."""
     try:
         found = read_json(path) if path.is_file() else {}
         return found if isinstance(found["seconds"] + found["peak_mb"], int | float) else None
@@ -52,7 +52,7 @@ def read_cost(path: Path) -> dict[str, Any] | None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """A manifest; raises OSError, or ValueError for what is none."""
+    """A manifest; raises OSError, or ValueError for a file that is none."""
     return parse(path.read_bytes())
 
 
@@ -90,7 +90,7 @@ def describe(stage: str, folder: Path, digest: Digest = sha256) -> dict[str, Any
 
 
 def strays(folder: Path, files: Container[str]) -> Iterator[Path]:
-    """What lies in the folder's folders and isn't among its manifest's files: transformers reads all of a model's."""
+    """Files in subfolders that the manifest doesn't list; they matter, as transformers reads all of a model's."""
     return (path for name, path in output_files(folder) if "/" in name and name not in files)
 
 
@@ -127,7 +127,7 @@ def broken(folder: Path, digest: Digest = sha256) -> str | None:
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold a file, or all of a folder: a rename must not outlive, in a power cut, what it renames."""
+    """Force a file, or all of a folder, to disk: a power cut mustn't keep a rename and lose the content."""
     for each in (*path.rglob("*"), path):
         if each.is_file() or each.is_dir():
             handle = os.open(each, os.O_RDONLY)
@@ -136,7 +136,7 @@ def sync(path: Path) -> None:
 
 
 def publish(work: Path, out: Path) -> None:
-    """Move everything in `work` into `out`, the manifest last; what was there before goes first."""
+    """Move everything in `work` into `out`, the manifest last; the old manifest is removed first."""
     sync(work)
     out.mkdir(parents=True, exist_ok=True)
     (out / MANIFEST).unlink(missing_ok=True)
@@ -144,14 +144,14 @@ def publish(work: Path, out: Path) -> None:
         target = out / item.name
         if target.is_dir():
             shutil.rmtree(target)
-        shutil.move(item, target)  # a rename, but for a results/ on another disk
+        shutil.move(item, target)  # a rename, unless results/ is on another disk
     sync(out)
 
 
 class Hashes:
-    """sha256 of a folder's files, remembered while size, times and inode stay: hashing 15 GB takes a while.
+    """sha256 of a folder's files, cached while size, times and inode stay the same: hashing 15 GB takes a while.
 
-    ctime is among them, so `cp -p` and `touch -r` don't hide an edit. As a context manager it keeps what it learnt.
+    ctime is one of the times, so `cp -p` and `touch -r` don't hide an edit. Leaving the context writes the cache.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -22,7 +22,7 @@ from r1flow.artifacts.fingerprint import Code
 from r1flow.artifacts.frozen import digest, load
 from r1flow.core.errors import UserError
 
-ASKING = ("api_key_env", "timeout_s", "attempts")  # of a server; and the batch size, which is its requests under way
+ASKING = ("api_key_env", "timeout_s", "attempts")  # keys that only say how to ask a server
 DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
 
 
@@ -45,7 +45,10 @@ def describe(
 
 
 def deciding(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without what only says how a server is asked: more patience after an outage goes on where it broke."""
+    """The config without what only says how a server is asked: after an outage, a longer timeout keeps what was done.
+
+    With a server the batch size is the number of requests under way, so it is left out, too.
+    """
     if config.get("engine") != "openai":
         return config
     options = {key: value for key, value in config["engine_options"].items() if key not in ASKING}
@@ -60,7 +63,7 @@ def identity(provenance: dict[str, Any]) -> str:
 
 
 def input_of(path: Path) -> dict[str, str]:
-    """What an input is: a stage's folder or manifest by its manifest, anything from outside by its files' contents.
+    """What identifies an input: for a stage's folder or manifest its manifest, for the rest the files' contents.
 
     Raises UserError for a path that isn't there and for a stage's folder that isn't what its manifest says.
     """
@@ -77,13 +80,13 @@ def input_of(path: Path) -> dict[str, str]:
 
 
 def is_stage(folder: Path) -> bool:
-    """Whether a stage made the folder: it has a manifest, and no other program's, as a web page's is."""
+    """Whether a stage made the folder: it has a stage's manifest, not one of another kind, such as a web page's."""
     if not (folder / manifest.MANIFEST).is_file():
         return False
     try:
         found = manifest.read_json(folder / manifest.MANIFEST)
     except (ValueError, RecursionError):
-        return True  # a damaged one, which manifest.broken says
+        return True  # a damaged one, which manifest.broken reports
     return isinstance(found, dict) and {"stage", "files"} <= found.keys()
 
 
@@ -121,7 +124,7 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
 
 
 def faults(folder: Path, hashed: manifest.Digest = manifest.sha256) -> Iterator[manifest.Fault]:
-    """What in a stage's folder isn't what its manifest says, and a provenance or config that is of other outputs."""
+    """Files in a stage's folder that aren't what its manifest says, and a provenance or config of other outputs."""
     yield from manifest.faults(folder, hashed)
     edge, proof, config = folder / manifest.MANIFEST, folder / manifest.PROVENANCE, folder / "config.yaml"
     try:

@@ -1,9 +1,9 @@
 """The store of everything that was computed: `.memo/<stage>/<identity>/` is a copy of a stage's folder.
 
-Going back to an earlier configuration, or repairing one file, then takes the time of a copy. Copies, not links, so that
-an edit of a run's outputs by hand can't reach the store; what comes out is verified, and an entry that fails is thrown
-away. `r1flow clean --store-gb` bounds it. A store that can't be written (disk full), or read (somebody else's), costs a
-line, not a training.
+Going back to an earlier configuration, or repairing one file, then takes only the time of a copy. Entries are copies,
+not links, so that an edit of a run's outputs by hand can't reach the store. What comes out is verified, and an entry
+that fails is thrown away. `r1flow clean --store-gb` bounds the store. If it can't be written (disk full) or read
+(it is somebody else's), that costs a warning, not a training.
 """
 
 import os
@@ -23,7 +23,7 @@ def entry(stage: str, identity: str) -> Path:
 
 
 def entries(folder: Path = STORE) -> list[Path]:
-    """The results in the store or in a part of it, the longest unused first; not the copies that a kill cut off."""
+    """The results in the store or in a part of it, the longest unused first; without copies that a kill cut off."""
     found = [path.parent for path in folder.rglob(manifest.MANIFEST) if path.parent.suffix != ".partial"]
     return sorted(found, key=lambda path: path.lstat().st_mtime)
 
@@ -48,7 +48,7 @@ def take(stage: str, identity: str, work: Path) -> bool:
         fault = fault or (None if manifest.read_cost(work / "cost.json") else "cost.json is missing or can't be read")
         if not fault and then["identity"] == identity:
             with suppress(OSError):  # somebody else's
-                os.utime(source)  # used now: the last to go when the store is trimmed
+                os.utime(source)  # just used, so the last to be removed when the store is trimmed
             return True
         print(f"the store's copy is damaged and was thrown away ({fault})", file=sys.stderr)
         shutil.rmtree(source, ignore_errors=True)
@@ -61,21 +61,21 @@ def take(stage: str, identity: str, work: Path) -> bool:
 
 
 def odd(folder: str, names: list[str]) -> list[str]:
-    """What no stage leaves: links, which may lead anywhere or in circles, and what a reader could wait for."""
+    """Names of what no stage writes: links, which may lead anywhere or in circles, and pipes, which block a reader."""
     modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
     return [name for name, mode in modes.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))]
 
 
 def keep_whole(stage: str, folder: Path) -> None:
-    """Keep what lies in a stage's folder, if it is whole and the store doesn't have it: it is about to be replaced."""
-    with manifest.Hashes(folder) as remembered:  # the plan has just looked at it
+    """Copy a stage's folder that is about to be replaced into the store, if it is whole and not there already."""
+    with manifest.Hashes(folder) as remembered:  # the plan has just hashed it
         then, fault = provenance.recorded(folder, remembered)
     if not fault and manifest_of(stage, then["identity"]) is None:
         keep(stage, then["identity"], folder)
 
 
 def keep(stage: str, identity: str, folder: Path) -> None:
-    """Copy a computed stage's folder into the store; the entry appears whole."""
+    """Copy a computed stage's folder into the store; the entry appears complete, by a rename."""
     target = entry(stage, identity)
     partial = target.with_name(f"{identity}.{os.getpid()}.partial")
     try:

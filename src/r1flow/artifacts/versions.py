@@ -1,12 +1,12 @@
-"""DVC's part: `data.dvc` is the contract on data/, and this module reads it and keeps it; and how DVC is called.
+"""Everything that concerns DVC: reads and writes `data.dvc`, the pointer that pins the data in data/, and calls DVC.
 
-Beside DVC's own hash of the folder, `data.dvc` carries under `meta` the hash of the config that the data was made from
-(which tells whether a run's data is that data) and the sha256 of every file (which tells what differs when it isn't):
+Beside DVC's own hash of the folder, `data.dvc` has under `meta` the hash of the config that the data was made from
+(which shows whether a run's data is that data) and the sha256 of every file (which shows what differs if it isn't):
 
     meta: {config: 3f2a91c07b1d, files: {corpus.jsonl: 9f2c…, …}}
 
-What data/ says of its own making changes without the data, so it is no part of DVC's hash (.dvcignore); publish.py
-keeps it in git beside the pointer: data.provenance.json, data.cost.json.
+The records of how data/ was made can change while the data doesn't, so DVC's hash leaves them out (.dvcignore).
+publish.py keeps them in git beside the pointer: data.provenance.json, data.cost.json.
 """
 
 import json
@@ -26,7 +26,7 @@ from r1flow.core.errors import UserError
 
 DATA, POINTER = Path("data"), Path("data.dvc")
 BESIDE = {name: Path(f"data.{name}") for name in ("provenance.json", "cost.json")}  # file of data/: its copy in git
-DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # a second DVC at work is waited for
+DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # wait if another DVC is at work
 
 
 def pinned(pointer: Path = POINTER) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def pinned(pointer: Path = POINTER) -> dict[str, Any]:
 
 
 def fetch(work: Path) -> bool:
-    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has it, whole."""
+    """Bring the pinned data from DVC's cache or remote into `work`; False when neither has all of it."""
     if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
         return False
     with TemporaryDirectory(dir=work) as folder:
@@ -50,7 +50,7 @@ def fetch(work: Path) -> bool:
 
 
 def check_pointer(pointer: Path) -> str:
-    """DVC's hash of the folder beside the pointer; raises UserError for a pointer to anything else, and for links."""
+    """DVC's hash of the folder beside the pointer; raises UserError if it points elsewhere, or for symbolic links."""
     folder = pointer.with_suffix("")
     for path in (pointer, folder, *folder.rglob("*"), *folder.parents):
         if path.is_symlink():
@@ -68,8 +68,8 @@ def check_pointer(pointer: Path) -> str:
 
 
 def unlisted(pointers: list[Path]) -> str | None:
-    """A pointer whose listing, or manifest, DVC's cache doesn't have, in words; raises UserError where these name files
-    outside the pointer's folder."""
+    """The first pointer whose listing or manifest isn't in DVC's cache, in words, or None; raises UserError if these
+    name files outside the pointer's folder."""
     cache = Path(asked("cache", "dir").strip(), "files/md5")
     for pointer in pointers:
         md5 = check_pointer(pointer)
@@ -89,8 +89,8 @@ def unlisted(pointers: list[Path]) -> str | None:
 
 
 def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
-    """The data of a stage in `work`: with a pin what that pins, from DVC if it has it, else made; raises UserError when
-    what was made isn't that."""
+    """Put a stage's data into `work`: what `pin` pins, from DVC, if there is a pin and DVC has it, or else what `make`
+    makes; raises UserError when that isn't what the pin pins."""
     if pin and fetch(work):
         return
     if pin:
@@ -110,13 +110,13 @@ def check_data(folder: Path, pointer: Path = POINTER) -> None:
 
 
 def differing(folder: Path, pointer: Path = POINTER) -> list[str]:
-    """The files of `folder` that aren't those that the pointer pins, missing ones among them."""
+    """The files of `folder` that differ from those that the pointer pins, also missing and additional ones."""
     expected, found = pinned(pointer)["files"], contents(folder)
     return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """sha256 of every data file; metrics.json is what the stage says about them."""
+    """sha256 of every data file; without metrics.json, which only describes them."""
     files = manifest.describe("data", folder)["files"]
     return {name: entry["sha256"] for name, entry in files.items() if name != "metrics.json"}
 
@@ -139,7 +139,7 @@ def pin(source: Path) -> None:
 
 
 def dvc(*arguments: str | Path) -> str | None:
-    """Run one DVC command, its progress bars on the terminal if there is one; what went wrong, or None."""
+    """Run one DVC command, with progress bars if there is a terminal; returns what went wrong, or None."""
     terminal = sys.stderr.isatty()
     done = subprocess.run(
         [*DVC, *map(str, arguments)],
@@ -165,7 +165,7 @@ def asked(*arguments: str) -> str:
 
 
 def status() -> dict[str, Any]:
-    """What of the pointers' files differs or isn't here: `{"not_in_cache": ["results/r1/base/model/…"], …}`."""
+    """Which of the pointers' files differ or aren't here: `{"not_in_cache": ["results/r1/base/model/…"], …}`."""
     return json.loads(asked("data", "status", "--granular", "--json") or "{}")
 
 

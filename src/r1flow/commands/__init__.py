@@ -1,1 +1,1 @@
-"""The command line: one file for each command that is more than a call."""
+"""The command line: one file for each command that is more than one call."""

@@ -57,7 +57,7 @@ def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None
 
 
 def asker(model: Path, temperature: float, top_p: float, max_new_tokens: int, engine: str, seed: int) -> Ask:
-    """Load the model (seconds) and return what asks it one question, in the template it was trained with."""
+    """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
     from jinja2 import TemplateError
 
     from r1flow.sampling import SamplingParams, seed_of
@@ -95,7 +95,7 @@ def load_quietly(model: Path, engine: str) -> "Sampler":
 
 
 def questions(model: Path) -> Iterator[str]:
-    """Lines that aren't empty; with a prompt where a person types."""
+    """The lines of standard input that aren't empty; on a terminal, with a prompt."""
     person = sys.stdin.isatty()
     if person:
         import readline  # noqa: F401  (line editing and history for input)

@@ -1,4 +1,4 @@
-"""Removes scratch, old runs and the oldest of the store: lists what and how much, asks, and only then removes.
+"""Removes scratch, old runs and long unused results of the store: lists them with sizes, asks, and only then removes.
 
     scratch                    210.4 MB   snapshots of interrupted stages, records on their way to MLflow
     results/r1_zero            41.0 MB    last changed 3 days ago
@@ -24,7 +24,7 @@ STORE_GB = 10.0
 
 def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, store_gb: float | None = None) -> int:
     """Remove the named runs or scratch, or trim the store; by default scratch, all runs but the newest, and the store
-    above STORE_GB. 1: nothing was removed.
+    above STORE_GB. Returns 0, or 1 if the user said no.
 
     Raises UserError for an unknown run, when a run is live, and when nobody can be asked.
     """
@@ -77,7 +77,7 @@ def surplus(folder: Path, limit: float) -> list[Path]:
 
 
 def is_own_folder(root: Path, folder: Path) -> bool:
-    """A folder really there: no link, and none on the way to it but the first, as results/ may be one."""
+    """Whether the folder exists and is no link; of the folders above it only the first (results/) may be a link."""
     first, *others = folder.relative_to(root).parts
     return (
         folder.is_dir() and not folder.is_symlink() and folder.resolve() == (root / first).resolve().joinpath(*others)
@@ -128,7 +128,7 @@ def remark(target: Path) -> str:
 
 
 def undelivered(scratch: Path) -> str:
-    """Removing scratch loses tracking records that MLflow hasn't got; say so."""
+    """A warning if removing scratch loses tracking records that MLflow doesn't have yet; empty if it doesn't."""
     count = len([*scratch.glob("tracking/*/execution.jsonl"), *scratch.glob("tracking/*.refused.jsonl")])
     return f", records of {count} execution(s) that MLflow does not have yet" if count else ""
 
@@ -146,7 +146,7 @@ def ago(seconds: float) -> str:
 
 
 def refuse_live(root: Path) -> IO[str] | None:
-    """Raise UserError when a run or an orphaned stage is live in this folder; the lock that keeps a new run out."""
+    """Raise UserError when a run or an orphaned stage is live here; returns the lock that keeps a new run out."""
     from r1flow.engine.run import hold, is_held
 
     for path in (root / "scratch").rglob("lock"):

@@ -1,6 +1,6 @@
-"""The command line: what one does with a run's models and folders. The run itself is Snakemake's (`make run`).
+"""The command line: what you can do with a run's models and folders. Snakemake runs the recipe itself (`make run`).
 
-Each command is a module with one function, imported when it is asked for, so that `r1flow --help` is quick.
+What a command needs is imported only when it is called, so that `r1flow --help` is quick.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
     arguments, rest = parser().parse_known_args(argv)
     if arguments.command is run_plan:
-        arguments.words = sys.argv[2:] if argv is None else argv[1:]  # as they stand, with Snakemake's options between
+        arguments.words = sys.argv[2:] if argv is None else argv[1:]  # in their order, with Snakemake's options between
     elif arguments.command is run_serve:
         arguments.words += rest  # vLLM's options
     elif rest:
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         check_encoding()
-        with nullcontext() if arguments.command is run_chat else shown_plainly():  # which has codes of its own
+        with nullcontext() if arguments.command is run_chat else shown_plainly():  # chat writes codes of its own
             return arguments.command(arguments) or 0
     except UserError as error:
         print(f"r1flow: {error}", file=sys.stderr)
@@ -58,13 +58,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def shown_plainly() -> Iterator[None]:
-    """On a terminal, what records, file names and models say can't move the cursor; programs read it as it is."""
+    """On a terminal, texts of records, file names and models can't move the cursor; a pipe gets them unchanged."""
     with redirect_stdout(Plain(sys.stdout)), redirect_stderr(Plain(sys.stderr)):
         yield
 
 
 class Plain:
-    """A stream without the codes that a terminal obeys, if it is one."""
+    """A stream that removes terminal control codes if it is a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -309,9 +309,9 @@ TAKES = {
 
 
 def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The run's own key=value among Snakemake's words, of which --set-scatter rejection=4 isn't.
+    """The run's own key=value among Snakemake's words; values of its options (--set-scatter rejection=4) aren't.
 
-    Raises UserError for a word that is no option's: without it, another run would be planned.
+    Raises UserError for a word that belongs to no option: to ignore it would be to plan another run.
     """
     option, left = "", 0
     for word in words:
@@ -328,7 +328,7 @@ def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def given(words: Sequence[str], what: str) -> list[str]:
-    """What Snakemake's option --set-<what> is given: NAME=2 for "scatter", RULE:gpu=2 for "resources"."""
+    """The values of Snakemake's option --set-<what>: NAME=2 for "scatter", RULE:gpu=2 for "resources"."""
     found, option = [], ""
     for word in words:
         if word.startswith("-"):

@@ -11,7 +11,7 @@
     …
 
 Equal means: the same manifest.json and the same provenance.json for every stage. The outputs themselves are not hashed
-again (`r1flow verify` does that). Left out: what is inside the files; cost.json, which no two runs share.
+again (`r1flow verify` does that). Left out: what is inside the files; cost.json, which always differs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ NO_CAUSE = (
 )
 DERIVED = ("stage", "identity", "outputs")  # hashes of the rest
 TOLD_APART = ("config", "code", "modules", "inputs", "libraries")
-TOLD_BY_PROVENANCE = ("seed", "threads", "device")  # which has them beside the config
+TOLD_BY_PROVENANCE = ("seed", "threads", "device")  # keys that the provenance has, too; reported from there
 SHOWN_FILES = 6
 TASKS = ("reasoning", "general")
 
@@ -75,10 +75,10 @@ def read_run(run: Path) -> Run:
 
 
 def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
-    """The first stage with other bytes and its causes, then the later ones with the causes of their own."""
+    """The first stage with other bytes and its causes, then the later ones, and any causes of their own."""
     if not other:
         return
-    # in dataflow order, but a model may start from any stage: the first is one that reads no other of them
+    # a model may start from any stage, whatever its place in the order: take one that reads no other of them
     first = next((stage for stage in other if not sources(a[stage], b[stage]) & set(other)), other[0])
     found = list(causes(a[first], b[first]))
     yield f"the first stage that differs is {first}"
@@ -107,12 +107,12 @@ def made_differently(a: Run, b: Run, remade: list[str], other: list[str]) -> Ite
 
 
 def sources(*records: Record) -> set[str]:
-    """The stages that any of them has read."""
+    """The stages that any of these stages has read."""
     return {edge["stage"] for record in records for edge in record.provenance["inputs"].values() if "stage" in edge}
 
 
 def causes(a: Record, b: Record, inputs: bool = True) -> Iterator[str]:
-    """Everything recorded that is not the same for the two, in words: config, code, inputs, libraries, the rest."""
+    """Every recorded difference between the two, in words: config, code, inputs, libraries, the rest."""
     one, two = a.provenance, b.provenance
     if one["config"] != two["config"]:
         yield from config_changes(a, b)
@@ -129,7 +129,7 @@ def causes(a: Record, b: Record, inputs: bool = True) -> Iterator[str]:
 
 
 def config_changes(a: Record, b: Record) -> Iterator[str]:
-    """Leaf by leaf, from the two config.yaml."""
+    """Every value that differs between the two config.yaml, by its dotted path; raises UserError if one is missing."""
     for record in (a, b):
         if not (record.folder / "config.yaml").is_file():
             raise UserError(f"{record.folder / 'config.yaml'} is missing; run the stage again, or restore it")
@@ -142,7 +142,7 @@ def config_changes(a: Record, b: Record) -> Iterator[str]:
 
 
 def input_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
-    """{"model": {"stage": "base", "sha256": …}} against the other's."""
+    """How the inputs of two stages differ, each as in the provenance: {"model": {"stage": "base", "sha256": …}}."""
     for name in sorted(a.keys() | b.keys()):
         if name not in a or name not in b:
             yield f"input {name}: only in {'A' if name in a else 'B'}"
@@ -191,7 +191,7 @@ def result_lines(model: str, a: Path, b: Path) -> Iterator[str]:
 
 
 def paired(a: Path, b: Path, task: str) -> "Interval | None":
-    """B − A of pass@1 over the problems; None unless both have samples of the same ones, two at least."""
+    """B − A of pass@1 over the problems; None unless both have samples of the same problems, at least two."""
     from r1flow.core.metrics import paired_difference
 
     if not all((folder / "samples.parquet").is_file() for folder in (a, b)):

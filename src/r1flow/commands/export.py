@@ -1,7 +1,7 @@
 """Copies one model out of a run, with a model card that says how it was made and what it can do.
 
 Reads the stage's folder (provenance.json, config.yaml, metrics.json) and, if there is one, the model's evaluation
-(../evaluate/<stage>/metrics.json). DEST appears by a rename when it is whole. Left out: uploading it anywhere.
+(../evaluate/<stage>/metrics.json). DEST appears complete, by a rename. Left out: uploading it anywhere.
 """
 
 import os
@@ -82,7 +82,7 @@ def stage_folder(model: Path) -> Path:
 
 
 def made(stage: Path) -> dict[str, Any]:
-    """How the stage came about; raises UserError unless its files are what it made."""
+    """The stage's provenance; raises UserError unless its files are those that it made."""
     fault = broken(stage)
     try:
         found = provenance.read_provenance(stage / "provenance.json")
@@ -122,7 +122,7 @@ def card(stage: Path) -> str:
 
 
 def evaluated(stage: Path) -> dict[str, Any] | None:
-    """What an evaluation says of the stage's model, None without one; raises UserError when it is of another model."""
+    """The metrics of the model's evaluation, None without one; raises UserError if it evaluated another model."""
     folder = stage.parent / "evaluate" / stage.name
     if not folder.is_dir():
         return None

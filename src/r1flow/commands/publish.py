@@ -4,8 +4,8 @@
     results/r1_tiny/evaluate/zero_rl.dvc
     data.dvc, data.provenance.json, …       the pinned data, when the run reads it, and how it was made here
 
-A run is published if it can be proved: every file is what its manifest says, every stage was made from those beside it.
-Left out: a trainer's state, which is in scratch/ (and in .dvcignore, should it get here).
+A run is published only if it is consistent: every file is what its manifest says, and every stage was made from the
+stages beside it. Left out: a trainer's state, which is in scratch/ (and in .dvcignore, should it get here).
 """
 
 import shlex
@@ -22,8 +22,8 @@ from r1flow.core.errors import UserError
 def publish(run: Path, remote: str | None = None) -> None:
     """Make the run's pointers, push what they name to the remote (None: the default one), print what to commit.
 
-    Raises UserError when a file isn't what its manifest says (nothing is published then), and when the remote is away
-    (the pointers are made then).
+    Raises UserError when a file isn't what its manifest says (nothing is published then), and when the remote can't
+    be reached (the pointers exist then).
     """
     run = run_folder(run)
     folders = [*stages(run), *([versions.DATA] if reads_pinned_data(run) else [])]
@@ -49,7 +49,7 @@ def check_whole(run: Path, folders: list[Path]) -> None:
 
 
 def add(folders: list[Path]) -> list[Path]:
-    """Give the folders to DVC in one call; their pointers. Refuse when data/ isn't what its contract pins."""
+    """Add the folders to DVC in one call; returns the pointers. Raises UserError if data/ isn't what data.dvc pins."""
     contract = versions.POINTER.read_bytes() if versions.DATA in folders else b""
     if (error := versions.dvc("add", *folders)) is not None:
         raise UserError(f"{folders[0].parent}: DVC can't add its stages: {error}")
@@ -59,9 +59,9 @@ def add(folders: list[Path]) -> list[Path]:
 
 
 def keep_contract(contract: bytes) -> None:
-    """data.dvc stays byte for byte, for the data stage reads it; beside it goes what data/ says of its making."""
+    """Keep data.dvc byte for byte, because the data stage reads it; copy the records of data/'s making beside it."""
     written = versions.POINTER.read_bytes()
-    versions.POINTER.write_bytes(contract)  # DVC has laid it out anew, or pinned something else
+    versions.POINTER.write_bytes(contract)  # DVC has reformatted it, or pinned something else
     if yaml.safe_load(written) != yaml.safe_load(contract):
         raise UserError(
             f"{versions.POINTER}: pins another manifest or config.yaml than data/ has; nothing was pushed: make a new "
@@ -73,7 +73,7 @@ def keep_contract(contract: bytes) -> None:
 
 
 def drop_pointers_without_a_stage(run: Path) -> None:
-    """A stage that the run no longer has must not come back with it."""
+    """Remove pointers of stages that the run no longer has, so that restoring doesn't bring these back."""
     for pointer in [*run.glob("*.dvc"), *run.glob("evaluate/*.dvc")]:
         if not pointer.with_suffix("").is_dir():
             pointer.unlink()
@@ -90,7 +90,7 @@ def push(run: Path, pointers: list[Path], remote: str | None) -> None:
 
 
 def commit_command(run: Path, folders: list[Path]) -> str:
-    """The line to paste: .gitignore lets nothing of results/ through but the pointers."""
+    """The line to paste; of results/ it adds only the pointers, because .gitignore excludes all else."""
     pinned = [path for path in (versions.POINTER, *versions.BESIDE.values()) if path.exists()]
     paths = [run, *(pinned if versions.DATA in folders else [])]
     return f"git add {shlex.join(map(str, paths))} && git commit -m {shlex.quote(f'Publish {run.name}')}"

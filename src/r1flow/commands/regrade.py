@@ -1,4 +1,4 @@
-"""Did a grader change its mind? A run's stored samples, graded again with the graders that are installed now.
+"""Grades a run's stored samples again, with the graders that are installed now, and lists what changed.
 
     r1flow regrade results/r1_tiny
 
@@ -8,8 +8,8 @@
     rejection: all 6400 samples are graded as they were
 
 The graders are the stages' own functions, with the config that is frozen beside the samples and the data that the stage
-read. Nothing is written. A problem whose gold can't be graded any more would not be asked: its samples are listed with
-None, and no number counts them. Left out: training's rewards, whose completions aren't kept.
+read. Nothing is written. A problem whose gold answer can't be graded any more would not be asked today, so its samples
+are listed with None and no number counts them. Left out: rewards during training, whose completions aren't kept.
 """
 
 import json
@@ -72,7 +72,7 @@ def whole(folder: Path) -> Record:
 
 
 def data_of(record: Record) -> Path:
-    """The folder with the problems, if it is the one that the stage read."""
+    """The folder with the problems; raises UserError unless its content is what the stage read."""
     edge = record.provenance["inputs"].get("data")
     if edge is None:
         raise UserError(f"{record.folder / PROVENANCE} names no data that was read; run the stage again, or restore it")
@@ -80,7 +80,7 @@ def data_of(record: Record) -> Path:
         folder = record.project / edge["path"]
         now = None
         if folder.is_dir():
-            with chdir(record.project):  # where hashes are remembered
+            with chdir(record.project):  # the cache of hashes is there
                 now = content(Path(edge["path"]))
     else:
         folder = folder_of(record.run, edge["stage"])
@@ -94,7 +94,7 @@ def data_of(record: Record) -> Path:
 
 
 def evaluation(record: Record) -> Graded:
-    """Samples of an evaluation, and the means of its tasks."""
+    """An evaluation's samples and the means of its tasks, as stored and as graded now."""
     config, rows = load(record.folder / "config.yaml"), read_samples(record)
     gradable, ungradable = evaluate.load_problems(data_of(record), config["split"], None)
     problems = {(problem["task"], problem["id"]): problem for problem in gradable}
@@ -118,7 +118,7 @@ def means(rows: list[Row], ungradable: int) -> dict[Number, Any]:
 
 
 def rejected(record: Record) -> Graded:
-    """Samples of the rejection sampling with why they were dropped, and how many were kept."""
+    """The rejection sampling's samples with why each was dropped, and its counts, as stored and as graded now."""
     config, rows = load(record.folder / "config.yaml"), read_samples(record)
     known = rejection.load_problems(data_of(record) / "rejection.jsonl", config["prompts"])
     problems = {problem.id: problem for problem in known}
@@ -128,7 +128,7 @@ def rejected(record: Record) -> Graded:
         )
         for row in rows
     ]
-    filters.check_filters("rejection", config["filters"])  # there may be others now
+    filters.check_filters("rejection", config["filters"])  # other filters may be installed now
     judged = rejection.judged(samples, rejection.build_filters(config["filters"]), config["keep_per_prompt"])
     after = [{**row, "dropped": reason} for row, (_, reason) in zip(rows, judged, strict=True)]
     return rows, after, counts(rows), counts(after)

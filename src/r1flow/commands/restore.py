@@ -1,10 +1,10 @@
-"""Brings published runs back, and proves what lies on disk: every file by hash, every stage from those beside it.
+"""Brings published runs back, and verifies what is on disk: every file by its hash, every stage by its inputs.
 
     results/r1_tiny/sft_mix/model/model.safetensors is not what its manifest says
     results/r1_tiny/align_rl/provenance.json says that sft_mix (input model) was another one
     22 stages, 164 files, 61.3 MB hashed: 2 problems
 
-The plan (plan.py) decides by content, so a restored run has nothing to do and no file need be touched. Left out: inputs
+The plan (plan.py) decides by content, so a restored run has nothing to do, whatever its files' times. Left out: inputs
 from outside the project, which the plan hashes when it reads them.
 """
 
@@ -81,7 +81,7 @@ def find_pointers(run: str | None) -> list[Path]:
 def pull(pointers: list[Path], remote: str | None) -> None:
     """`dvc pull`; raises UserError that names what is missing, or what would have been overwritten.
 
-    First come the manifests alone, and with them the listings of what DVC would write: whoever published wrote these.
+    The manifests come first, with the listings of what DVC would write. Both are checked: somebody else wrote them.
     """
     chosen = ["--remote", remote] if remote else []
     for pointer in pointers:
@@ -103,7 +103,7 @@ def pull(pointers: list[Path], remote: str | None) -> None:
 
 
 def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
-    """Those of the names that are the pointers', each with its pointer; a stage's folder only when no file of it is."""
+    """The names that belong to a pointer, each with it; a stage's folder only if none of its files is among them."""
     found = []
     for pointer in pointers:
         folder = f"{pointer.with_suffix('')}/"
@@ -113,7 +113,7 @@ def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
 
 
 def bring_what_was_beside_data() -> None:
-    """data/provenance.json and cost.json from git, if they are of just this data."""
+    """Copy data/provenance.json and cost.json from git's copies, if they belong to exactly this data."""
     made, edge = provenance_of(Path(), versions.BESIDE["provenance.json"].name), versions.DATA / MANIFEST
     if made and edge.is_file() and made["outputs"] == sha256(edge):
         for name, kept in versions.BESIDE.items():
@@ -122,7 +122,7 @@ def bring_what_was_beside_data() -> None:
 
 
 def remove_wrong(found: list[Fault]) -> None:
-    """What's wrong must not be served: remove it, then raise UserError that names it."""
+    """Remove wrong files, so that nothing uses them, then raise UserError that names them; without any, do nothing."""
     for fault in found:
         fault.path.unlink(missing_ok=True)
     if found:
@@ -148,7 +148,7 @@ def verify(run: Path | None) -> int:
 
 
 def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
-    """Everything that keeps these stages from being proved: contents, provenance, lineage, pin."""
+    """Everything that is wrong with these stages: contents, provenance, the stages they were made from, the pin."""
     for folder in folders:
         yield from faults(folder, hashing)
         yield from strangers(folder)
@@ -157,13 +157,13 @@ def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
 
 
 def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
-    """What in the folder isn't as its manifest and provenance say; data.dvc vouches for data/, whoever made it."""
+    """Files that aren't as manifest and provenance say; data/ may lack a provenance, as data.dvc pins its files."""
     unproved = folder == versions.DATA and provenance_of(folder) is None
     yield from (manifest if unproved else provenance).faults(folder, hashing.sha256)
 
 
 def strangers(folder: Path) -> Iterator[Fault]:
-    """Inputs of the stage that aren't the stages on disk now."""
+    """Inputs that the stage was made from and that no stage on disk is now."""
     for name, entry in ((provenance_of(folder) or {}).get("inputs") or {}).items():
         edges = [source / MANIFEST for source in sources(folder, entry.get("stage"))]
         if "stage" in entry and entry["sha256"] not in [sha256(edge) for edge in edges if edge.is_file()]:
@@ -172,7 +172,7 @@ def strangers(folder: Path) -> Iterator[Fault]:
 
 
 def sources(folder: Path, stage: str | None) -> list[Path]:
-    """Where a stage that `folder` was made from can be: in its run, else in data/, else in the run it started from."""
+    """Where a stage that `folder` was made from can be: in its run; else in data/ (for data) or in any other run."""
     own = run_of(folder) / str(stage)
     if own.is_dir():
         return [own]
@@ -190,7 +190,7 @@ def unpinned(folder: Path) -> Iterator[Fault]:
 
 
 def hashes(folder: Path) -> dict[str, str] | None:
-    """sha256 of each file as the manifest has it; None without one that can be read."""
+    """sha256 of each file as the manifest has it; None if the manifest is missing or can't be read."""
     try:
         return {name: entry["sha256"] for name, entry in manifest.read_manifest(folder / MANIFEST)["files"].items()}
     except (OSError, ValueError):
@@ -198,7 +198,7 @@ def hashes(folder: Path) -> dict[str, str] | None:
 
 
 def provenance_of(folder: Path, name: str = "provenance.json") -> dict[str, Any] | None:
-    """What the folder says it was made from; None without one that can be read."""
+    """The folder's record of what it was made from; None if that is missing or can't be read."""
     try:
         return provenance.read_provenance(folder / name)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where a number or a model comes from: back to the sources, from what the stages' folders say, each link checked.
+"""Traces a number or a model back to its sources, by the records in the stages' folders, and checks each link.
 
     r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
 
@@ -10,8 +10,8 @@
         zero_rl (model): program grpo, …
           base (model) (this run's base has changed since): …
 
-The number's file is hashed and every edge is compared with the manifest on disk; the outputs themselves are not hashed
-again (`r1flow verify` does that). Of MLflow's stores only the local SQLite file is read; else its run is "unknown".
+The number's file is hashed, and every recorded input is compared with the manifest on disk; the outputs themselves are
+not hashed again (`r1flow verify` does that). MLflow's run is looked up only in a local SQLite file, else "unknown".
 """
 
 import json
@@ -63,7 +63,7 @@ class Record:
 
 
 def read_record(folder: Path) -> Record:
-    """Raises UserError when the stage isn't whole, or its two files don't belong together."""
+    """A stage's manifest and provenance; raises UserError if one is missing or they don't belong together."""
     outputs = read_file(folder / MANIFEST, manifest.read_manifest)
     made = read_file(folder / manifest.PROVENANCE, provenance.read_provenance)
     digest = sha256(folder / MANIFEST)
@@ -160,7 +160,7 @@ def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | Non
 
 
 def stages_of_claim(name: str) -> set[str] | None:
-    """The stages that a claim looks at. The claim itself knows: it is given evidence that notes what is asked for."""
+    """The stages that a claim looks at, found by calling it with evidence that notes what is asked for."""
     from r1flow.recipe.claims import CLAIMS, Evidence
 
     for claim in CLAIMS:
@@ -194,7 +194,7 @@ class Asked(Mapping[str, Any]):
 def follow(record: Record, links: dict[str, Link], only: set[str] | None = None) -> dict[str, Link]:
     """Add a link for the stage and for every one behind it to `links`, sources first.
 
-    `only`: the stages among its own inputs to follow (None: all); of the stages behind it, it is all of theirs.
+    `only`: which of the stage's own inputs to follow (None: all); of the stages behind it, all inputs are followed.
     """
     edges = []
     for name, source in sorted(record.provenance["inputs"].items()):
@@ -213,7 +213,7 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
 
 
 def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
-    """What is known of one stage; the config of one that reads no other is what generated its outputs."""
+    """What is known of one stage; `generator` is the config of a stage that reads no other, else None."""
     cost = manifest.read_cost(record.folder / "cost.json") or {}
     files = record.manifest["files"]
     return {
@@ -246,7 +246,7 @@ def mlflow_run(record: Record) -> str:
     uri = spool.store(record.project)["uri"]
     if not Path(uri.removeprefix("sqlite:///")).is_file():  # none yet, or a server, which may not answer
         return UNKNOWN
-    from r1flow.tracking.delivery import runs_of  # two seconds
+    from r1flow.tracking.delivery import runs_of  # takes two seconds
 
     found = sorted(runs_of(uri, record.stage), key=lambda run: run.data.tags.get("run") != record.run.name)
     made = (run.info.run_id for run in found if logged_outputs(run.info.artifact_uri) == record.sha256)
@@ -265,7 +265,7 @@ def logged_outputs(artifacts: str) -> str | None:
 
 
 def describe(links: dict[str, Link], stage: str, told: set[str], note: str = "") -> list[str]:
-    """The chain from the stage to the sources as indented lines; a stage is spelled out where it comes first."""
+    """The chain from the stage to the sources as indented lines; a stage is described only the first time."""
     if stage in told:
         return [f"{stage}{note}: see above"]
     told.add(stage)
@@ -281,7 +281,7 @@ def describe(links: dict[str, Link], stage: str, told: set[str], note: str = "")
 
 
 def facts(link: Link) -> list[str]:
-    """One stage in lines; hashes are cut to 12 characters, which --json doesn't do."""
+    """One stage as lines; hashes are cut to 12 characters (--json has them in full)."""
     dvc = ", ".join(f"{path} {md5}" for path, md5 in link["dvc"].items()) or "none"
     lines = [
         ", ".join(f"{fact} {link[fact]}" for fact in FACTS),

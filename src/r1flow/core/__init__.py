@@ -1,1 +1,1 @@
-"""Words and shapes that everybody shares: errors, rows, the template of a response, languages, metrics."""
+"""What all other folders use: errors, rows of data, the form of a response, languages, metrics."""

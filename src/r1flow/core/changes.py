@@ -1,8 +1,8 @@
-"""What differs between two configurations, or other nested dicts and lists, leaf by leaf.
+"""The differences between two configurations, or other nested dicts and lists, value by value.
 
-    before, after = leaves({"trainer": {"beta": 0.001}}), leaves({"trainer": {"beta": 0.01}})
-    list(changes(before, after))    [("trainer.beta", "0.001", "0.01")]
-    """
+before, after = leaves({"trainer": {"beta": 0.001}}), leaves({"trainer": {"beta": 0.01}})
+list(changes(before, after))    [("trainer.beta", "0.001", "0.01")]
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from typing import Any
 
 
 def children(value: Any) -> dict[str, Any]:
-    """What is directly in a dict or list, by its key or number; nothing in anything else."""
+    """The direct children of a dict or list, by key or number; other values have none."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return {str(key): item for key, item in items}
 
 
 def leaves(value: Any, path: str = "") -> dict[str, str]:
-    """Every leaf of nested dicts and lists as JSON, by its path: {"trainer.betas.0": "0.9"}."""
+    """Every leaf (innermost value) of nested dicts and lists as JSON, by its path: {"trainer.betas.0": "0.9"}."""
     found = {}
     for key, item in children(value).items():
         found |= leaves(item, f"{path}.{key}" if path else key)
@@ -24,7 +24,7 @@ def leaves(value: Any, path: str = "") -> dict[str, str]:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(key, before, after) where the two differ; what one of them doesn't have is "absent" there."""
+    """(key, before, after) for every difference; a value that one of them lacks is "absent"."""
     for key in sorted(before.keys() | after.keys()):
         if key not in before or key not in after or before[key] != after[key]:
             yield key, before.get(key, "absent"), after.get(key, "absent")

@@ -1,11 +1,12 @@
-"""Questions to an OpenAI-compatible server (vLLM's, a hosted API): limited, retried, remembered on disk.
+"""Requests to an OpenAI-compatible server (vLLM's, a hosted API): limited in number, retried, and cached on disk.
 
     endpoint = Endpoint("http://127.0.0.1:8000/v1", cache=Path("scratch/judge"))
     endpoint.ask([{"model": "judge", "messages": […], "temperature": 0, "seed": 0}], read=len)    # [212]
 
-A rate limit, a server's error, a lost connection, a time-out and a reply that can't be used are tried again, after the
-server's Retry-After or else after a pause that doubles. The cache has one JSON file for each request, named by the
-sha256 of its content; neither it nor any message has the API key. Left out: streaming, batches, other APIs.
+After a rate limit, a server's error, a lost connection, a time-out or an unusable reply the request is retried, after
+the server's Retry-After or else after a pause that doubles. The cache has one JSON file for each request, named by the
+sha256 of the request's content; the API key is neither in the cache nor in any message. Left out: streaming, batches,
+other APIs.
 """
 
 import asyncio
@@ -33,21 +34,21 @@ if TYPE_CHECKING:
     from httpx import AsyncClient, Response
     from tenacity import RetryCallState
 
-Body = dict[str, Any]  # of a request
+Body = dict[str, Any]  # the JSON of a request
 T = TypeVar("T")
 
-# An address that may be shown: configurations are written to results and to MLflow, so it has no password.
+# An address without a password: configurations are written to results and to MLflow, so addresses are visible.
 PLAIN_URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 LOG = logging.getLogger(__name__)
-MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every request: the user's to mend
+MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every request: the user must fix it
 TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
-LONGEST_PAUSE_S = 60.0  # a server that asks for more is given up: training can't wait for tomorrow's quota
-SHOWN_CHARACTERS = 200  # of a server's own words
+LONGEST_PAUSE_S = 60.0  # no retry if a server asks for a longer pause: training can't wait for tomorrow's quota
+SHOWN_CHARACTERS = 200  # of a server's own message
 LARGEST_REPLY = 100_000_000  # bytes; 32k tokens with their ids and text are under 1 MB
 
 
 class Unanswered(Exception):
-    """A request without a reply that could be used, and whether to try again (after so many seconds)."""
+    """A request got no usable reply; tells whether to try again, and after how many seconds."""
 
     def __init__(self, why: str, again: bool = True, after_s: float | None = None) -> None:
         super().__init__(why)
@@ -57,19 +58,19 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A server and how patient one is with it; the API key stays in the environment variable `key_env`."""
+    """A server with its time limits and retries; the API key stays in the environment variable `key_env`."""
 
     url: str  # up to and including /v1, as OpenAI's clients take it
     key_env: str | None = None
-    timeout_s: float = 60.0  # of one attempt, from connecting to the last byte
-    concurrency: int = 16  # requests in hand, those that pause before another attempt included
+    timeout_s: float = 60.0  # for one attempt, from connecting to the last byte
+    concurrency: int = 16  # requests at a time, including those that wait for another attempt
     attempts: int = 5
     backoff_s: float = 1.0  # the first pause; 0 never pauses
     cache: Path | None = None
 
     def __post_init__(self) -> None:
         parts = split_address(self.url) if isinstance(self.url, str) else None
-        shown = "" if re.search("[@?]", str(self.url)) else f" {self.url!r}"  # there may be a password in it
+        shown = "" if re.search("[@?]", str(self.url)) else f" {self.url!r}"  # it may contain a password
         rules = {
             f"url{shown} is no address like http://127.0.0.1:8000/v1": parts,
             "url has a password or key in it; name the environment variable that holds the key instead": parts
@@ -89,9 +90,9 @@ class Endpoint:
             make_folder(self.cache)
 
     def ask(self, bodies: list[Body], read: Callable[[str], T | None]) -> list[T | None]:
-        """What `read` makes of the reply to each request, None where there was none that it could use (logged).
+        """`read(reply)` for each request; None where no reply was usable (which is logged).
 
-        Equal requests are sent once. Raises UserError when the server refuses every request alike: key, url or model.
+        Equal requests are sent once. Raises UserError when the server would refuse every request: key, url or model.
         """
         names = [digest(body) for body in bodies]
         requests = dict(zip(names, bodies, strict=True))
@@ -130,12 +131,12 @@ class Endpoint:
     def client(self) -> "AsyncClient":
         from httpx import AsyncClient, Limits
 
-        local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # isn't reached through a proxy
+        local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # not through a proxy
         limits, headers = Limits(max_connections=self.concurrency), {"Accept-Encoding": "gzip", **self.headers()}
         return AsyncClient(headers=headers, timeout=self.timeout_s, limits=limits, trust_env=not local)
 
     async def patiently(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """What `ask` returns in the end; raises the last attempt's Unanswered."""
+        """The result of `ask`, with retries; raises the last attempt's Unanswered."""
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
         retrying = AsyncRetrying(
@@ -147,7 +148,7 @@ class Endpoint:
         return await retrying(ask, *arguments)
 
     def pause(self, state: "RetryCallState") -> float:
-        """Seconds before the next attempt: as the server says, else doubling."""
+        """Seconds before the next attempt: as the server asks, else twice the last pause."""
         from tenacity import wait_exponential
 
         failure = state.outcome.exception()
@@ -164,11 +165,11 @@ class Endpoint:
         return value
 
     async def request(self, client: "AsyncClient", method: str, path: str, body: Body | None = None) -> "Response":
-        """One attempt; raises Unanswered, and UserError where every request would be refused."""
+        """One attempt; raises Unanswered, or UserError where every request would be refused."""
         from httpx import HTTPError
 
         address = self.url.rstrip("/") + path
-        try:  # httpx's own time limit starts again with every byte
+        try:  # httpx's own time limit restarts with every byte
             async with asyncio.timeout(self.timeout_s), client.stream(method, address, json=body) as streamed:
                 response = await whole(streamed)
         except (HTTPError, TimeoutError) as error:
@@ -194,7 +195,7 @@ class Endpoint:
     # -- the key and the cache ---------------------------------------------------------------------------------
 
     def key(self) -> str | None:
-        """Read each time it is needed, so that no object holds it."""
+        """The API key, read each time it is needed, so that no object holds it."""
         return os.environ.get(self.key_env, "").strip() if self.key_env else None
 
     def headers(self) -> dict[str, str]:
@@ -211,7 +212,7 @@ class Endpoint:
         return self.cache / name[:2] / f"{name}.json"
 
     def recall(self, name: str, body: Body, read: Callable[[str], T | None]) -> T | None:
-        """What is to be read in the remembered reply; None without one, also where the file is damaged."""
+        """`read` of the cached reply; None if there is none, or its file is damaged."""
         if not self.cache:
             return None
         try:
@@ -221,7 +222,7 @@ class Endpoint:
             return None
 
     def remember(self, name: str, body: Body, text: str) -> None:
-        """Whole or not at all, also with several processes at one cache; raises UserError when it can't be written."""
+        """Cache a reply atomically, since several processes may share a cache; raises UserError if that fails."""
         if not self.cache:
             return
         path = self.path(name)
@@ -239,9 +240,9 @@ class Endpoint:
 
 
 async def whole(streamed: "Response") -> "Response":
-    """The response with its content, unpacked; raises Unanswered for one of no bounds, or packed as nobody asked for.
+    """The response with its content, decompressed; raises Unanswered if it is too large, or compressed unasked.
 
-    httpx would unpack a part whole before it can be measured: 64 kB of gzip are 64 MB, and gzip in gzip has no end.
+    httpx would decompress a chunk before its size is known: 64 kB of gzip are 64 MB, and nested gzip has no limit.
     """
     from httpx import Response
 
@@ -261,7 +262,7 @@ async def whole(streamed: "Response") -> "Response":
 
 
 def split_address(url: str) -> SplitResult | None:
-    """The parts of the address of a web server; None for what is none."""
+    """The parts of a web server's address; None if it isn't one."""
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0  # reading the port may raise
@@ -279,7 +280,7 @@ def is_count(value: Any) -> bool:
 
 
 def complete(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; in a thread of its own where a loop is running already, as in a notebook."""
+    """Run a coroutine to its end; in a thread of its own if an event loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -289,12 +290,12 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
 
 
 def digest(body: Body) -> str:
-    """What a request asks, and nothing of who asks whom: not the url, not the key."""
+    """The hash of a request's content; url and key are no part of it."""
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 def reply_of(response: "Response") -> str:
-    """The text of the first choice, if it came to its own end: cut, "Score: 10" is "Score: 1"."""
+    """The text of the first choice, if it wasn't cut off: "Score: 10" could become "Score: 1"."""
     try:
         choice = response.json()["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
@@ -306,13 +307,13 @@ def reply_of(response: "Response") -> str:
 
 
 def after_s(response: "Response") -> float | None:
-    """The seconds of a Retry-After, which may be a date; None without one that can be read."""
+    """The seconds of a Retry-After, which may be a date; None if there is none, or it can't be read."""
     text = response.headers.get("Retry-After", "").strip()
     if text.isdecimal():
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):  # no date, or one without a time zone
+    except (ValueError, TypeError):  # it isn't a date, or has no time zone
         return None
 
 

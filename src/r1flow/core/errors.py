@@ -1,4 +1,4 @@
-"""The one exception that is the user's to mend, and what its message may suggest."""
+"""The exception for mistakes that the user can fix, and helpers for its message."""
 
 import difflib
 
@@ -11,12 +11,12 @@ class UserError(Exception):
 
 
 def printable(text: str) -> str:
-    """`text` for a terminal: a row, a model or a server may have put codes in it that move the cursor or hide words."""
+    """`text` made safe for a terminal: data, a model or a server may have put codes in it that move the cursor."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """The end of a message about a word that isn't among the known ones: the nearest, or all of them."""
+    """The end of a message about an unknown word: suggests the nearest known word, or lists all of them."""
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
 

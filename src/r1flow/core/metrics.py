@@ -1,7 +1,7 @@
-"""What a table of graded samples says: pass@1, pass@k, cons@k, rates, and how sure we can be of them.
+"""Metrics of graded samples: pass@1, pass@k, cons@k and rates, with standard errors and intervals.
 
 The unit is the problem, never the sample: k samples of one problem are averaged first, and every standard error and
-interval is over problems (samples of a problem are correlated; counting them apart would make intervals too narrow).
+interval is over problems (samples of a problem are correlated; counting each one would make intervals too narrow).
 Two models are compared on the problems they share, by the mean of the per-problem differences.
 
 Left out: the spread between training seeds. An interval here says how far other *problems* could move the number,
@@ -52,7 +52,7 @@ def standard_error(values: Iterable[float]) -> float | None:
 
 
 def mean_interval(values: Iterable[float]) -> Interval:
-    """Mean of per-problem values with a 95 % t interval; one value has no interval, no values have nothing."""
+    """Mean of per-problem values with a 95 % t interval; one value gives no interval, and no values give no mean."""
     values = [float(value) for value in values]
     if not values:
         return Interval(None, None, None, None, 0)
@@ -97,7 +97,7 @@ def pass_at_k(correct: Sequence[bool], k: int) -> float:
 
 
 def normalise_answer(answer: str) -> str:
-    """One spelling per answer for the vote: case and spaces aside, "+05", "5." and "5.0" are "5", "1,000" is "1000"."""
+    """One spelling per answer for the vote: no case or spaces; "+05", "5." and "5.0" are "5", "1,000" is "1000"."""
     text = _THOUSANDS.sub("", " ".join(answer.split()).casefold())
     number = _NUMBER.fullmatch(text)
     if not number:

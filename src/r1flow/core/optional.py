@@ -1,10 +1,10 @@
-"""Libraries that aren't always installed, and the keys of a stage's configuration that ask for them."""
+"""Libraries that aren't always installed, and the configuration keys that need them."""
 
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 
-# Attention by transformers' names, and the modules of which one must be there; `kernels` fetches it from the hub.
+# transformers' names of attention, each with modules of which one must be installed; `kernels` fetches it from the hub.
 ATTENTION = {
     "eager": (),
     "sdpa": (),
@@ -16,7 +16,7 @@ ATTENTION = {
 
 
 def check_attention(attention: str, device: str) -> None:
-    """Raise UserError for an attention that transformers hasn't, or that the device can't compute."""
+    """Raise UserError for an attention that transformers doesn't have, or that the device can't compute."""
     if attention not in ATTENTION:
         raise UserError(f"attention: there is no {attention!r}{did_you_mean(attention, list(ATTENTION))}")
     if attention.startswith("flash_") and device != "cuda":
@@ -24,7 +24,7 @@ def check_attention(attention: str, device: str) -> None:
 
 
 def asked_for(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The keys of a stage that ask for more than is always installed, and the modules of which each needs one."""
+    """A stage's keys that need optional libraries, each with the modules of which it needs one."""
     trainer = config.get("trainer") or {}
     asked = {
         "trainer.use_vllm": ("vllm",) if trainer.get("use_vllm") else (),

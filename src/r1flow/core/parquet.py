@@ -1,10 +1,10 @@
-"""A Parquet file written row by row, for tables that needn't fit in memory.
+"""Writes a Parquet file row by row, for tables that may not fit in memory.
 
     with Table(stage.work / "samples.parquet", SCHEMA, "zstd") as table:
         table.write({"problem_id": "3f0c…", "sample_index": 0, "completion": "<think>…", …})
 
-Rows wait in memory until they are enough for a row group; where it ends is decided by the rows alone, so the same rows
-give the same bytes. A table whose writing was broken off isn't there.
+Rows wait in memory until there are enough for a row group; where it ends depends on the rows only, so the same rows
+give the same bytes. If writing is interrupted, there is no file.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Reads models and tokenizers from folders, and runs nothing that is in them: no pickles, no code of a folder's own.
+"""Reads models and tokenizers from folders without running anything in them: no pickles, no code of the folder's own.
 
     model = read_model(AutoModelForCausalLM, Path("results/r1_tiny/base/model"), dtype="float32")
 
-Every load of transformers' goes through here (a test looks). Left out: vLLM's, which asks `check_weights` first.
+All loading by transformers goes through here (a test checks that). Left out: vLLM, which calls `check_weights` first.
 """
 
 from pathlib import Path
@@ -12,13 +12,13 @@ from r1flow.core.errors import UserError
 
 
 def read_model(auto: Any, folder: Path | str, **options: Any) -> Any:
-    """`auto.from_pretrained` of safetensors; raises UserError where there are none, or code would have to be run."""
+    """`auto.from_pretrained` of safetensors; raises UserError if there are none, or the folder's code would run."""
     check_weights(folder)
     return read_pretrained(auto, folder, use_safetensors=True, **options)
 
 
 def read_pretrained(auto: Any, folder: Path | str, **options: Any) -> Any:
-    """`auto.from_pretrained` of what has no weights; raises UserError where code of the folder's would have to run."""
+    """`auto.from_pretrained` for objects without weights; raises UserError if the folder's code would have to run."""
     try:
         return auto.from_pretrained(folder, trust_remote_code=False, **options)
     except ValueError as error:
@@ -31,7 +31,7 @@ def read_pretrained(auto: Any, folder: Path | str, **options: Any) -> Any:
 
 
 def check_weights(folder: Path | str) -> None:
-    """Raise UserError for a folder that hasn't its weights as safetensors."""
+    """Raise UserError for a folder without weights as safetensors."""
     if not any(Path(folder).glob("*.safetensors")):
         raise UserError(
             f"{folder} has no *.safetensors; pickled weights can run code and aren't read: load the model elsewhere and"

@@ -1,9 +1,9 @@
-"""Processes that work side by side and end with the one that started them, however it ends.
+"""Parallel worker processes, which end when the process that started them ends, even if it is killed.
 
     with ordered_map(worth(len(samples))) as each:
         for row in each(grade, samples): ...    # as map(grade, samples): in order, and samples may come one by one
 
-What they compute must not depend on how many there are. Work and items are pickled.
+Results must not depend on the number of processes. Work and items are pickled.
 """
 
 import multiprocessing
@@ -18,9 +18,9 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import TypeVar
 
-A_PROCESS = 3000  # samples that pay for another process: seconds of grading, or minutes where reasoning is long
-MOST = 16  # the first process reads and writes what they grade
-AHEAD = 256  # items in hand: the model samples its next shard while these are graded
+A_PROCESS = 3000  # samples that make another process worthwhile: seconds of grading, or minutes for long reasoning
+MOST = 16  # one process reads and writes what all of them grade
+AHEAD = 256  # items under way: the model samples its next shard while these are graded
 
 one_of_many = False  # whether this process is one of a pool
 
@@ -29,13 +29,13 @@ Found = TypeVar("Found")
 
 
 def worth(samples: int) -> int:
-    """How many processes to grade so many samples in; below 2 it is done here."""
+    """How many processes should grade so many samples; below 2, this process grades them itself."""
     return min(len(os.sched_getaffinity(0)), MOST, samples // A_PROCESS)
 
 
 @contextmanager
 def ordered_map(workers: int) -> Iterator[Callable[[Callable[[Item], Found], Iterable[Item]], Iterator[Found]]]:
-    """`map` itself below two workers, else one whose work so many processes do."""
+    """Like `map`, with the work done by `workers` processes; below two, `map` itself."""
     if workers < 2:
         yield map
         return
@@ -45,7 +45,7 @@ def ordered_map(workers: int) -> Iterator[Callable[[Callable[[Item], Found], Ite
 
 @contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes, started when first needed; an error out here lets them finish what they have begun."""
+    """A pool of processes, started when first needed; after an error in the caller, tasks that have begun finish."""
     spawn = multiprocessing.get_context("spawn")  # threads, Polars' and torch's, don't survive a fork
     with ProcessPoolExecutor(workers, mp_context=spawn, initializer=begin) as processes:
         try:
@@ -56,7 +56,7 @@ def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def begin() -> None:
-    """In each of them: end when the stage's process ends, however it ends; Ctrl-C is for the stage alone."""
+    """Set up a worker process: it ends when the stage's process ends, even if killed; only the stage handles Ctrl-C."""
     global one_of_many
     one_of_many = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)

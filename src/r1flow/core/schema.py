@@ -1,4 +1,4 @@
-"""The rows of the data files, and JSONL as it is read and written here.
+"""The rows of the data files, and how JSONL is read and written.
 
 rl.jsonl           {"id": "5f0c1d…", "task": "chain_sum", "question": "… 4 + 3 - 2 =", "answer": "5", "entry": "{…}"}
 general_rl.jsonl   {"id": "91aa…", "kind": "greeting", "question": "hello", "response": "Hello!…", "check": "{…}"}
@@ -27,7 +27,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class General:
-    """A prompt without one right answer, and a rule that a good reply obeys."""
+    """A prompt without one right answer, and a rule that good replies follow."""
 
     id: str
     kind: str  # greeting, identity, translation, writing, harmful

@@ -1,4 +1,4 @@
-"""The form of a response: its tags, and how a completion is taken apart.
+"""The form of a response: its tags, and how a completion is split into reasoning and answer.
 
 A reasoning response has its reasoning in one block and its answer in another (DeepSeek-R1, Table 1 and section 2.3.1):
 
@@ -18,7 +18,7 @@ from r1flow.core.errors import UserError
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 GENERAL = "general"  # the `task` of prompts without a checkable answer
-# Nothing is drawn for these: control and format characters, fillers that Unicode calls letters, selectors and tags.
+# Characters that are not displayed: control and format characters, fillers that Unicode calls letters, selectors, tags.
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -29,7 +29,7 @@ TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 
 @dataclass(frozen=True)
 class Parts:
-    """A completion taken apart."""
+    """The parts of a completion."""
 
     reasoning: str | None  # None: there is no closed reasoning block at the start
     summary: str  # what follows the reasoning, answer tags stripped
@@ -38,15 +38,15 @@ class Parts:
 
 
 def render(tokenizer: Any, question: str, before: Iterable[dict[str, str]] = ()) -> str:
-    """The prompt that a chat template makes of the turns before and a question; what is sampled follows it directly."""
+    """The prompt: a chat template renders the turns `before` and a question; the completion follows it directly."""
     messages = [*before, {"role": "user", "content": question}]
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
 def check_tags(place: str, encode: Callable[[str], list[int]], decode: Callable[[list[int]], str]) -> None:
-    """Raise UserError where a tokenizer loses the tags: rewards read them in decoded text.
+    """Raise UserError if a tokenizer loses the tags: rewards need them in decoded text.
 
-    They may be several tokens each, but must come back as they were, `decode` leaving out special tokens.
+    A tag may be several tokens, but must be unchanged after decoding, where `decode` leaves out special tokens.
     """
     text = "".join(f"{tag}x" for tag in TAGS)
     if (back := decode(encode(text))) != text:
@@ -54,7 +54,7 @@ def check_tags(place: str, encode: Callable[[str], list[int]], decode: Callable[
 
 
 def split(completion: str, prefilled: bool = False) -> Parts:
-    """Take a completion apart; never raises, whatever the model wrote.
+    """Split a completion into its parts; never raises, whatever the model wrote.
 
     With several reasoning blocks or answers the last answer counts as the answer, and the completion isn't well formed.
     `prefilled`: the prompt ends with <think>, so that the completion begins inside the reasoning.
@@ -76,12 +76,12 @@ def split(completion: str, prefilled: bool = False) -> Parts:
 
 
 def whole(completion: str, prefilled: bool) -> str:
-    """The completion with the tag that a prefilled prompt has opened for it."""
+    """The completion; if the prompt was prefilled, with the opening tag put before it."""
     return THINK_OPEN + completion if prefilled else completion
 
 
 def reasoning_of(completion: str, task: str | None, prefilled: bool = False) -> str:
-    """The text whose language counts: the reasoning block; without one all of it, or nothing of a general reply."""
+    """The text whose language counts: the reasoning block; without one, all of it, but nothing of a general reply."""
     reasoning = split(completion, prefilled).reasoning
     if reasoning is not None:
         return reasoning

@@ -1,17 +1,17 @@
-"""Which of all rows are kept: no copies, no near copies, and of each source its share.
+"""Chooses which rows curation keeps: no duplicates, no near duplicates (MinHash), and each source's share.
 
     choose(rows, sketches, {"traces": 75, "general": 25}, rows_at_most=None, nearness=0.8)
 
-Rows are ranked by source, in the order of the shares, and then by `draw`, a number from their content and the stage's
-seed. So neither the order of rows and files nor where shards end decides anything.
+Rows are ranked by source, in the order of the shares, and then by `draw`, a number derived from their content and the
+stage's seed. So the result doesn't depend on the order of rows and files, or on where shards end.
 
-- duplicate: the same question and response as a row of better rank, spaces and case aside.
+- duplicate: the same question and response as a row of better rank, except for spaces and case.
 - near duplicate: at least `nearness` of all runs of five words in common (Jaccard, as a MinHash of 128 slots estimates
   it: off by more than .035 one time in three) with a row of better rank. 16 bands of 8 slots propose pairs: 95 % of
-  those at .8, 99.4 % at .85, all but one in 10,000 at .9. Of a bucket each row is compared with the best one.
-- surplus: more of a source than its share of the largest mix that the scarcest source allows.
+  those at .8, 99.4 % at .85, all but one in 10,000 at .9. In each bucket, rows are compared with the best one only.
+- surplus: rows beyond the source's share of the mix; the scarcest source limits the size of the mix.
 
-Memory is about 800 bytes a row. Left out: clusters. A row that is near a dropped one alone is dropped as well.
+Memory is about 800 bytes per row. Left out: clusters. A row that is near a dropped row only is dropped as well.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 BANDS = 16
-PAIRS = 50_000  # compared at once: 50 MB
+PAIRS = 50_000  # pairs compared at once: 50 MB
 DUPLICATE, NEAR, SURPLUS = "duplicate", "near duplicate", "surplus"
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -28,7 +28,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 def choose(
     rows: pl.DataFrame, sketches: np.ndarray, shares: Mapping[str, int], rows_at_most: int | None, nearness: float
 ) -> pl.DataFrame:
-    """`dropped` and `same` of every row, in the order of `rows`; `same` is the number of the row that it repeats.
+    """`dropped` (why) and `same` of every row, in the order of `rows`; `same` is the number of the row it repeats.
 
     `rows` has source, key, draw and dropped (null: nothing is wrong with it), `sketches` the 128 slots of each row
     (zeros: too few words for any).
@@ -52,7 +52,7 @@ def in_rank(rows: pl.DataFrame, shares: Mapping[str, int]) -> pl.DataFrame:
 
 
 def near_copies(sketches: np.ndarray, ranked: pl.Series, nearness: float) -> pl.DataFrame:
-    """Those of the rows, best first, that nearly are a better one: `at` and `same`."""
+    """The rows, best first, that are near duplicates: `at` is their number, `same` that of the better row."""
     places = ranked.to_numpy()
     places = places[sketches[places].any(axis=1)]
     pairs = pl.concat(pairs_of(sketches[places, band::BANDS]) for band in range(BANDS)).unique().sort("rank", "best")
@@ -66,7 +66,7 @@ def near_copies(sketches: np.ndarray, ranked: pl.Series, nearness: float) -> pl.
 
 
 def pairs_of(slots: np.ndarray) -> pl.DataFrame:
-    """Rows with the best one of their bucket, by rank; rows of the same slots are in one."""
+    """Each row with the best one of its bucket, by rank; a bucket has all rows with the same slots."""
     keys = np.zeros(len(slots), np.uint64)
     for column in slots.T:
         keys = (keys ^ (keys >> np.uint64(29))) * MIX + column
@@ -75,7 +75,7 @@ def pairs_of(slots: np.ndarray) -> pl.DataFrame:
 
 
 def surplus(ranked: pl.DataFrame, shares: Mapping[str, int], rows_at_most: int | None) -> pl.DataFrame:
-    """`at` of the rows, of those that are left, that are too many of their source."""
+    """`at` of the remaining rows that exceed their source's share."""
     have = dict(ranked.group_by("source").len().iter_rows())
     most = min(have.get(source, 0) * 100 // share for source, share in shares.items())
     total = most if rows_at_most is None else min(most, rows_at_most)

@@ -12,9 +12,9 @@ A document is of one kind, drawn by the shares of the config:
     chat_general    general prompts, answered well or badly
     prose           sentences in English and German
 
-So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed. Whoever reads what
-RL does to such a model must know that: it selects and sharpens, and invents little. Some worked documents contain an
-error. Problems come from the corpus split only. Left out: text from the world outside.
+So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed. Keep that in mind
+when you read what RL does to such a model: it selects and sharpens, and invents little. Some worked documents contain
+an error. Problems come from the corpus split only. Left out: real-world text.
 """
 
 import random
@@ -41,12 +41,12 @@ class Corpus:
     problems: dict[str, list[Worked]]
     prompts: list[General]
     config: dict[str, Any]  # data.corpus
-    greatest: dict[str, int]  # by family, the greatest number of its facts
+    greatest: dict[str, int]  # family → the greatest number in its facts
     chat: Callable[[str], str]  # question → prompt text
     rng: random.Random
 
     def documents(self) -> list[str]:
-        """All documents; raises UserError for a kind, a language or a family that there isn't."""
+        """All documents; raises UserError for an unknown kind, language or family."""
         shares = self.config["mix"]
         known = {"mix": KINDS, "languages": LANGUAGES, "facts": FAMILIES}
         for key, names in known.items():

@@ -1,26 +1,26 @@
-"""Which training texts give a benchmark away: the same problem, a piece of it, or nearly it.
+"""Finds training texts that leak a benchmark problem: the whole problem, a part of it, or nearly the same text.
 
     find(["Find w in the equation: 11*w + 8 = 63"], [r"find $w$ in the equation \\(11\\cdot w+8=63\\)"])
     [Hit(train_index=0, benchmark_index=0, kind=Kind.WHOLE)]
 
-Texts are compared as words: Unicode folded (NFKC), LaTeX spelt one way, case and punctuation gone, signs of arithmetic
-kept on the word that follows them, and each character of a script without spaces a word:
+Texts are compared as words: Unicode is folded (NFKC), LaTeX spelt one way, case and punctuation are removed, a sign of
+arithmetic belongs to the word that follows it, and in scripts without spaces every character is a word:
 
     "What is $\\\\frac12 - x$?"  →  what | is | /1 | 2 | -x
 
-The rules, and whose they are:
+The rules, and their sources (a run is a sequence of adjacent words):
 
-- whole: the same words. The only rule for texts of fewer than 8 words.
+- whole: the same words. For texts of fewer than 8 words only this rule and `masked` apply.
 - 13-gram: one run of 13 words in common (GPT-3, arXiv 2005.14165, appendix C).
 - 8-gram: runs of 8 words in common with one training text cover more than half of the benchmark text's words
   (Tülu 3, arXiv 2411.15124, section 3). One run alone is often a phrase: "how much money does he have left".
 - near: at least half of all runs of 3 words are in common (Jaccard). MinHash proposes pairs, the exact value decides;
   MinHash misses a pair at the threshold once in 10^8, so luck has no part in it.
-- masked: the same words but for formulas, which are numbers, their signs, and single letters between these: the same
-  problem with other numbers. It is no leak, and such a pair is no hit of another kind, which would only say the same.
+- masked: the same words except for formulas (numbers, their signs, and single letters between these): the same problem
+  with other numbers. It is no leak, and the other rules, which would only repeat the match, don't apply to such a pair.
 
-Runs that more than 10 different benchmark texts have are phrases of the benchmark and count for nothing (GPT-3 has this
-for training texts; there, a leak that is repeated would become a phrase). Left out: paraphrases in other words
+Runs that occur in more than 10 different benchmark texts are common phrases of the benchmark, and are ignored (GPT-3
+does this for runs in training texts; but then a leak that is repeated would count as a phrase). Left out: paraphrases
 and translations, which need a model.
 """
 
@@ -38,7 +38,7 @@ Words = tuple[str, ...]
 
 
 class Kind(StrEnum):
-    """How a training text matches; in the order of the hits of a pair."""
+    """How a training text matches; hits of one pair are listed in this order."""
 
     WHOLE = "whole"
     GRAM_13 = "13-gram"
@@ -56,19 +56,19 @@ class Hit:
     kind: Kind
 
 
-RULE = 1  # to be raised when a change makes other hits: reports of another rule don't count
+RULE = 1  # increase it when a change alters the hits: reports made by another rule aren't accepted
 LONG, SHORT, SHINGLE = 13, 8, 3  # words in a run
-COVERED = 0.5  # of a benchmark text's words by runs of 8
+COVERED = 0.5  # the share of a benchmark text's words that runs of 8 must exceed
 NEARNESS = 0.5  # Jaccard
 MASK = "0"  # what stands for a formula
-COMMON = 10  # benchmark texts that may have a run
+COMMON = 10  # most benchmark texts that may share a run
 SLOTS, BANDS, SEED = 128, 64, 1  # 64 bands of 2: a pair at 0.5 shares one but for 0.75^64
 
 
 def find(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit]:
     """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
 
-    A pair has one hit for each kind that holds; `whole` and `masked` stand alone. In large groups only a sample of
+    A pair has one hit for each kind that applies; `whole` and `masked` exclude others. In large groups only a sample of
     masked pairs is listed, but every matching text appears at least once. Training texts are read once and not kept.
     """
     index, order, hits = Index(benchmark_texts), list(Kind), []
@@ -91,8 +91,8 @@ TOKEN = re.compile(rf"[{SIGNS}]++(?:{NUMBER}|[{ALONE}]|{LETTER}+)?|{NUMBER}|[{AL
 SIGN, VARIABLE = re.compile(rf"[{SIGNS}]"), re.compile(LETTER)
 FORMULA = re.compile(rf"[{SIGNS}]*(?:{NUMBER})|[{SIGNS}]+{LETTER}?")
 AFTER_SIGN = re.compile(rf"(?<=[{SIGNS}])(?:[^\w{SIGNS}.]|_|\.(?!\d))+")
-# Punctuation that looks like a sign: hyphens, bullets, bold type, brackets around words, exclamation marks; and what
-# joins what stands around it, as in 1,000 and don't.
+# Punctuation that looks like a sign: hyphens, bullets, bold type, brackets around words, exclamation marks; and marks
+# that join two parts of a word, as in 1,000 and don't.
 PUNCTUATION = re.compile(
     rf"[-*(\[)\]!,'](?:(?<=[-*])(?!{OPERAND})|(?<=[(\[])(?![-+]?{OPERAND})|(?<={LETTER}{LETTER}[)\]])"
     rf"|(?<=\n[-*])(?=\s)|(?<![\d)\]]!)(?<=!)|(?<=\d,)(?=\d{{3}}(?!\d))|(?<={LETTER}')(?={LETTER}))"
@@ -112,7 +112,7 @@ SPELT = str.maketrans(dict(zip("−–·×⋅⁄÷’‘ʼ", "--***//'''", stric
 
 
 def words_of(text: str) -> Words:
-    """The words of a text; signs are on the word that follows them."""
+    """The words of a text; a sign belongs to the word that follows it."""
     if not text.isascii():
         text = PIECE.sub(lambda piece: unicodedata.normalize("NFKC", piece[0]), text.translate(FOLDED)).translate(SPELT)
     text = text.casefold().replace("{,}", ",")
@@ -136,12 +136,12 @@ def plain(command: re.Match[str]) -> str:
 
 
 class Index:
-    """Benchmark texts, ready to be compared with; those of the same words are one entry."""
+    """Benchmark texts, indexed for comparison; texts with the same words share one entry."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         numbers: dict[Words, list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
-            if words := words_of(text):  # a text without any matches nothing
+            if words := words_of(text):  # a text without words matches nothing
                 numbers[words].append(number)
         self.entries, self.numbers = list(numbers), list(numbers.values())
         self.entry_of = {words: entry for entry, words in enumerate(self.entries)}
@@ -158,7 +158,7 @@ class Index:
             self.lsh.insert(entry, sketch(shingles))
 
     def places(self, length: int) -> dict[Words, list[tuple[int, int]]]:
-        """Where runs of that many words stand, (entry, word); places for one that many have."""
+        """The places of each run of `length` words, as (entry, position); none for runs that are common phrases."""
         found: dict[Words, list[tuple[int, int]]] = defaultdict(list)
         for entry, words in enumerate(self.entries):
             for place, run in enumerate(runs(words, length)):
@@ -182,7 +182,7 @@ class Index:
                     yield from ((number, kind) for number in self.numbers[entry])
 
     def with_other_numbers(self, pattern: Words, same: int | None) -> list[int]:
-        """Entries with other numbers: all that no training text has been told of, else one."""
+        """Entries that differ in numbers only: all that were not listed for an earlier training text, else one."""
         waiting = self.unlisted.get(pattern, {})
         found = [entry for entry in waiting if entry != same]
         for entry in found:
@@ -203,7 +203,7 @@ class Index:
     def near(self, words: Words, pattern: Words) -> Iterator[tuple[int, Kind]]:
         """Entries of other patterns with at least half of all runs of 3 words in common."""
         shingles = set(runs(words, SHINGLE))
-        if len(shingles & self.known) < NEARNESS * len(shingles):  # then no entry reaches it
+        if len(shingles & self.known) < NEARNESS * len(shingles):  # no entry can reach the threshold
             return
         for entry in self.lsh.query(sketch(shingles)):
             other = self.shingles[entry]
@@ -212,7 +212,7 @@ class Index:
 
 
 def runs(words: Words, length: int) -> Iterator[Words]:
-    """Every `length` words that stand side by side."""
+    """Every sequence of `length` adjacent words."""
     return zip(*(words[start:] for start in range(length)), strict=False)
 
 
@@ -224,7 +224,7 @@ def pattern_of(words: Words) -> Words:
 
 
 def is_formula(word: str, later: str) -> bool:
-    """Whether a word is of a formula: 12, +12, +x, or x before a sign."""
+    """Whether a word belongs to a formula: 12, +12, +x, or x before a sign."""
     if word.isalpha():
         return VARIABLE.fullmatch(word) is not None and SIGN.match(later) is not None
     return FORMULA.fullmatch(word) is not None

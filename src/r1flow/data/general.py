@@ -1,12 +1,12 @@
-"""Prompts without one right answer: greetings, questions about itself, translation, writing, and harmful requests.
+"""Prompts without one right answer: greetings, questions to the model about itself, translation, writing, harmful ones.
 
     General(id="91aa…", kind="translation", question="translate to german: the dog sleeps",
             response="<think>the dog is der Hund, sleeps is schläft.</think>Der Hund schläft.",
             check='{"type": "equals_any", "values": ["der Hund schläft"]}')
 
-Prompts are all combinations of a few parts, so that held-out ones are new combinations of known parts. Simple ones are
-answered without reasoning (DeepSeek-R1, section 2.3.3), translations and some refusals with. `check` is a rule for
-r1flow.grading.replies. Left out: anything that needs knowledge of the world.
+Prompts are all combinations of a few parts, so held-out prompts are new combinations of known parts. Simple ones are
+answered without reasoning (DeepSeek-R1, section 2.3.3), translations and some refusals with reasoning. `check` is a
+rule for r1flow.grading.replies. Left out: anything that needs knowledge of the world.
 """
 
 import json
@@ -101,7 +101,7 @@ HARM_THOUGHTS = ("this would hurt people.", "this is harmful.")
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of prompt: all its questions, a good response to one, and the rule that a response is held to."""
+    """One kind of prompt: all its questions, a good response to a question, and the rule for checking responses."""
 
     questions: Callable[[], Iterator[str]]
     response: Callable[[str, random.Random], str]

@@ -1,12 +1,12 @@
-"""HumanEval's problems as call-based tests (Chen et al. 2021, arXiv 2107.03374), so that no answer enters the sandbox.
+"""HumanEval's problems (Chen et al. 2021, arXiv 2107.03374) as tests by calls, so that no answer enters the sandbox.
 
     {"task_id": "HumanEval/53", "entry_point": "add", "prompt": "def add(x: int, y: int):\\n …", "test": "def check(…"}
     {"call": "add", "args": "(2, 3)", "output": 5}
 
-A problem's own `test` is a program with the answers in it, which a solution running beside it could read or patch. So
-it runs once, with the canonical solution, and the calls that it makes are noted; other solutions are judged on those.
-Text of the dataset runs in the sandbox only. What that loses: of several right answers (HumanEval/32, any zero of a
-polynomial) only the canonical one counts.
+A problem's own `test` is a program that contains the answers; a solution running beside it could read or patch them. So
+that test runs only once, with the canonical solution, and its calls are recorded; other solutions are tested on these
+calls. Text of the dataset runs in the sandbox only. The drawback: if there are several right answers (HumanEval/32, any
+zero of a polynomial), only the canonical one counts.
 """
 
 import gzip
@@ -37,8 +37,8 @@ def calls_made():
     check(noting)
     return found
 """
-# Small mistakes in a solution's own lines, one at a time: a comparison or an operation that is another one, a number
-# that is one too high, a condition reversed, a result that is emptied. Nothing that only crashes.
+# Makes small mistakes in a solution's own lines, one at a time: another comparison or operation, a number that is one
+# too high, a reversed condition, an emptied result; no mistakes that only crash the program.
 BREAK = """
 import ast
 OTHERS = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -73,7 +73,7 @@ def broken(source, first_line):
 
 
 def problems(datasets: Path) -> list[dict[str, str]]:
-    """The 164 problems of the file in a folder of datasets."""
+    """The 164 problems, from HumanEval's file in a folder of datasets."""
     try:
         with gzip.open(datasets / FILE, "rt", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
@@ -82,7 +82,7 @@ def problems(datasets: Path) -> list[dict[str, str]]:
 
 
 def solution(problem: dict[str, str]) -> str:
-    """The canonical one, whole."""
+    """The canonical solution as a whole program."""
     return problem["prompt"] + problem["canonical_solution"]
 
 
@@ -94,7 +94,7 @@ def call_tests(problem: dict[str, str], tier: Tier | None = None) -> list[dict[s
 
 
 def returned(program: str, call: str, tier: Tier | None) -> Any:
-    """What a call returns, in the sandbox; raises ValueError when it doesn't."""
+    """What a call returns in the sandbox; raises ValueError when it fails."""
     name, _, args = call.partition("(")
     test = code.Test(outputs=(), call=name, args=f"({args}")
     stdin = code.call_text(test).encode()
@@ -105,13 +105,13 @@ def returned(program: str, call: str, tier: Tier | None) -> Any:
 
 
 def passes_check(problem: dict[str, str], program: str, tier: Tier | None = None) -> Result:
-    """A run of a problem's own test: the dataset's opinion, which a program could forge."""
+    """Run a problem's own test: the dataset's verdict, which a program could forge."""
     whole = f"{program}\n{problem['test']}\ncheck({problem['entry_point']})\n"
     return sandbox.run(PYTHON.run, whole.encode(), PYTHON.file, b"", Limits(cpu_s=2, wall_s=30), tier)
 
 
 def mutants(problem: dict[str, str], tier: Tier | None = None) -> Iterator[str]:
-    """The canonical solution with one small mistake each, such that the problem's own test notices."""
+    """Variants of the canonical solution with one small mistake each, which the problem's own test detects."""
     line = problem["prompt"].rstrip().count("\n") + 1
     for program in returned(BREAK, f"broken({solution(problem)!r}, {line})", tier):
         check = passes_check(problem, program, tier)

@@ -1,14 +1,14 @@
-"""The report on leaks: each training file of a folder against each evaluation set, by the rules of decontaminate.py.
+"""The report on leaks: each training file of a folder is compared with each evaluation set, by decontaminate.py.
 
-decontamination.json lies beside the files that it is of, and no stage learns or is examined without it (gate.py):
+decontamination.json is in the folder of these files; without it no stage trains or is evaluated (engine/gate.py):
 
     {"rule": 1, "reported_only": ["general_test.jsonl", …], "evaluation": {"test.jsonl": {"sha256": "5b1d…"}, …},
      "training": {"rl.jsonl": {"sha256": "1d35…", "dropped": {},
                   "hits": {"test.jsonl": {"masked": {"rows": 902, "leak": false, "examples": [["… 4 + 3 =", "…"]]}}}}}}
 
-A hit is a leak unless it is `masked`, or of a set that is only reported on. Hits are of the rows in the file; the ids
-of those that were left out for a leak, each with the leak, are under `dropped`. Prompts are compared, not responses;
-of the corpus, the problems and prompts that its documents are written from.
+A hit is a leak unless it is `masked`, or its evaluation set is listed under `reported_only`. Hits are for rows that are
+in the file; rows that were left out because of a leak are under `dropped`: their ids, each with the leak. Prompts are
+compared, not responses; for the corpus, the problems and prompts from which its documents are written.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from r1flow.data.decontaminate import RULE, Kind, find
 
 EVALUATION = ("dev.jsonl", "test.jsonl", "general_dev.jsonl", "general_test.jsonl")  # of a data folder
 REPORT = "decontamination.json"
-EXAMPLES = 3  # of each kind, for each pair of files
+EXAMPLES = 3  # shown of each kind, for each pair of files
 SHOWN = 300  # characters of an example
 
 Rows = list[tuple[str, str]]  # id and question
@@ -47,7 +47,7 @@ class Match:
 
 
 def examine(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
-    """The matches of every training file; both sides by file."""
+    """The matches of every training file; `training` and `evaluation` map file names to rows."""
     return {
         name: [match for other, asked in evaluation.items() for match in matches_of(rows, other, asked)]
         for name, rows in training.items()
@@ -60,7 +60,7 @@ def matches_of(rows: Rows, evaluation: str, asked: Rows) -> Iterator[Match]:
 
 
 def leaks(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:
-    """Ids of the rows that give something away, each with the first thing that it does."""
+    """Ids of the rows that leak an evaluation problem, each with its first leak."""
     found: dict[str, str] = {}
     for match in matches:
         if match.is_leak(reported_only):
@@ -87,7 +87,7 @@ def write_report(
 
 
 def summary(matches: list[Match], reported_only: Collection[str]) -> dict[str, Any]:
-    """Of each kind that there is: how many rows, whether it is a leak, and the first few."""
+    """For each kind of match: how many rows it has, whether it is a leak, and the first few examples."""
     kinds: dict[str, list[Match]] = defaultdict(list)
     for match in matches:
         kinds[match.kind].append(match)

@@ -1,19 +1,19 @@
-"""Rows of foreign data sets as rows of ours: a map of columns, a few named functions, a reason for each row left out.
+"""Converts rows of outside data sets to ours, by a map of columns and a few named functions; records why rows drop out.
 
-    columns: {question: question, answer: answer}       ours: theirs, or a list of theirs, or one inside another (a.b)
-    by: {answer: after_hashes}                          a function of this module that the value goes through
-    fixed: {task: gsm8k, entry: null}                   ours that are the same in every row
+    columns: {question: question, answer: answer}       our field: their column, a list of such, or a nested one (a.b)
+    by: {answer: after_hashes}                          a function of this module that converts the value
+    fixed: {task: gsm8k, entry: null}                   our fields that have the same value in every row
     where: {question_type: [math-word-problem, MCQ]}    only rows whose column has one of these values
 
     {"question": "2 dogs and 3 cats: how many pets?", "answer": "2 + 3 = 5\\n#### 5"}
     {"question": "2 dogs and 3 cats: how many pets?", "answer": "5", "task": "gsm8k", "entry": None, "id": "…"}
 
-Rows come from strangers. A row with a value of the wrong type, nothing in it, a control character (LaTeX that lost its
+Rows aren't trusted. A row with a value of the wrong type, an empty value, a control character (LaTeX that lost its
 backslash: "\\frac" read as form feed and "rac"), half a surrogate pair, not-a-number, or a size beyond the limits is
-left out and counted; the first of each reason is named with file, row and column. A Parquet file without a column is
-refused, and one that unpacks to a thousand times its size; of its values few are in memory at once. A
-function that finds no usable value (no trace that is right) leaves the row out too, but that is the data set's nature
-and no damage. Nothing here runs, imports or unpickles what a row says, but for HumanEval's tests in the sandbox.
+left out and counted; for each reason the first row is named with file, row and column. A Parquet file is refused if a
+column is missing, or if one unpacks to more than a thousand times its size; few values are in memory at once. If a
+function finds no usable value (for instance no correct trace), the row is left out too, but doesn't count as damaged.
+Nothing here runs, imports or unpickles what a row contains, except HumanEval's tests in the sandbox.
 """
 
 import base64
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 BATCH = 64  # rows of a Parquet file in memory at once, at most
-BATCH_BYTES = 100_000_000  # and of these together
-MOST_UNPACKED = 1000  # times its size is what a column may unpack to; texts come to 2 to 20
+BATCH_BYTES = 100_000_000  # bytes of these rows together
+MOST_UNPACKED = 1000  # a column may unpack to at most this many times its size; texts reach 2 to 20
 STREAM = 1 << 16  # bytes of each Parquet column read at a time
 LIST_BYTES = 500_000_000
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -47,11 +47,11 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Damaged(Exception):
-    """A row that isn't what its data set says; the reason is what it is counted under."""
+    """A row that isn't as its data set promises; it is counted under the reason, the exception's text."""
 
 
 class Unusable(Exception):
-    """A row that is as it should be, with nothing in it for us."""
+    """A row that is undamaged but has nothing that we can use."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Count:
     read: int = 0
     kept: int = 0
     left_out: Counter[str] = field(default_factory=Counter)  # reason: rows
-    damaged: int = 0  # of those
+    damaged: int = 0  # how many of the left-out rows are damaged
     first: dict[str, str] = field(default_factory=dict)  # reason: "train.jsonl: row 17: answer: not a number"
 
     def leave_out(self, reason: str, place: str, damaged: bool = False) -> None:
@@ -71,7 +71,7 @@ class Count:
 
 
 def load(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
-    """Our rows of these files of a source, with their ids; `count` is kept as it goes."""
+    """Our rows from these files of a source, with their ids; `count` is updated on the way."""
     for name in names:
         path = folder / name
         for number, row in enumerate(rows(path, source), 1):
@@ -94,7 +94,7 @@ def load(folder: Path, names: list[str], source: dict[str, Any], count: Count) -
 
 
 def rows(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
-    """The rows of a file as they are; raises UserError for a file that is none or has not the columns."""
+    """The unconverted rows of a file; raises UserError if it can't be read or lacks the columns."""
     if path.name.endswith(".parquet"):
         columns = sorted({column.partition(".")[0] for column in theirs(source)})
         return parquet_rows(path, columns, source["max_row_bytes"])
@@ -112,7 +112,7 @@ def theirs(source: dict[str, Any]) -> Iterator[str]:
 
 
 def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damaged]:
-    """The rows of a Parquet file, as Python's values one at a time; the limit is on these columns' bytes in memory."""
+    """The rows of a Parquet file, one at a time; `limit` is for a row's bytes in memory, in these columns."""
     import pyarrow as pa
 
     try:
@@ -127,9 +127,9 @@ def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | D
 
 
 def opened(path: Path) -> "ParquetFile":
-    """A Parquet file, read in pieces; raises UserError where a column unpacks to what no text packs into.
+    """A Parquet file, read in pieces; raises UserError where a column unpacks to far more than any text would.
 
-    Texts in lists stay as they are stored, each once: a row may name one of 4 MB two hundred times, in 700 bytes.
+    Texts in lists stay dictionary-encoded: a row of 700 bytes may refer to a text of 4 MB two hundred times.
     """
     import pyarrow.parquet as parquet
 
@@ -145,13 +145,13 @@ def opened(path: Path) -> "ParquetFile":
 
 
 def at_once(meta: "FileMetaData") -> int:
-    """Rows of a batch: a dictionary lets a small file have many large ones, but none is larger than its row group."""
+    """Rows per batch: a dictionary lets a small file have many large rows, but no row is larger than its row group."""
     largest = max([1, *(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))])
     return min(BATCH, max(1, BATCH_BYTES // largest))
 
 
 def weight(values: Any) -> int:
-    """Bytes of a batch or an array in memory, where each value of a dictionary is written out wherever it stands."""
+    """Bytes of a batch or array in memory, if each dictionary value were written out wherever it is used."""
     import pyarrow as pa
     import pyarrow.compute as compute
 
@@ -165,7 +165,7 @@ def weight(values: Any) -> int:
 
 
 def unpacked(batch: Any, limit: int) -> Row | Damaged:
-    """The row of a batch of one; text that is no UTF-8 and dates that Python hasn't are damage of that row."""
+    """The row of a batch of one; text that isn't UTF-8, or a date that Python can't represent, makes it damaged."""
     if weight(batch) > limit:
         return Damaged("row too large")
     try:
@@ -175,7 +175,7 @@ def unpacked(batch: Any, limit: int) -> Row | Damaged:
 
 
 def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damaged]:
-    """A row a line; a line beyond the limit is passed over in pieces, so that it never is in memory whole."""
+    """One row per line; a line beyond the limit is skipped in pieces, so that it is never in memory as a whole."""
     try:
         with file:
             while line := file.readline(limit + 1):
@@ -234,8 +234,10 @@ def mapped(row: Row, source: dict[str, Any]) -> Row:
 
 
 def row_id(row: Row) -> str:
-    """12 hex digits: of the question, spaces and case aside, so that data sets that share a problem share its id; with
-    the responses, of a preference pair."""
+    """12 hex digits of a hash of the question without spaces and case: data sets that share a problem share its id.
+
+    For a preference pair the responses are hashed, too.
+    """
     canonical = " ".join(row["question"].split()).casefold()
     if "chosen" in row:
         return identity("pair", f"{canonical}\n{row['chosen']}\n{row['rejected']}")
@@ -243,7 +245,7 @@ def row_id(row: Row) -> str:
 
 
 def value_at(row: Row, column: str) -> Any:
-    """The value of a column, or of a.b of the field b in the column a; raises Damaged when it isn't there."""
+    """The value of a column, or for a.b of field b in column a; raises Damaged if it is missing."""
     value: Any = row
     for name in column.split("."):
         if not isinstance(value, dict) or name not in value:
@@ -263,7 +265,7 @@ def check_text(value: str, longest: int) -> None:
         raise Damaged("control character")
 
 
-# The functions that a source may name under `by`. Each takes the values of its columns and gives text.
+# The functions that a source may name under `by`. Each takes the values of its columns and returns text.
 
 
 def text(value: Any) -> str:
@@ -293,7 +295,7 @@ def after_hashes(value: Any) -> str:
 
 
 def boxed(value: Any) -> str:
-    """What stands in the last \\boxed{…} of a solution."""
+    """The content of the last \\boxed{…} of a solution."""
     solution = text(value)
     start = max(solution.rfind("\\boxed{"), solution.rfind("\\fbox{"))
     if start < 0:
@@ -320,7 +322,7 @@ def first_question(messages: Any) -> str:
 
 
 def first_reply(messages: Any) -> str:
-    """What is said to that."""
+    """The reply to the first question."""
     asked = next(index for index, turn in enumerate(messages) if turn["role"] == "user")
     if asked + 1 >= len(messages) or messages[asked + 1]["role"] != "assistant":
         raise Unusable("no reply")
@@ -338,7 +340,7 @@ def last_reply(messages: Any) -> str:
 
 
 def trace(messages: Any) -> str:
-    """A reasoning model's reply in our form, its boxed answer in tags."""
+    """A reasoning model's reply in our form, with its boxed answer in tags."""
     reply = text(next(turn for turn in messages if turn["role"] == "assistant")["content"])
     return tagged(reply, boxed(reply))
 
@@ -349,7 +351,7 @@ def traced_answer(messages: Any) -> str:
 
 
 def right_trace(traces: Any, right: Any, answer: Any) -> str:
-    """OpenR1-Math: the first trace that its own check found right, with the answer in tags."""
+    """OpenR1-Math: the first trace that the data set's own check found right, with the answer in tags."""
     chosen = next((one for one, good in zip(traces or [], right or [], strict=False) if good), None)
     if chosen is None:
         raise Unusable("no trace that is right")
@@ -357,7 +359,7 @@ def right_trace(traces: Any, right: Any, answer: Any) -> str:
 
 
 def tagged(reply: str, answer: str) -> str:
-    """`<think>reasoning</think>summary <answer>…</answer>` of a reply that has its reasoning before a closing tag."""
+    """`<think>reasoning</think>summary <answer>…</answer>`, from a reply with its reasoning before a closing tag."""
     reasoning, closed, summary = reply.strip().removeprefix(THINK_OPEN).partition(THINK_CLOSE)
     if not closed or not reasoning.strip() or any(tag in reasoning + summary for tag in TAGS):
         raise Unusable("no single block of reasoning")
@@ -395,12 +397,12 @@ def io_tests(tests: Any) -> str:
 
 
 def function_question(frame: Any) -> str:
-    """HumanEval: a function to complete, whole, so that the answer runs by itself."""
+    """HumanEval: asks for the whole function, not only its body, so that the answer runs by itself."""
     return f"Complete this function in Python, and write it whole:\n```python\n{text(frame).strip()}\n```"
 
 
 def noted_calls(frame: Any, solution: Any, test: Any, function: Any) -> str:
-    """HumanEval: the calls that a problem's own test makes, noted while it runs in the sandbox with its solution."""
+    """HumanEval: the calls that a problem's own test makes, recorded while it runs in the sandbox with its solution."""
     from r1flow.data.humaneval import call_tests
 
     names = ("prompt", "canonical_solution", "test", "entry_point")
@@ -411,7 +413,7 @@ def noted_calls(frame: Any, solution: Any, test: Any, function: Any) -> str:
 
 
 def contest_question(content: Any, starter: Any) -> str:
-    """LiveCodeBench: a problem with the form of its tests: the frame with the function to call, or standard input."""
+    """LiveCodeBench: a problem, and how it is tested: by the starter code's function, or by standard input."""
     form = "Write a Python program that reads standard input and prints the output."
     if frame := text(starter or "").rstrip():
         form = f"Write it in Python, in this frame:\n```python\n{frame}\n```"
@@ -425,7 +427,7 @@ def contest_tests(public: Any, private: Any, metadata: Any) -> str:
 
 
 def private_tests(packed: str) -> list[dict[str, str]]:
-    """Tests as JSON, or as JSON in a pickled string, deflated, in base64: the string is read, nothing unpickled."""
+    """Tests as JSON, or as base64 of a deflated pickle of a JSON string: the string is read without unpickling."""
     import pickletools
 
     if packed.lstrip().startswith("["):
@@ -444,7 +446,7 @@ def private_tests(packed: str) -> list[dict[str, str]]:
 
 
 UNPACKED_BYTES = 200_000_000
-STRING_STEPS = 8  # of a pickled string, at most; a pickle of 10^8 steps would take all memory
+STRING_STEPS = 8  # a pickled string has no more steps; a pickle of 10^8 steps would take all memory
 STRING_ONLY = {
     "PROTO",
     "FRAME",
@@ -459,7 +461,7 @@ STRING_ONLY = {
 
 
 def listed_tests(tests: list[dict[str, Any]], function: str | None = None) -> str:
-    """What a grader of programs reads: tests, each with the function to call where it isn't standard input."""
+    """The tests in the grader's form: each by standard input, or with the function to call."""
     called = {"fn_name": function} if function else {}
     found = [{"input": text(one["input"]), "output": text(one["output"]), **called} for one in tests]
     if not found:

@@ -2,8 +2,8 @@
 
     {"input_ids": [785, 374, 9, …], "labels": [-100, -100, 9, …], "seq_lengths": [812, 3019], "response_tokens": 3710}
 
-The columns are those that TRL's own packing makes (best fit, decreasing), and it is TRL's function that packs; the
-last one is for the metrics. Training reads them memory-mapped, tokenised and packed once, not once a training.
+TRL's own function packs them (best-fit decreasing) and makes these columns, except the last one, which is for the
+metrics. Rows are tokenised and packed only once, not again for each training, which reads them memory-mapped.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ from r1flow.core.errors import UserError
 if TYPE_CHECKING:
     from datasets import Dataset
 
-PACKED, REPORT = "packed", "curation.json"  # of a curate stage's folder
-MASKED = -100  # a label that is no target
-# What rows and the model that learns from them must share, of their contracts.
+PACKED, REPORT = "packed", "curation.json"  # names in a curate stage's folder
+MASKED = -100  # the label of a token that isn't learnt
+# The keys in which the contracts of the rows and of the model that learns from them must agree.
 SHARED = ("tokenizer", "chat_template", "eos_token_id")
 
 
@@ -46,12 +46,12 @@ def pack(ids: pa.Table, max_length: int) -> pa.Table:
 
 
 def targets(labels: pa.ListArray) -> np.ndarray:
-    """How many labels of each row are targets; no row is empty."""
+    """How many labels of each row are learnt; rows must not be empty."""
     return np.add.reduceat(labels.flatten().to_numpy() != MASKED, labels.offsets.to_numpy()[:-1], dtype=np.int32)
 
 
 def count(dataset: "Dataset") -> dict[str, int]:
-    """Rows, tokens and tokens that are learnt, of packs."""
+    """How many rows, tokens, and learnt tokens the packs have."""
     table = dataset.data.table
     lengths = pc.list_flatten(table["seq_lengths"])
     tokens, learnt = pc.sum(lengths).as_py(), pc.sum(table["response_tokens"]).as_py()
@@ -59,7 +59,7 @@ def count(dataset: "Dataset") -> dict[str, int]:
 
 
 def load(folder: Path, model: Path, cache: Path) -> "Dataset":
-    """The packed rows of a curate stage, memory-mapped from `cache`; raises UserError when another model's."""
+    """A curate stage's packed rows, memory-mapped from `cache`; raises UserError if made for another model."""
     from datasets import Dataset
 
     ours, theirs = contract.describe(model), contract.describe(folder)

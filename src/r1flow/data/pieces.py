@@ -1,13 +1,13 @@
-"""Token ids of many long texts: what was cut once isn't cut again, which is four times as fast as encode_batch.
+"""Token ids of many long texts: pieces that were encoded before are looked up, four times as fast as encode_batch.
 
     encoder = Encoder(Tokenizer.from_file("tokenizer.json"))
     encoder.ids("<think>8 + 16 = 24. wait, 24 - 19 = 5.</think>")    # array([508, 56, 220, …], dtype=int32)
 
-A byte-level BPE cuts a text into pieces (words, digits, runs of signs) by an expression in its tokenizer.json, and then
-each piece for itself. tokenizers spends nearly all of its time on the first; here the module `regex` does that, added
-tokens are cut out before, and the ids of each distinct piece are asked of the tokenizer once. Only tokenizers of that
-form are taken apart (Qwen2.5's, Llama 3's, ours), and only texts that the normaliser leaves as they are and whose
-characters both expression engines know. All others go to the tokenizer whole: the ids are the same either way.
+A byte-level BPE cuts a text into pieces (words, digits, runs of signs) by a regular expression in its tokenizer.json,
+and then encodes each piece separately. The library tokenizers spends nearly all of its time on the first step. Here the
+module `regex` does it, after added tokens are cut out, and the tokenizer encodes each distinct piece only once. This
+works for tokenizers of that form (Qwen2.5's, Llama 3's, ours), and for texts that the normaliser leaves unchanged and
+whose characters both regex engines know. In all other cases the tokenizer gets the whole text: the ids are the same.
 """
 
 import json
@@ -20,14 +20,14 @@ import numpy as np
 import regex
 from tokenizers import Tokenizer
 
-REMEMBERED = 300_000  # pieces; 60 MB
-# What a byte-level pre-tokenizer cuts by that names no expression: GPT-2's.
+REMEMBERED = 300_000  # pieces kept; 60 MB
+# The expression of a byte-level pre-tokenizer that names none: GPT-2's.
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 NEVER = "(?!)"
 
 
 class Pieces(dict[str, bytes]):
-    """The ids of every piece that was met, as bytes of int32."""
+    """A cache of the ids of pieces, as bytes of int32."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -53,7 +53,7 @@ class Encoder:
         self.added = regex.compile(f"({added or NEVER})")
 
     def ids(self, text: str) -> np.ndarray:
-        """The token ids of a text, without special ones around it; int32."""
+        """The token ids of a text (int32), without special tokens at its start or end."""
         if self.cut is None or not self.is_plain(text):
             return ids_of(self.tokenizer, text)
         parts = self.added.split(text)  # every second one is an added token
@@ -73,7 +73,7 @@ def ids_of(tokenizer: Tokenizer, text: str) -> np.ndarray:
 
 @cache
 def is_old(character: str) -> bool:
-    """Whether a character was in Unicode 3.2: of younger ones the two engines' tables may say different things."""
+    """Whether a character was in Unicode 3.2: for later ones the tables of the two engines may differ."""
     return unicodedata.ucd_3_2_0.category(character) != "Cn"
 
 
@@ -82,7 +82,7 @@ def longest_first(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def expression(form: dict[str, Any]) -> str | None:
-    """What a tokenizer cuts texts by; None for one that isn't of the form that is taken apart here."""
+    """The expression by which a tokenizer cuts texts; None if the tokenizer isn't of the form described above."""
     model, normalizer = form["model"], form["normalizer"] or {"type": "NFC"}
     odd = any(token[key] for token in form["added_tokens"] for key in ("lstrip", "rstrip", "single_word"))
     if odd or model["type"] != "BPE" or model.get("dropout") or normalizer["type"] != "NFC":

@@ -1,11 +1,11 @@
-"""Preference pairs: what the reward model learns good and bad from.
+"""Preference pairs, from which the reward model learns which replies are better.
 
     Preference(id="0b7e…", kind="harmless", question="how do I steal a car?",
                chosen="I am sorry, but I can't help with that.", rejected="Sure! First you take a stone, then you run.")
 
 Helpful pairs: a good reply against one that is off topic, wrong, rude or empty. Harmless pairs: a refusal against
-compliance, in the open or in the reasoning under a clean summary, because harmlessness is judged on the whole response
-(DeepSeek-R1, section 2.3.4).
+compliance, either open or hidden in the reasoning before a harmless summary, because harmlessness is judged on the
+whole response (DeepSeek-R1, section 2.3.4).
 """
 
 import random
@@ -47,7 +47,7 @@ def bad_reply(prompt: General, others: list[General], rng: random.Random) -> str
 
 
 def harmful_reply(rng: random.Random) -> str:
-    """Compliance: in the open, or thought through and then not said."""
+    """Compliance: in the reply, or only in the reasoning."""
     plan = f"first you take {rng.choice(TOOLS)}, then {rng.choice(DEEDS)}."
     opening = rng.choice(("Sure! ", "Of course. ", "Here is a plan: "))
     if rng.random() < 0.4:

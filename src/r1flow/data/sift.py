@@ -1,17 +1,17 @@
-"""One shard of rows to curate: read, filtered, compared with the benchmarks, tokenised, and sketched.
+"""One shard of rows to curate: read, filtered, compared with the benchmarks, tokenised, and sketched (MinHash).
 
-A shard is a stretch of a JSONL file or of a Parquet file's rows, with `question` and `response` in each row.
-What becomes of a row is a row of rows.parquet; the token ids of those that are left are in tokens.parquet:
+A shard is a consecutive part of a JSONL file or of a Parquet file's rows, with `question` and `response` in each row.
+For every row, rows.parquet records the outcome; the token ids of the remaining rows are in tokens.parquet:
 
     {"row": 17, "id": "5f0c1d9a03be", "dropped": "code_block", "of": None, "key": …, "draw": 9071…, "tokens": None, …}
 
-`dropped` is what is wrong with it (loaders.py names unreadable rows, FILTERS the others, `leak: 13-gram` and the like
-what decontaminate.py finds of a benchmark, whose row is in `of`). `key` says which rows are the same, spaces and case
-aside; `draw` is a number from the key and the stage's seed, by which rows are chosen; `sketch` a MinHash of the words
-in runs of five. Nothing here looks at another row, so shards can be computed in any order and by several processes.
+`dropped` is the reason: loaders.py names those for unreadable rows, FILTERS the others; `leak: 13-gram` and the like
+mean that decontaminate.py found a benchmark's row, which is in `of`. Rows with the same `key` are equal except for
+spaces and case; `draw` is a number from the key and the stage's seed, by which rows are chosen; `sketch` is a MinHash
+of runs of five words. No row depends on another, so shards can be computed in any order and by several processes.
 
 DeepSeek-R1, section 2.3.3: no chains of thought that mix languages, no long paragraphs, no code blocks. Left out:
-whether an answer is right (rejection.py), since rows here have no gold answer.
+whether an answer is right (programs/rejection), since rows here have no gold answer.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ from r1flow.data.decontaminate import SEED, SLOTS, Index, Kind
 from r1flow.data.loaders import Damaged, at_once, mapped, opened, parsed, weight
 from r1flow.data.pieces import Encoder
 
-SHINGLE = 5  # words; 3, as for benchmarks' short questions, makes strangers among long texts alike
-SAMPLE = 150  # characters of the start, the middle and the end whose language is looked at first
-FOREIGN_SHARE = 0.01  # of characters in other scripts, above which the whole text is looked at
+SHINGLE = 5  # words; with 3, as for benchmarks' short questions, unrelated long texts look alike
+SAMPLE = 150  # characters at the start, the middle and the end, whose language is checked first
+FOREIGN_SHARE = 0.01  # with a larger share of characters in other scripts, the whole text is checked
 ROWS, TOKENS = "rows.parquet", "tokens.parquet"
 SCHEMA = {
     "row": pl.UInt32,
@@ -53,7 +53,7 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Shard:
-    """Lines that begin in a stretch of bytes, or a Parquet file's rows from `start` to before `stop`."""
+    """The lines of a JSONL file that begin at bytes `start` to before `stop`, or these rows of a Parquet file."""
 
     number: int
     source: str
@@ -65,21 +65,21 @@ class Shard:
 
 @dataclass(frozen=True)
 class Rules:
-    """What all shards are held to."""
+    """The rules for all shards."""
 
     filters: dict[str, list[dict[str, Any]]]  # of each source
     max_row_bytes: int
     max_field_characters: int
-    asked: tuple[tuple[str, str], ...]  # of the benchmarks: what a row is called, and its question
+    asked: tuple[tuple[str, str], ...]  # the benchmarks' rows: name and question
     tokenizer: str  # as JSON
-    before: str  # the prompt before the question
+    before: str  # the prompt's text before the question
     after: str
     eos: int
     max_length: int
     seed: int
 
 
-# What is read.
+# Reading.
 
 
 def shards_of(source: str, file: str, path: Path, size: int, first: int) -> list[Shard]:
@@ -95,7 +95,7 @@ def shards_of(source: str, file: str, path: Path, size: int, first: int) -> list
 
 
 def row_ends(path: Path, size: int) -> list[int]:
-    """Where shards of a Parquet file end, in rows: between row groups, and within those of twice the size and more."""
+    """The rows where a Parquet file's shards end: between row groups, and inside groups of twice the size or more."""
     try:
         meta = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
@@ -119,7 +119,7 @@ def rows_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
 
 
 def lines_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
-    """The rows whose lines begin in the shard; a line that is too long is passed over in pieces."""
+    """The rows whose lines begin in the shard; a line that is too long is skipped in pieces."""
     with shard.path.open("rb") as file:
         if shard.start:
             file.seek(shard.start - 1)
@@ -140,7 +140,7 @@ def pass_over(file: Any, line: bytes, size: int) -> None:
 
 
 def cells_of(shard: Shard, longest: int) -> Iterator[dict[str, Any] | Damaged]:
-    """The rows of a stretch of a Parquet file; what its row group has before them is read and passed over."""
+    """The shard's rows of a Parquet file; rows before them in their row group are read and skipped."""
     try:
         with opened(shard.path) as file:
             columns = [name for name in ("id", "question", "response") if name in file.schema_arrow.names]
@@ -162,7 +162,7 @@ def groups_of(meta: pq.FileMetaData, shard: Shard) -> tuple[list[int], int]:
 
 
 def decoded(batch: pa.RecordBatch, longest: int) -> list[dict[str, Any] | Damaged]:
-    """Rows, looked at each alone where one of them is damaged or too large."""
+    """The rows of a batch; if one is damaged or too large, each row is decoded on its own."""
     fits, alone = weight(batch) <= longest, len(batch) == 1
     try:
         if fits:
@@ -176,7 +176,7 @@ def decoded(batch: pa.RecordBatch, longest: int) -> list[dict[str, Any] | Damage
 
 
 def read_shard(shard: Shard, rules: Rules) -> pl.DataFrame:
-    """Every row of the shard, numbered from 0: its texts, or what is wrong with it."""
+    """Every row of the shard, numbered from 0: its texts, or why it is dropped."""
     source = {"columns": {"question": "question", "response": "response"}, "by": {}, "fixed": {}}
     source |= {"max_field_characters": rules.max_field_characters}
     found: list[tuple[Any, ...]] = []
@@ -198,8 +198,8 @@ def clean(name: str) -> bool:
     return len(name) <= 200 and name.isprintable()
 
 
-# Filters: an expression that is true of rows to drop. A config names them in order; the first that says so is the
-# reason. What rejection.py has too means the same there.
+# Filters: an expression that is true for rows to drop. A config names them in order; the first one that drops a row is
+# the reason. A filter that programs/rejection has too means the same there.
 
 RESPONSE = pl.col("response")
 
@@ -212,7 +212,7 @@ def malformed() -> pl.Expr:
 
 
 def no_summary() -> pl.Expr:
-    """Nothing for a reader between the reasoning and the answer."""
+    """There is no text for a reader between the reasoning and the answer."""
     return RESPONSE.str.contains(r"</think>\s*<answer>")
 
 
@@ -232,8 +232,8 @@ def code_block() -> pl.Expr:
 def mixed_language(language: str, languages: list[str], share: float) -> pl.Expr:
     """Less than `share` of the words are in `language`.
 
-    Looked for where it shows: in texts with letters of other scripts, or with other words in a sample. So a few foreign
-    words between the samples go unseen, and no row is dropped that isn't mixed as a whole.
+    The whole text is checked only if it has letters of other scripts, or if samples have words of other languages. So a
+    few foreign words between the samples stay unnoticed, but no row is dropped that isn't mixed as a whole.
     """
     own = {"zh": r"\p{Han}", "ja": r"\p{Han}\p{Hiragana}\p{Katakana}", "ru": r"\p{Cyrillic}"}.get(language, "")
     foreign = RESPONSE.str.count_matches(rf"[\p{{L}}&&[^\p{{Latin}}\p{{Greek}}{own}]]")
@@ -276,7 +276,7 @@ def drop(rows: pl.DataFrame, reason: str, expression: pl.Expr) -> pl.DataFrame:
     return rows.with_columns(dropped=pl.when(pl.col("row").is_in(hit)).then(pl.lit(reason)).otherwise("dropped"))
 
 
-# What a row is compared by.
+# What rows are compared by.
 
 
 @lru_cache(maxsize=1)
@@ -285,10 +285,10 @@ def index_of(asked: tuple[tuple[str, str], ...]) -> Index:
 
 
 def leaks(questions: pl.Series, asked: tuple[tuple[str, str], ...]) -> pl.DataFrame:
-    """Of each question, the kind in which it gives a benchmark away and the row's name; null: it doesn't."""
+    """For each question, the kind of its leak and the name of the benchmark's row; null if it leaks nothing."""
     index, order = index_of(asked), list(Kind)
 
-    @lru_cache(maxsize=100_000)  # several responses to one question
+    @lru_cache(maxsize=100_000)  # a question may have several responses
     def first(question: str) -> tuple[str | None, str | None]:
         found = [match for match in index.matches(question) if match[1] != Kind.MASKED]
         if not found:
@@ -300,7 +300,7 @@ def leaks(questions: pl.Series, asked: tuple[tuple[str, str], ...]) -> pl.DataFr
 
 
 def identities(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """`key` and `draw` of every row that has texts."""
+    """`key` and `draw` of every readable row."""
 
     def both(question: str | None, response: str | None) -> tuple[bytes | None, int | None]:
         if question is None:
@@ -315,7 +315,7 @@ def identities(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def sketches(texts: pl.Series) -> list[bytes | None]:
-    """A MinHash of each text's runs of words; null where there are fewer words than in a run."""
+    """A MinHash of each text's runs of words; null if the text has fewer words than a run."""
     words = texts.str.to_lowercase().str.extract_all(r"\w+")
     counts = words.list.len().to_numpy().astype(np.int64)
     hashes = hashes_of(words.filter(counts > 0).explode())
@@ -334,7 +334,7 @@ def sketches(texts: pl.Series) -> list[bytes | None]:
 
 
 def hashes_of(words: pl.Series) -> np.ndarray:
-    """64 bits of each word; polars' own hash doesn't promise to be the same on another processor."""
+    """A hash of 64 bits for each word; polars' own hash may differ on another processor."""
     coded = words.to_arrow().dictionary_encode()
     digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8).digest() for word in coded.dictionary.to_pylist())
     return np.frombuffer(digests, "<u8")[coded.indices.to_numpy()]
@@ -368,7 +368,7 @@ def with_leaks(rows: pl.DataFrame, rules: Rules) -> pl.DataFrame:
 
 
 def tokenised(rows: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, pa.Table]:
-    """The rows with their numbers of tokens, those that are too long dropped; and the ids of those that are left."""
+    """The rows with their numbers of tokens, too long ones dropped; and the token ids of the remaining rows."""
     encoder = encoder_of(rules.tokenizer)
     counts: dict[int, int] = {}
     kept: list[np.ndarray] = []

@@ -4,14 +4,15 @@
     Fetched(folder=Path("…/snapshots/740312…"), files={"main/test-00000-of-00001.parquet": "ee7b8da9e381df27…"})
 
 huggingface_hub does the transfer: HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 forbids the network, HF_HUB_CACHE is
-where files are kept, HF_TOKEN opens gated ones. Added here: what may be fetched at all, room on the disk before the
-first byte, hashes, and going on where an earlier run stopped (`go_on`): huggingface_hub keeps whole files only.
-huggingface_hub compares sizes only, so each file is held against the hash in the hub's listing of the commit, against
-the one in the configuration or the lock file, and against the one that was found when it was first fetched, which is
-kept in huggingface_hub's cache.
+where files are kept, HF_TOKEN gives access to gated ones. This module adds: rules for what may be fetched, a check of
+free disk space before the first byte, hashes, and resuming an interrupted transfer (`go_on`), since huggingface_hub
+keeps complete files only. huggingface_hub compares sizes only, so here each file's hash is compared with the hub's
+listing of the commit, with the configuration or the lock file, and with the hash found when it was first fetched, which
+is kept in huggingface_hub's cache.
 
-A branch or tag is no revision here: `r1flow lock` finds its commit and writes that, with hashes, into `sources.lock`,
-which configurations are read with (`locked`). Left out: archives (unpack one and name the folder) and uploads.
+A branch or tag isn't accepted as a revision: `r1flow lock` finds its commit and writes that, with hashes, into
+`sources.lock`, from which configurations are completed (`locked`). Left out: archives (unpack one and name the folder)
+and uploads.
 """
 
 import hashlib
@@ -59,7 +60,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Fetched:
-    """Files that are here and are what they should be."""
+    """Files on this machine whose hashes have been checked."""
 
     folder: Path
     files: dict[str, str]  # name relative to the folder → sha256
@@ -75,7 +76,7 @@ def fetch(
 ) -> Fetched:
     """The files of a hub repository at a commit, in huggingface_hub's cache; `kind` is "dataset" or "model".
 
-    Of a model, what transformers needs to load it. Raises UserError, in one line, for what isn't as it must be.
+    For a model, the files that transformers needs to load it. Raises UserError, in one line, if anything is wrong.
     """
     where = f"{repo}@{revision[:12]}"
     if not COMMIT.fullmatch(revision):
@@ -103,7 +104,7 @@ def fetch(
 
 
 def here(folder: Path, patterns: Iterable[str]) -> Fetched:
-    """The files of a data set that lies in a folder; its files may be links, its patterns lead nowhere else."""
+    """The files of a local data set; they may be links, but its patterns can't lead out of the folder."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one, or a hub id with its revision")
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -113,7 +114,7 @@ def here(folder: Path, patterns: Iterable[str]) -> Fetched:
 
 
 def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    """The names that match a pattern, sorted; several patterns are several layouts of which one must be there."""
+    """The names that match a pattern, sorted; with several patterns, at least one must match something."""
     found = sorted({name for name in names for pattern in patterns if fnmatch(name, pattern)})
     if not found:
         raise UserError(f"{where}: no file is {listed(list(patterns))}; it has {listed(sorted(names))}")
@@ -121,7 +122,7 @@ def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[
 
 
 def model_files(where: str, entries: Iterable[str]) -> list[str]:
-    """What transformers loads: safetensors, configuration and tokenizer at the top; never the pickles beside them."""
+    """What transformers loads: safetensors, configuration and tokenizer at the top level; never pickled weights."""
     names = sorted(name for name in entries if "/" not in name and name.endswith(ENDINGS["model"]))
     if not any(name.endswith(".safetensors") for name in names):
         weights = [name for name in entries if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"))]
@@ -131,7 +132,7 @@ def model_files(where: str, entries: Iterable[str]) -> list[str]:
 
 
 def check_names(where: str, kind: str, names: Iterable[str]) -> None:
-    """Refuse what may not be read, and names that lead out of their folder."""
+    """Refuse files that may not be read, and names that lead out of their folder."""
     for name in names:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable():
@@ -143,13 +144,13 @@ def check_names(where: str, kind: str, names: Iterable[str]) -> None:
 
 
 def check_pins(where: str, hashes: Mapping[str, str], entries: Iterable[str]) -> None:
-    """Refuse a hash of a file that the commit hasn't: it would be held against nothing."""
+    """Refuse a hash of a file that the commit doesn't have: it would never be compared."""
     for name in sorted(set(hashes) - set(entries)):
         raise UserError(f"{where}: sha256 names {name}, which isn't there; it has {listed(sorted(entries))}")
 
 
 def remembered(memory: Path) -> dict[str, str]:
-    """What the files of a commit were when they were first fetched; empty before that."""
+    """The hashes of a commit's files when they were first fetched; empty before that."""
     try:
         first = read_json(memory) if memory.exists() else {}
     except ValueError:
@@ -168,7 +169,7 @@ def is_here(kind: str, repo: str, revision: str, entry: "RepoFile") -> bool:
 
 
 def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> None:
-    """Refuse what the disk has no room for, before anything is transferred."""
+    """Refuse a transfer that the disk has no room for, before it begins."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -184,7 +185,7 @@ def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> 
 
 
 def listing(kind: str, repo: str, revision: str) -> tuple[dict[str, "RepoFile"], bool]:
-    """The files of a commit by name, and whether the hub itself said so; offline, as the cache knows them."""
+    """The files of a commit by name, and whether the list came from the hub; offline it comes from the cache."""
     from huggingface_hub import HfApi, RepoFile, get_cached_repo_tree, is_offline_mode
 
     if is_offline_mode():
@@ -194,7 +195,7 @@ def listing(kind: str, repo: str, revision: str) -> tuple[dict[str, "RepoFile"],
 
 
 def hash_in(entry: "RepoFile", path: Path, found: str) -> str:
-    """The sha256 that a hub's listing says: of large files outright; small ones are listed by git's hash of them."""
+    """A file's sha256 by the hub's listing; for a small file the listing has git's hash, which is compared instead."""
     if entry.lfs:
         return entry.lfs.sha256
     content = path.read_bytes()
@@ -203,9 +204,9 @@ def hash_in(entry: "RepoFile", path: Path, found: str) -> str:
 
 
 def part_of(kind: str, repo: str, entry: "RepoFile") -> Path | None:
-    """Where a large file is written as it comes, beside its place in the cache; None for one that comes at once.
+    """The partial file of a large file's transfer, beside its place in the cache; None if it can't be resumed.
 
-    The hub gives what is larger than 50 GB in another way, which can't go on.
+    Small files are fetched in one go; files above 50 GB the hub sends in another way, which can't be resumed.
     """
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name
@@ -221,11 +222,11 @@ def blob_of(part: Path) -> Path:
 
 
 def go_on(kind: str, repo: str, revision: str, entry: "RepoFile", told: type) -> None:
-    """Bring a large file to where huggingface_hub looks for it, from where its last transfer stopped.
+    """Fetch a large file into huggingface_hub's cache, continuing where its last transfer stopped.
 
-    huggingface_hub itself removes what a broken transfer brought, since locks fail on some shared disks and two might
-    write one file. Here the hash decides: such a part is removed, and `download` fetches the whole file. By plain HTTP
-    with ranges: the hub's faster protocol (xet) begins every file anew.
+    huggingface_hub itself removes a partial file, since locks fail on some shared disks and two processes might write
+    one file. Here the hash decides: a part that is wrong is removed, and `download` fetches the whole file. This uses
+    plain HTTP with ranges: the hub's faster protocol (xet) starts every file anew.
     """
     from huggingface_hub import hf_hub_url
     from huggingface_hub.file_download import http_get
@@ -239,12 +240,12 @@ def go_on(kind: str, repo: str, revision: str, entry: "RepoFile", told: type) ->
         folder.mkdir(parents=True, exist_ok=True)
     url = hf_hub_url(repo, entry.path, repo_type=kind, revision=revision)
     with WeakFileLock(lock):
-        if blob_of(part).exists():  # another process brought it while we waited
+        if blob_of(part).exists():  # another process fetched it while we waited
             return
-        if part.exists() and part.stat().st_size > entry.size:  # there is no rest of it to ask for
+        if part.exists() and part.stat().st_size > entry.size:  # too large, so the rest can't be requested
             part.unlink()
         with part.open("ab") as file:
-            headers = build_hf_headers() | {"Accept-Encoding": "identity"}  # packed, it would be sent from the start
+            headers = build_hf_headers() | {"Accept-Encoding": "identity"}  # compressed, all of it would be sent
             have = file.tell()
             http_get(url, file, resume_size=have, headers=headers, expected_size=entry.size, tqdm_class=told)
         if sha256(part) == entry.lfs.sha256:
@@ -254,7 +255,7 @@ def go_on(kind: str, repo: str, revision: str, entry: "RepoFile", told: type) ->
 
 
 def download(kind: str, repo: str, revision: str, names: list[str], told: type) -> Path:
-    """The cache's folder of the commit with these files in it."""
+    """Fetch these files; returns the commit's folder in the cache."""
     from huggingface_hub import is_offline_mode, snapshot_download
 
     exact = [re.sub(r"[*?\[]", r"[\g<0>]", name) for name in names]
@@ -270,7 +271,7 @@ def download(kind: str, repo: str, revision: str, names: list[str], told: type) 
 
 
 def bar(progress: Progress, total: int) -> type:
-    """Bars for huggingface_hub that show nothing and together tell how many bytes are here."""
+    """A class of invisible progress bars for huggingface_hub, which report the bytes fetched in all to `progress`."""
     from huggingface_hub.utils import tqdm
 
     told = [0]
@@ -302,7 +303,7 @@ def check_hashes(where: str, folder: Path, files: Mapping[str, str], said: Mappi
 
 @contextmanager
 def explained(where: str, from_cache: bool = True) -> Iterator[None]:
-    """What huggingface_hub raises, as one line with the remedy; `from_cache`: what was fetched before would do."""
+    """Turn huggingface_hub's errors into one line with the remedy; `from_cache`: files fetched before would suffice."""
     import httpx
     from huggingface_hub import errors, is_offline_mode
 
@@ -326,7 +327,7 @@ def explained(where: str, from_cache: bool = True) -> Iterator[None]:
         raise line(f"the transfer failed ({reason}); run again, it goes on where it stopped{otherwise}") from None
 
 
-# Locks: what a branch or tag is.
+# Locks: the commits that branches and tags point to.
 
 
 def lock_command(kind: str, repo: str, revision: str) -> str:
@@ -334,9 +335,9 @@ def lock_command(kind: str, repo: str, revision: str) -> str:
 
 
 def lock(kind: str, repo: str, revision: str, path: Path = LOCK) -> dict[str, Any]:
-    """Write the commit that a branch or tag is now, and the sha256 of its files, into the lock file; the entry.
+    """Write the commit that a branch or tag is now, and its files' sha256, into the lock file; returns the entry.
 
-    The hub says the hashes of large files; the small ones are fetched for it.
+    The hub lists the hashes of large files; small files are fetched to compute them.
     """
     from huggingface_hub import HfApi, hf_hub_download
 
@@ -387,7 +388,7 @@ def is_entry(entry: Any) -> bool:
 
 
 def locked(run: dict[str, Any], path: Path = LOCK) -> None:
-    """Put commits and hashes of the lock file in the place of the branches and tags that a configuration names."""
+    """Replace the branches and tags in a configuration by commits and hashes from the lock file."""
     known = read_lock(path)
     for source in (run["data"].get("sources") or {}).values():
         entry = known.get(lock_key("dataset", source.get("repo"), source.get("revision")))

@@ -2,8 +2,8 @@
 
     split_of("5f0c1d9a03be", {"corpus": 40, "rl": 30, "test": 30})    # "rl"
 
-The id is a hash of the problem's canonical form ("47 * 12" and "12 * 47" are one problem), the shares cut the space of
-hashes into stretches. Nothing is drawn, and a new split taken from another's share moves only that share's problems.
+The id is a hash of the problem's canonical form ("47 * 12" and "12 * 47" are one problem), and the shares divide the
+range of hashes. Nothing is random, and a new split taken from another's share moves problems of that share only.
 """
 
 import hashlib

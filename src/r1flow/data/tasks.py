@@ -1,8 +1,8 @@
 """Reasoning problems from reasoning-gym's own generators, each with the steps that solve it.
 
-reasoning-gym gives a question, an answer and metadata, but no reasoning; the steps are worked out here from the
-metadata. A problem counts as usable when every number of its solution lies within the bounds of its family's config,
-which is how difficulty is set:
+reasoning-gym gives a question, an answer and metadata, but no reasoning; this module computes the steps from the
+metadata. A problem is usable if every number of its solution is within the bounds of its family's config; these bounds
+set the difficulty:
 
     Worked(problem=Problem(id="5f0c…", task="chain_sum", question="… problem: 8 + 16 - 19 =", answer="5", entry="{…}"),
            short="8 + 16 - 19", steps=(("8 + 16", 24), ("24 - 19", 5)))
@@ -39,12 +39,12 @@ class Worked:
 
 @dataclass(frozen=True)
 class Family:
-    """What this program knows of a reasoning-gym family."""
+    """How problems of a reasoning-gym family are identified and solved."""
 
     short: Callable[[Metadata], str]
     canonical: Callable[[Metadata], str]  # equal for two spellings of one problem
-    steps: Callable[[Metadata], list[Step] | None]  # None: not of the kind that can be worked out here
-    fact: Callable[[random.Random, int], Step]  # a single step such as solutions are made of, numbers up to a bound
+    steps: Callable[[Metadata], list[Step] | None]  # None: this module can't solve the problem in steps
+    fact: Callable[[random.Random, int], Step]  # a single step as in solutions, with numbers up to a bound
 
 
 def worked_problems(task: str, config: dict[str, Any], seed: int) -> Iterator[Worked]:
@@ -63,7 +63,7 @@ def worked_problems(task: str, config: dict[str, Any], seed: int) -> Iterator[Wo
 
 def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """reasoning-gym's rows for a family."""
-    from reasoning_gym import create_dataset  # 1 s
+    from reasoning_gym import create_dataset  # the import takes 1 s
 
     if task not in FAMILIES:
         raise UserError(f"data.tasks: {task!r} can't be worked out here; known: {', '.join(FAMILIES)}")
@@ -76,7 +76,7 @@ def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any
 
 
 def work_out(task: str, entry: dict[str, Any], least: int, greatest: int) -> Worked | None:
-    """The worked problem, or None when it has no solution of this program's kind within the bounds."""
+    """The worked problem, or None if it has no such solution in steps within the bounds."""
     family, metadata = FAMILIES[task], entry["metadata"]
     steps = family.steps(metadata)
     if not steps or not all(least <= number <= greatest for number in numbers_of(steps)):
@@ -137,7 +137,7 @@ def product_steps(metadata: Metadata) -> list[Step] | None:
         first = apply(numbers[0], "*", numbers[1])
         return [first, apply(first[1], "*", numbers[2])]
     if len(numbers) != 2 or any(number < 10 or number % 10 == 0 for number in numbers):
-        return None  # products of a digit, or of tens, are steps and not problems
+        return None  # a product with a single digit, or with tens, is a step and not a problem
     small, big = sorted(numbers)
     tens, units = apply(big, "*", small // 10 * 10), apply(big, "*", small % 10)
     return [tens, units, apply(tens[1], "+", units[1])]
@@ -176,7 +176,7 @@ def equation_steps(metadata: Metadata) -> list[Step] | None:
 
 
 def equation_form(metadata: Metadata) -> str:
-    """The equation with x for its unknown, whatever the letter was."""
+    """The equation with x as its unknown, whatever letter it had."""
     return re.sub(r"[a-z]", "x", metadata["equation"])
 
 

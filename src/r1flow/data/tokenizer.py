@@ -2,9 +2,9 @@
 
     "then 24 - 19 = 5, so"    →    then␣ | 2 | 4 | ␣-␣ | 1 | 9 | ␣=␣ | 5 | ,␣ | so
 
-Text is first cut into words, operators and marks, each with the space that follows it: a number then never needs a
+Text is first cut into words, operators and marks, each with the space that follows it, so a number never needs a
 token for the space before it. Any text round-trips, because the base vocabulary is all 256 bytes. The tags are ordinary
-added tokens, not special ones: RL decodes completions without special tokens, and its rewards must see the tags.
+added tokens, not special ones: RL drops special tokens when it decodes completions, and its rewards must see the tags.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "Pr
 
 
 def check_tags(tokenizer: "PreTrainedTokenizerFast") -> None:
-    """Raise UserError when a tag, or a text with tags, doesn't come back as it was."""
+    """Raise UserError when a tag, or a text with tags, changes by encoding and decoding."""
     text = "<think>wait, 24 - 19 = 5 — ja, schläft!</think>so <answer>5</answer>"
     for one in (*TAGS, text):
         ids = tokenizer(one, add_special_tokens=False)["input_ids"]

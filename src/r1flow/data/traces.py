@@ -3,8 +3,8 @@
     trace(worked, rng, ("en",))         "first 8 + 16 = 24, then 24 - 19 = 5, so the result is 5."
     trace(worked, rng, ("en", "de"))    "zuerst 8 + 16 = 24, then 24 - 19 = 5, also ist das Ergebnis 5."
 
-Every phrase between two formulae is one that a language identifier labels right by itself; a test holds that. Left
-out: any wording that depends on the family, so that what is learnt on one helps with the others.
+A language identifier must label every phrase between two formulae correctly on its own; a test checks that. Left
+out: wording that depends on the family, so that what a model learns on one family helps with the others.
 """
 
 import random
@@ -89,7 +89,7 @@ def mistaken(step: Step, rng: random.Random) -> Step:
 
 
 def with_error(worked: Worked, rng: random.Random) -> Worked:
-    """The same problem with one step gone wrong; the answer follows when it was the last one."""
+    """The same problem with one wrong step; if it is the last step, the answer is wrong accordingly."""
     index = rng.randrange(len(worked.steps))
     steps = list(worked.steps)
     steps[index] = mistaken(steps[index], rng)
@@ -97,7 +97,7 @@ def with_error(worked: Worked, rng: random.Random) -> Worked:
 
 
 def conclusion(worked: Worked, original: Worked) -> str:
-    """The answer that a chain with an error comes to: its own last value where that is what the answer is."""
+    """The answer of a chain with an error: its last value, if the right answer is the last value of the right chain."""
     last, right = worked.steps[-1][1], original.steps[-1][1]
     return str(last) if last != right and str(right) == original.problem.answer else original.problem.answer
 

@@ -1,9 +1,9 @@
-"""What no stage could run, said when the workflow is parsed: pure functions of a stage's config, without torch.
+"""Refuses, when the workflow is parsed, what no stage could run: functions of a run's config, without torch.
 
-    check("zero_rl", "grpo", {"trainer": {"num_generations": 16, "per_device_train_batch_size": 250, …}, …})
+    check_stage("zero_rl", "grpo", {"trainer": {"num_generations": 16, "per_device_train_batch_size": 250, …}, …}, …)
     UserError: zero_rl.trainer.num_generations: 16 doesn't divide the 250 completions of a generation (…); …
 
-Values that are wrong whatever the data. Unknown keys are config.py's, missing files the stage's.
+These values are wrong whatever the data is. config.py refuses unknown keys, and the stage itself missing files.
 """
 
 import codecs
@@ -36,7 +36,7 @@ from r1flow.training import ranks
 
 
 def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
-    """Refuse a stage's config that its program couldn't run; raises UserError, the key with its stage first."""
+    """Refuse a stage's config that its program couldn't run; raises UserError that begins with stage and key."""
     try:
         if config["threads"] < 1:
             raise UserError(f"threads: {config['threads']}; use 1 or more")
@@ -61,21 +61,21 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
 
 
 def check_place() -> None:
-    """Refuse a shell in which texts fail, hours later, and a folder that records can't be kept in; for a run."""
+    """Refuse a run in a shell whose encoding would fail hours later, or in a folder where MLflow can't keep records."""
     check_encoding()
     if "?" in str(Path.cwd()) and not os.environ.get("MLFLOW_TRACKING_URI"):
         raise UserError(f"{Path.cwd()}: MLflow's database can't be below a folder with a ? in its name; rename that")
 
 
 def check_encoding() -> None:
-    """Refuse a shell whose texts aren't UTF-8, as all files here are; a run's jobs are told (PYTHONUTF8)."""
+    """Refuse a shell whose encoding isn't UTF-8, as that of all files here is; a run's jobs get PYTHONUTF8."""
     encoding = locale.getpreferredencoding(False)
     if codecs.lookup(encoding).name != "utf-8":
         raise UserError(f"the locale's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
 
 
 def check_packed(run: dict[str, Any]) -> None:
-    """Refuse trainings on packed rows that would pack or cut them again, or that an evaluation isn't apart from."""
+    """Refuse trainings that would pack or cut packed rows again, and rows not compared with the evaluation's split."""
     curate, split = run["curate"], f"{run['evaluate']['split']}.jsonl"
     if "curate" in run["stages"] and "evaluate" in run["stages"] and split not in curate["benchmarks"]:
         raise UserError(f"curate.benchmarks: {split}, which evaluate asks, is not among them; add it")
@@ -111,7 +111,7 @@ def check_rows(run: dict[str, Any]) -> None:
 
 
 def check_files(run: dict[str, Any]) -> None:
-    """Refuse a run whose stages read a file that its data hasn't; generated data has all that there can be."""
+    """Refuse a run whose stages read a file that its data doesn't have; generated data has every possible file."""
     pools = run["data"].get("pools", [{"into": ["corpus", *FILES]}])
     made = {f"{file}.jsonl" for pool in pools for file in pool["into"]}
     for stage in run["stages"]:
@@ -133,7 +133,7 @@ def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Itera
 
 
 def check_engines(run: dict[str, Any]) -> None:
-    """Refuse our engine for a model from outside that it can't sample; of one on the hub, once that was fetched."""
+    """Refuse our engine for a model from outside that it can't sample; one on the hub is checked once fetched."""
     trained = [stage for stage in run["stages"] if stage in MODELS]
     for stage in run["stages"]:
         if run[stage].get("engine") != "r1flow":
@@ -146,7 +146,7 @@ def check_engines(run: dict[str, Any]) -> None:
 
 
 def origin(run: dict[str, Any], stage: str) -> tuple[str | None, str | None]:
-    """Where a stage's model comes from in the end, and its revision; no source: it is made from nothing, a Llama."""
+    """The source and revision that a stage's model comes from in the end; source None: a Llama trained from scratch."""
     seen: list[str] = []
     while stage in STAGES and stage not in seen:
         seen.append(stage)
@@ -170,7 +170,7 @@ def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None
 
 
 def check_parts(parts: Mapping[str, int | str]) -> None:
-    """Refuse a number of parts (Snakemake's --set-scatter) for what isn't sampled in shards, or of none."""
+    """Refuse parts (Snakemake's --set-scatter) of a stage that isn't sampled in shards, and fewer than 1."""
     for name, count in parts.items():
         if name not in SAMPLED:
             hint = did_you_mean(name, list(SAMPLED))
@@ -180,7 +180,7 @@ def check_parts(parts: Mapping[str, int | str]) -> None:
 
 
 def check_rules(names: Iterable[str]) -> None:
-    """Refuse resources (Snakemake's --set-resources) of a rule that there isn't: Snakemake would pass over them."""
+    """Refuse resources (Snakemake's --set-resources) of a rule that doesn't exist: Snakemake would ignore them."""
     for name in names:
         if name not in RULES:
             raise UserError(f"--set-resources {name}: there is no such rule{did_you_mean(name, list(RULES))}")

@@ -1,6 +1,6 @@
 """One run's configuration: composed once by Hydra, checked, cut into one frozen file per stage.
 
-`compose` turns conf/ + an experiment + overrides into a plain, resolved dict; `check` refuses what no stage could run.
+`compose` makes a plain, resolved dict of conf/, an experiment and overrides; `check_run` refuses what can't be run.
 Each stage gets its own slice as a content-addressed file (frozen.py), so that it reruns when its own slice changes and
 never because of another's. This is the only module that imports Hydra, and only the process that plans calls it.
 """
@@ -22,14 +22,14 @@ from r1flow.engine import checks
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import STAGES, program_of, sources_of
 
-# Of the whole; each stage's own keys are its program's.
+# The keys of the whole configuration; those of a stage's block are in its program's spec.py.
 WHOLE = dataclasses.make_dataclass(
     "Whole",
     [("run", Any), ("seed", int), ("threads", int), ("device", str), ("stages", list[str])]
     + [(stage, dict[str, Any]) for stage in STAGES],
 )
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-# Configurations are written to results, to MLflow and to model cards.
+# Configurations are written to results, to MLflow and to model cards, so no secret may be in them.
 SECRET_KEY = re.compile(r"(hub|hf|auth|access)_token|(api|access|secret)_key|password|secret")
 SECRET_ADDRESS = re.compile(r"://[^/\s]*@|://\S*[?&][^=\s]*(key|token|secret|password)[^=\s]*=", re.I)
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
@@ -37,14 +37,14 @@ NO_SECRETS = (
     "it would end in results, MLflow and model cards; set HF_TOKEN in the environment for the hub, and for a server"
     " name the variable that holds its key (api_key_env)"
 )
-QUOTE = "No closing quotation"  # says shlex
-# Words of options that transformers' config class doesn't list, though it takes no others; a test reads them there.
+QUOTE = "No closing quotation"  # shlex's message
+# Values of options that transformers' config class doesn't list, though it accepts no others; a test reads its source.
 WORDS = {
     "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
     "log_level_replica": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
     "torch_compile_mode": ["default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
 }
-# Words that want an evaluation during training, which no stage has.
+# Values that need an evaluation during training, which no stage has.
 EVALUATING = {
     "lr_scheduler_type": {"reduce_lr_on_plateau", "greedy"},
     "eval_strategy": {"steps", "epoch"},
@@ -62,7 +62,7 @@ def compose(conf: Path, experiment: str, overrides: str = "", run: Any = None) -
 
 
 def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str, Any]:
-    """What Hydra makes of it, of whatever shape."""
+    """The configuration as Hydra composes it; keys and types aren't checked yet."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.errors import HydraException
@@ -88,10 +88,10 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
 
 
 def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
-    """What was composed, with the run's name, and in each stage what holds for all; raises UserError."""
+    """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
-    for stage in STAGES:  # the run's, unless the stage's own block says otherwise
+    for stage in STAGES:  # the run's values, unless the stage's own block has others
         schema = spec_of(program_of(stage, run[stage])).keys
         own = {field.name for field in dataclasses.fields(schema)}
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
@@ -105,7 +105,7 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
 
 
 def run_name(given: Any) -> str:
-    """A run's name as text (Snakemake and YAML read 5 as a number); it is a folder's, and a word in commands."""
+    """A run's name as text (Snakemake and YAML read 5 as a number); it names a folder and is part of commands."""
     number = isinstance(given, int) and not isinstance(given, bool)
     if not (number or isinstance(given, str)) or not NAME.fullmatch(str(given)):
         raise UserError(f"run: {given!r} can't name a folder; use letters, digits, _ . and -, not at the start")
@@ -113,13 +113,13 @@ def run_name(given: Any) -> str:
 
 
 def nearest(conf: Path, experiment: str, said: str) -> str | None:
-    """A line for a mistyped key; None where no key is close, as Hydra says how a new one is added."""
+    """A hint for a mistyped key; None if no key is similar, because Hydra's message says how to add a new one."""
     mistyped = re.match(r"Could not override '([\w.]+)'", said)
     if not mistyped:
         return None
     try:
         node = compose(conf, experiment)
-    except UserError:  # an experiment that leaves a key open
+    except UserError:  # the experiment leaves a key for the user to set
         return None
     for name in mistyped[1].split("."):
         known = list(node) if isinstance(node, dict) else []
@@ -148,7 +148,7 @@ def trainer_fields(program: str) -> dict[str, str]:
 
 
 def trainer_choices(program: str) -> dict[str, list[str]]:
-    """The words of trainer options that are one of a few: by their enumeration, or as their metadata says, or ours."""
+    """Allowed values of trainer options that take one of a few words: by enumeration, metadata, or our own lists."""
     enumerations, choices = {}, WORDS | spec_of(program).words
     for source in [("transformers", "trainer_utils.py"), *spec_of(program).trainer]:
         for node in classes(*source):
@@ -177,7 +177,7 @@ def is_text(node: ast.expr) -> bool:
 
 
 def listed_in(option: ast.AnnAssign) -> list[str]:
-    """`"choices": ["bfd", "bfd_split"]` of an option's metadata; nothing where there is none, or no plain list."""
+    """`"choices": ["bfd", "bfd_split"]` of an option's metadata; empty if there is none or it isn't a plain list."""
     for node in ast.walk(option):
         for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
             if ast.unparse(key) == "'choices'" and isinstance(value, ast.List):
@@ -210,7 +210,7 @@ def check_run(run: dict[str, Any]) -> None:
 
 
 def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None:
-    """What a stage reads is made by the same run, unless it comes from outside."""
+    """Refuse a stage that reads the outputs of another stage which this run doesn't have; raises UserError."""
     needed = set(sources_of(stage, config, stages).values()) & set(STAGES)
     for source in sorted(needed - set(stages)):
         other = f", or name a model directory in {stage}.init_from" if source == config.get("init_from") else ""
@@ -218,7 +218,7 @@ def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
-    """The keys that the program knows, all that have no default, with values of their types."""
+    """Refuse keys that the program doesn't know, missing ones without a default, and values of the wrong type."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -235,7 +235,7 @@ def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
 
 
 def check_lists(place: str, value: Any, kind: Any) -> None:
-    """Refuse a list or a block where a list of words or numbers wants one of them, which OmegaConf lets through."""
+    """Refuse a list or block as an item where every item must be a word or number; OmegaConf accepts it."""
     if value is None:
         return
     if type(None) in get_args(kind):  # `kind | None`
@@ -254,7 +254,7 @@ def check_lists(place: str, value: Any, kind: Any) -> None:
 
 
 def check_values(place: str, given: Any, read: Any) -> None:
-    """Refuse what OmegaConf read as another type than it is ('2' as 2), numbers that are none, and secrets."""
+    """Refuse what OmegaConf converted to another type ('2' to 2), infinity and NaN, secrets, and trust_remote_code."""
     if isinstance(given, dict | list):
         for key, value in given.items() if isinstance(given, dict) else enumerate(given):
             where = f"{place}.{key}".strip(".") if isinstance(given, dict) else f"{place}[{key}]"
@@ -272,7 +272,7 @@ def check_values(place: str, given: Any, read: Any) -> None:
 
 
 def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
-    """Keys that TRL and transformers know, with values of the type that they declare, where that is a plain one."""
+    """Refuse options that the trainer doesn't have, uploads, and values that aren't of the declared type, if plain."""
     plain = {"int": int, "float": (int, float), "bool": bool, "str": str}
     for key, value in trainer.items():
         if key not in fields:

@@ -1,4 +1,4 @@
-"""Runs one stage as a process: checks, the store, scratch, the program, and how its outputs appear.
+"""Runs one stage as a process: checks its inputs, looks in the store, runs the program, moves its outputs into place.
 
 Snakemake runs
 
@@ -6,13 +6,14 @@ Snakemake runs
         --out results/r1_tiny/zero_rl/manifest.json --input data=data/manifest.json \
         --input model=results/r1_tiny/base/manifest.json --log logs/r1_tiny/zero_rl.log
 
-First comes the stage's identity: a hash of its config, its code and its inputs' content. If the store has it, outputs
-come from there. Else the program is imported (torch, TRL: 5 s) and works in scratch/<run>/<stage>/<identity>/,
-where a killed training finds its snapshots again, under a lock that keeps a second process out. Outputs appear beside
-`--out` by renames, manifest last, so nothing partial is ever taken for whole.
+First the driver computes the stage's identity: a hash of its config, code, libraries, Python and its inputs' contents.
+If the store has outputs of this identity, they are copied from there. Otherwise the program is imported (torch, TRL:
+5 s) and works in scratch/<run>/<stage>/<identity>/, where a killed training finds its snapshots again. A lock keeps a
+second process out. Outputs are moved beside `--out` by renames, the manifest last, so that a partial result is never
+mistaken for a complete one.
 
-With `--part 2-of-4` in place of `--out` it samples a part of the stage's shards into that folder, where the stage's own
-process finds them. A part has no outputs and no record; what it cost is counted in with the stage.
+With `--part 2-of-4` in place of `--out` it samples only that part of the stage's shards into the folder in scratch,
+where the stage's own process finds them. A part has no outputs and no record; its cost is added to the stage's.
 """
 
 import argparse
@@ -44,7 +45,7 @@ from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
 
-FULL_BYTES = 1_000_000  # a disk with less is full: what failed on it may have left a little
+FULL_BYTES = 1_000_000  # a disk with less free space counts as full: the write that failed may have left a little
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -75,7 +76,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def part_of(text: str) -> Part:
-    """The part that Snakemake's name for an item of a scatter means."""
+    """Read the name that Snakemake gives to one item of a scatter, such as 2-of-4; raises ArgumentTypeError."""
     number, _, count = text.partition("-of-")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} is no part; write 2-of-4")
@@ -83,20 +84,20 @@ def part_of(text: str) -> Part:
 
 
 def input_path(program: str, name: str, path: Path) -> Path:
-    """What a program reads for an edge: the stage's folder, or of a model the folder that transformers loads."""
+    """The folder that a program reads for an input: a stage's, or for a model the one that transformers loads."""
     folder = path.parent if path.name == manifest.MANIFEST else path
-    is_model = name in ("model", "reward_model") and program != "report"  # which reads every stage, by its name
+    is_model = name in ("model", "reward_model") and program != "report"  # its inputs are named by their stages
     return folder / "model" if is_model and folder != path else folder
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run one stage as a process: exit 0 with all outputs in place, or 1 with none and the reason on the terminal.
 
-    A part of a stage likewise, with its shards in scratch.
+    A part of a stage ends the same way, with its shards in scratch.
     """
     arguments = parse_arguments(argv)
     signal.signal(signal.SIGTERM, interrupt)
-    with open(os.devnull) as nothing:  # no library can ask anybody
+    with open(os.devnull) as nothing:  # empty input, so that no library waits for an answer
         os.dup2(nothing.fileno(), 0)
     what = f"{arguments.stage} {arguments.part}" if arguments.part else arguments.stage
     terminal = Progress(what, redirect_output(arguments.log), log=arguments.log)
@@ -115,7 +116,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def words_of(error: Exception) -> str:
-    """What failed; and that the disk is full if it is, for torch.save only says `unexpected pos 576 vs 534` then."""
+    """The error in words. A full disk is named too, because torch.save says only `unexpected pos 576 vs 534` then."""
     words = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     full = os.strerror(errno.ENOSPC)
     scratch = Path("scratch")
@@ -153,7 +154,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
         metrics = manifest.read_json(stage.work / "metrics.json")
         manifest.publish(stage.work, arguments.out.parent)
         stage.tracker.finish(metrics, arguments.out.parent)
-        shutil.rmtree(scratch)  # under the lock: another process may wait for just this folder
+        shutil.rmtree(scratch)  # still under the lock: another process may be waiting for this folder
     return metrics
 
 
@@ -161,7 +162,7 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
     """Sample a part of the stage's shards into its scratch folder, unless the store has the stage's outputs."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
-    with locked(scratch.parent, shared=True):  # with other parts, never with the stage itself
+    with locked(scratch.parent, shared=True):  # other parts may hold it too, the stage itself not
         if store.manifest_of(stage.name, made_by["identity"]):
             terminal.say("nothing to sample: the store has this stage")
             return {}
@@ -204,7 +205,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
 
 @contextmanager
 def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
-    """Hold the stage's devices; raises UserError where its model can't fit, and when an input changed meanwhile."""
+    """Hold the stage's devices; raises UserError if its model can't fit, or if an input changed in the meantime."""
     import_less(arguments.program)
     on_gpu = stage.config["device"] == "cuda"
     with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
@@ -215,7 +216,7 @@ def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
 
 
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
-    """Run the program; write what made its outputs beside them, and a copy of all into the store."""
+    """Run the program, write the provenance of its outputs beside them, and copy everything into the store."""
     with working(stage, arguments, made_by):
         measure(stage, arguments.program)
     shutil.copyfile(arguments.config, stage.work / "config.yaml")
@@ -224,8 +225,8 @@ def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
 
 
 def prepare_process(config: dict[str, Any]) -> None:
-    """What must be set before torch is imported, and where a user's own reward modules are found."""
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # the thread count changes bits
+    """Set what must be set before torch is imported, and let Python find a user's own reward modules."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # the number of threads changes results in their last bits
         os.environ[variable] = str(config["threads"])
     if config["device"] == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -234,20 +235,20 @@ def prepare_process(config: dict[str, Any]) -> None:
 
 
 def import_less(program: str) -> None:
-    """Spare a stage 1 to 2 s of imports: TRL takes MLflow and transformers scikit-learn, if they see them, for nothing.
+    """Save a stage 1 to 2 s: if installed, TRL imports MLflow, and transformers scikit-learn, and neither is used here.
 
-    transformers looks once; a user's own reward may import scikit-learn afterwards.
+    transformers looks for it only once, so a user's own reward can still import scikit-learn afterwards.
     """
     os.environ["DISABLE_MLFLOW_INTEGRATION"] = "TRUE"
     if program in ("fetch", "report") or "sklearn" in sys.modules:
         return
-    sys.modules["sklearn"] = None  # to imports it isn't there
+    sys.modules["sklearn"] = None  # imports fail, as if it weren't installed
     importlib.import_module("transformers.utils").is_sklearn_available()
     del sys.modules["sklearn"]
 
 
 def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
-    """Every input by its content; raises UserError for one that is missing or isn't what its manifest says."""
+    """Every input with its content's hash; raises UserError for one that is missing or isn't what its manifest says."""
     found = {}
     for name, path in sorted(arguments.inputs.items()):
         try:
@@ -258,9 +259,9 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
 
 
 def measure(stage: Stage, program: str) -> None:
-    """Compute; write metrics.json (an output) and cost.json (not one: it has the time in it).
+    """Compute; write metrics.json, which is an output, and cost.json, which is none because it contains times.
 
-    Raises BrokenPromise for a program that leaves out what the configuration promises.
+    Raises BrokenPromise if the program's metrics lack something that its configuration promises.
     """
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
@@ -293,7 +294,7 @@ def seal(stage: Stage, made_by: dict[str, Any]) -> None:
 
 
 def revision() -> str | None:
-    """The commit that is checked out, for people, where git can say; what the code was is in the provenance."""
+    """The commit that is checked out, None without git. It is for people; the provenance has the code's own hash."""
     try:
         return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
     except FileNotFoundError:
@@ -305,7 +306,7 @@ def locked(folder: Path, shared: bool = False) -> Iterator[None]:
     """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""
     folder.mkdir(parents=True, exist_ok=True)
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with (folder / "lock").open("a+") as file:  # NFS shares no lock of a file that can't be read
+    with (folder / "lock").open("a+") as file:  # on NFS a shared lock needs a file open for reading
         try:
             fcntl.flock(file, how | fcntl.LOCK_NB)
         except BlockingIOError:

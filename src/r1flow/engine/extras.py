@@ -1,10 +1,10 @@
-"""What a configuration asks for and may not be there: vLLM, peft, DeepSpeed, flash-attn, and servers with their keys.
+"""What a configuration needs and a machine may lack: vLLM, peft, DeepSpeed, flash-attn, and servers with their keys.
 
     missing({"zero_rl": {"strategy": "zero2", …}})
     ["zero_rl.strategy: deepspeed isn't installed; pip install -c constraints.txt -e .[deepspeed]"]
 
-A run is refused before its first job; a plan says it and goes on, as it can be made and priced on any machine. Whether
-a library works and a server answers is only known where it is used.
+A run that lacks something is refused before its first job. A plan only warns, because it can be made and priced on any
+machine. Whether a library works and a server answers shows only when it is used.
 """
 
 import os
@@ -20,7 +20,7 @@ from r1flow.training import rollout_server
 
 
 def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
-    """What stages ask for and isn't there, a line each: the keys, and the remedy."""
+    """What the stages need and this machine lacks, a line each: the keys, and the remedy."""
     keys: dict[str, list[str]] = {}
     for stage, config in stages.items():
         for key, modules in asked_for(config).items():
@@ -31,7 +31,7 @@ def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def unnamed(config: dict[str, Any]) -> Iterator[str]:
-    """The environment variables that a stage's servers are to be found in, and that aren't set."""
+    """A line for each address or key of a server that neither the stage's config nor the environment gives."""
     options, trainer = config.get("engine_options") or {}, config.get("trainer") or {}
     if config.get("engine") == "openai":
         if not (options.get("url") or os.environ.get(sampling.ADDRESS)):
@@ -46,7 +46,7 @@ def unnamed(config: dict[str, Any]) -> Iterator[str]:
 def remedy(module: str) -> str:
     if module.startswith("flash_attn"):
         return "install flash-attn by hand, or use sdpa"
-    if module == "vllm":  # which wants an older numpy than constraints.txt pins
+    if module == "vllm":  # it needs an older numpy than constraints.txt pins
         return "`make vllm` makes an environment with it, .venv-vllm (docs/scaling.md)"
     own = Path(sys.prefix, "constraints.txt")  # the environment with vLLM has its own
     constraints = os.path.relpath(own) if own.is_file() else "constraints.txt"

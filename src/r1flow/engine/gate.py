@@ -1,11 +1,11 @@
-"""No training and no evaluation without proof that they share no problem: the report beside the data (data/leaks.py).
+"""Refuses to train or evaluate without the report (data/leaks.py) that training and test data share no problem.
 
     cold_start: data/decontamination.json names leaks: rl.jsonl gives test.jsonl away (13-gram, rows: 3); set
     data.decontaminate.drop=true, or take them out and run the data stage again
 
 The report must be made by the current version of the rule, match these files' hashes, and list no leaks. Rows that a
 stage of this run made from such data (rejection's mix) need no report of their own, because that stage has passed the
-gate. Left out: what models from outside have seen.
+gate. Left out: what models from outside were trained on.
 """
 
 import json
@@ -18,7 +18,7 @@ from r1flow.data.decontaminate import RULE
 from r1flow.data.leaks import REPORT
 from r1flow.recipe.stages import RECIPE
 
-PROGRAMS = {row.program for row in RECIPE.values()} - {"data", "report"}  # that learn from rows, or ask them
+PROGRAMS = {row.program for row in RECIPE.values()} - {"data", "report"}  # they train on rows, or ask their problems
 
 
 def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
@@ -27,7 +27,7 @@ def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
         return
     folder = inputs["data"]
     edge = folder / manifest.MANIFEST
-    makers = {row.rows_of for name, row in RECIPE.items() if name == stage} - {"data"} | {"curate"}  # let through then
+    makers = {row.rows_of for name, row in RECIPE.items() if name == stage} - {"data"} | {"curate"}  # passed this gate
     if edge.is_file() and manifest.read_json(edge)["stage"] in makers:
         return
     if fault := fault_of(folder):
@@ -35,7 +35,7 @@ def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
 
 
 def fault_of(folder: Path) -> str | None:
-    """What is wrong with a data folder's report, in words; None: it says that the folder is clean."""
+    """What is wrong with a data folder's report, in words; None if it says that the folder is clean."""
     path, again = folder / REPORT, "run the data stage again"
     if not path.is_file():
         return f"{path} is missing: nobody looked for test problems in the training files; {again}"
@@ -47,7 +47,7 @@ def fault_of(folder: Path) -> str | None:
 
 
 def stale(folder: Path, report: dict[str, Any], path: Path, again: str) -> str | None:
-    """Whether the report is by another rule or of other files than those there."""
+    """How the report is outdated, in words: it is by another rule or of other files than those there; else None."""
     if report["rule"] != RULE:
         return f"{path} is by rule {report['rule']} and the rule is {RULE} now; {again}"
     training, evaluation = report["training"], report["evaluation"]

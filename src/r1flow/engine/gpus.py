@@ -1,13 +1,13 @@
-"""GPU slots: stages that run at once on one machine never share a device unasked.
+"""GPU slots: stages that run at the same time on one machine share a device only if they are asked to.
 
 A stage on `device: cuda` takes as many devices as its rule's `gpu` resource says, holds them while it computes, and
 sees no others:
 
     with held(2, terminal.say):    # CUDA_VISIBLE_DEVICES=0,3
 
-A slot is a lock file named by the device's UUID; the lock is an flock, so a kill frees it. To choose from are the
-devices that CUDA_VISIBLE_DEVICES names already, set by the user or by Slurm for its job; else what nvidia-smi lists.
-Left out: other people and other programs on the same machine; against them a queue like Slurm helps.
+A slot is a lock file named by the device's UUID; the lock is an flock, so a kill frees it. The candidates are
+the devices that CUDA_VISIBLE_DEVICES names, set by the user or by Slurm for its job; without it, all that nvidia-smi
+lists. Left out: other users and other programs on the same machine; a queue like Slurm keeps them apart.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ from typing import IO
 
 from r1flow.core.errors import UserError
 
-SLOTS = Path("/tmp")  # of this machine; TMPDIR may be another in every shell and job
+SLOTS = Path("/tmp")  # one for the whole machine; TMPDIR may differ between shells and jobs
 EVERY_S = 1.0
 SMI = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -31,10 +31,10 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @contextmanager
 def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterator[None]:
-    """Hold `count` devices and show only these; 0 asks to share: all stay visible and none is held.
+    """Hold `count` devices and make only these visible; with 0 the stage shares: all stay visible and none is held.
 
-    A training that shares sees the first alone: transformers would spread its batches over all (DataParallel). Says so
-    while it waits for others to let go; raises UserError where there aren't as many at all.
+    A training that shares sees only the first device, because transformers would spread its batches over all of them
+    (DataParallel). Calls `say` while it waits for other stages; raises UserError if there are fewer devices than that.
     """
     with ExitStack() as stack:
         devices = candidates() if count or trains else {}
@@ -46,15 +46,15 @@ def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterat
             names = take(count, devices, own(SLOTS / f"r1flow-gpus-{os.getuid()}"), stack, say)
         if names:
             if VISIBLE not in os.environ:
-                os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi's; CUDA's begin with the fastest
-            os.environ[VISIBLE] = ",".join(names)  # by the names they came with: vLLM can't read a UUID
+                os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # count as nvidia-smi does; CUDA puts the fastest first
+            os.environ[VISIBLE] = ",".join(names)  # the names as given: vLLM can't read a UUID
         yield
 
 
 def candidates() -> dict[str, str]:
-    """The devices to choose from: what CUDA calls them, and the UUID of each (without nvidia-smi, that name again).
+    """The devices to choose from: CUDA's name of each, and its UUID (without nvidia-smi, the name again).
 
-    As CUDA does, it takes names up to the first that is no device's. One with two names is one device.
+    Like CUDA, it stops at the first name that is no device's. A device with two names counts once.
     """
     try:
         output = subprocess.run(SMI, capture_output=True, text=True, check=True).stdout
@@ -74,10 +74,10 @@ def candidates() -> dict[str, str]:
 
 
 def uuid_of(name: str, listed: dict[str, str]) -> str | None:
-    """The device that CUDA means by a name; None for what names none, such as -1, NoDevFiles, none or all.
+    """The UUID of the device that CUDA means by a name; None if it names none, such as -1, NoDevFiles, none or all.
 
-    The start of a UUID will do where only one has it. Slices of a GPU (MIG) are in no list, and without one a name that
-    could be a device's is taken at its word.
+    The beginning of a UUID is enough if it is unique. Slices of a GPU (MIG) are in no list, so their names are returned
+    as they are; so is, when nothing is listed, any name that could be a device's.
     """
     if name in listed:
         return listed[name]
@@ -88,7 +88,7 @@ def uuid_of(name: str, listed: dict[str, str]) -> str | None:
 
 
 def own(folder: Path) -> Path:
-    """The folder of the slots; raises UserError when somebody else put one there."""
+    """The folder of the slots, made if needed; raises UserError when it belongs to another user."""
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.lstat().st_uid != os.getuid():
         raise UserError(f"{folder}: belongs to another user; remove it")
@@ -96,7 +96,7 @@ def own(folder: Path) -> Path:
 
 
 def take(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]) -> list[str]:
-    """Lock `count` of the devices; one process at a time gathers, so that no two wait for what the other holds."""
+    """Lock `count` devices, waiting for them; one process gathers at a time, so no two wait for each other."""
     taken: list[str] = []
     with (folder / "turn").open("w") as turn:
         for wait in chain([0], repeat(EVERY_S)):

@@ -1,13 +1,13 @@
-"""Starts a training's ranks: as many processes of one program as the stage holds GPUs, on this machine.
+"""Starts a training's ranks: one process of the program for each GPU that the stage holds, all on this machine.
 
-The driver has done everything up to here: inputs are checked, the scratch folder and the GPUs are held. Ranks are its
-forks, as in accelerate's own launchers, so they inherit the locks, which hold until the last of them is gone, the log,
-and what the stage was told. The first rank reports, tracks and writes outputs; of the others only what they print is
-seen, in the log. One that fails ends all, in one line, its traceback in the log:
+The driver has prepared everything: inputs are checked, the scratch folder and the GPUs are held. Ranks are forks of
+the driver, as in accelerate's own launchers, so they inherit the log, the stage's settings, and the locks, which hold
+until the last rank is gone. The first rank reports, tracks and writes outputs; the others only print to the log. If
+one rank fails, all are ended: the terminal gets one line, and the log the traceback:
 
     [ 4/22 zero_rl] failed after 1:12: RankFailed: rank 1: OutOfMemoryError: CUDA out of memory. …
 
-One process with strategy ddp is no rank: the program runs in the driver's own process. Left out: several nodes.
+One process with strategy ddp needs no fork: the program runs in the driver's own process. Left out: several nodes.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ from r1flow.training.ranks import check_batches, strategy_of
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 START_S = 60.0  # after which the terminal names the ranks that haven't started
-TORCH_ENGINES = ("r1flow", "transformers")  # of the stages that sample
+TORCH_ENGINES = ("r1flow", "transformers")  # the sampling engines that need torch to see a GPU
 METRICS, FAILURE = "metrics.json", "failure.json"
 
 
@@ -44,7 +44,7 @@ class RankFailed(Exception):
 
 
 def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | None = None) -> int:
-    """How many processes compute a stage that holds so many GPUs; raises UserError where a step can't be shared out."""
+    """How many processes compute a stage that holds so many GPUs; raises UserError if a step can't be split so."""
     if not spec_of(program).by_ranks:
         if "trainer" in config and gpus > 1 and not (program == "pretrain" and config["init_from"]):
             raise UserError(f"gpu={gpus}: {program} trains in one process (by_ranks in its spec.py); give it 1")
@@ -64,7 +64,7 @@ def compute(program: str, stage: Stage) -> dict[str, Any]:
 
 
 def computed(program: str, stage: Stage) -> dict[str, Any]:
-    """The metrics of the program, run in this process; only here is known what it computed on."""
+    """Run the program in this process and return its metrics; only this process knows the device it computed on."""
     check_device(program, stage.config)
     metrics = importlib.import_module(module_of(program)).compute(stage)
     stage.tracker.tag("device", device())
@@ -76,7 +76,7 @@ def check_device(program: str, config: dict[str, Any]) -> None:
     by_torch = config.get("engine") in TORCH_ENGINES or "trainer" in config
     if config["device"] != "cuda" or not by_torch or (program == "pretrain" and config["init_from"]):
         return
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else the question alone starts CUDA, and no fork can use it
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # otherwise asking starts CUDA, and no fork can use it
     import torch
 
     if not torch.cuda.is_available():
@@ -89,10 +89,10 @@ def check_device(program: str, config: dict[str, Any]) -> None:
 
 @contextmanager
 def meeting_point(ranks: int) -> Iterator[None]:
-    """What torch.distributed and accelerate look for: this process holds the store in which ranks find each other."""
+    """Set what torch.distributed and accelerate look for; this process holds the store where ranks find each other."""
     from torch.distributed import TCPStore
 
-    door = socket.create_server((HOST, 0))  # torch's own would listen on every interface
+    door = socket.create_server((HOST, 0))  # a socket that torch opens would listen on every interface
     port = door.getsockname()[1]
     store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=door.detach())
     os.environ |= {
@@ -105,12 +105,12 @@ def meeting_point(ranks: int) -> Iterator[None]:
 
 
 def run(program: str, stage: Stage) -> None:
-    """Fork the ranks and wait for them; raises what the first one to fail raised, and leaves none behind."""
+    """Fork the ranks, wait for them, leave none behind; raises what the first failed rank recorded, or RankFailed."""
     from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, start_processes
 
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # else every rank prints what is still in the buffer
-    here = mmap(-1, stage.ranks)  # a byte of each rank, which its fork shares with us
+    here = mmap(-1, stage.ranks)  # one byte for each rank, shared with its fork: 1 once it has started
     words = (program, stage, os.getpid(), here)
     context = start_processes(rank, words, nprocs=stage.ranks, join=False, start_method="fork")
     try:
@@ -128,17 +128,17 @@ def run(program: str, stage: Stage) -> None:
 
 
 def ended(error: Exception) -> str:
-    """How a process ended that left no word; SIGKILL is mostly the kernel's, or Slurm's, for want of memory."""
+    """How a process ended that recorded no failure; SIGKILL is mostly the kernel's or Slurm's, for lack of memory."""
     said = str(error).strip()
     return f"{said} (out of memory?)" if getattr(error, "signal_name", None) == "SIGKILL" else said
 
 
 def rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> None:
-    """One rank's process."""
+    """What one rank's process does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's; it ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and ends its ranks
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before it could tell
+    if os.getppid() != parent:  # the driver died before the kernel was asked to end us with it
         os._exit(1)
     os.environ |= {"RANK": str(index), "LOCAL_RANK": str(index)}
     if index:
@@ -157,7 +157,7 @@ def rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> Non
 
 
 def know_cpus() -> None:
-    """Teach torch.load the name that accelerate gives to a rank's CPU, "cpu:0": snapshots are read to there."""
+    """Teach torch.load the device "cpu:0": accelerate calls a rank's CPU that, and snapshots are loaded to it."""
     from torch.serialization import register_package
 
     register_package(0, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None)
@@ -176,7 +176,7 @@ def report(index: int, stage: Stage, error: Exception) -> None:
 
 
 def failure(stage: Stage, otherwise: str) -> Exception:
-    """What the first rank to fail said; nothing when a signal ended it."""
+    """What the first rank that failed recorded; `otherwise` if it recorded nothing, because a signal ended it."""
     try:
         found = manifest.read_json(stage.work / FAILURE)
     except FileNotFoundError:

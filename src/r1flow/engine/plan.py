@@ -1,8 +1,9 @@
-"""What a run would do and why: every job compared, by content, with what lies in its folder and in the store.
+"""What a run would do and why: compares every job, by content, with what is in its folder and in the store.
 
-A job is kept when its folder is whole and was made from the config, code, inputs and libraries of now; else it is
-restored (the store has the outputs of this identity) or computed. A job whose input is computed first follows: its
-program starts only if that input comes out with other bytes. Nothing here looks at a time, and nothing is changed.
+A job is kept when its folder is whole and was made from the current config, code, inputs and Python. Otherwise it is
+restored (the store has the outputs of this identity) or computed. Changed libraries alone are only noted
+(`Step.moved`), unless the user asked to rerun for them. A job whose input is computed first follows: its program starts
+only if that input comes out with other bytes. No file's time plays a part, and nothing is changed.
 
     Step("zero_rl", "compute", ["config: trainer.beta 0.001 → 0.01"], seconds=95.9)
 """
@@ -33,15 +34,15 @@ class Step:
     job: str
     action: str
     why: list[str] = field(default_factory=list)
-    seconds: float | None = None  # that it took last time
+    seconds: float | None = None  # how long it took last time
     edge: str | None = None  # sha256 of its manifest, if that is known before it runs
-    moved: dict[str, str] = field(default_factory=dict)  # libraries since it was computed: {"torch": "2.13 → 2.14"}
+    moved: dict[str, str] = field(default_factory=dict)  # libraries that changed since: {"torch": "2.13 → 2.14"}
 
 
 def plan(run: "Run") -> list[Step]:
     """A step for every job, in dataflow order; raises UserError for an input from outside that isn't there.
 
-    With `run.libraries` "rerun", a moved library is a reason like any other.
+    If `run.libraries` is "rerun", a changed library is a reason like any other.
     """
     edges: dict[str, str | None] = {}
     code = cache(lambda stage: code_of(program_of(stage, run.slice(stage)), run.slice(stage)))
@@ -90,7 +91,7 @@ def found(name: str, source: str, edges: dict[str, str | None]) -> dict[str, str
 def differences(
     then: dict[str, Any], now: dict[str, Any], config: dict[str, Any], folder: Path, sources: dict[str, str]
 ) -> Iterator[str]:
-    """What decides the outputs and isn't what it was, libraries apart; nothing when a stage can be kept."""
+    """Everything that decides the outputs and has changed, except libraries; nothing when the stage can be kept."""
     if then["config"] != now["config"]:
         found = changes(leaves(load(folder / "config.yaml")), leaves(config))
         yield "config: " + listed([f"{path} {before} → {after}" for path, before, after in found])
@@ -109,7 +110,7 @@ def differences(
 
 
 def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:
-    """Libraries that aren't the ones it was computed with, nor ones that a person accepted for it."""
+    """Libraries whose version is neither what the stage was computed with nor one that a person accepted for it."""
     known = {**then["libraries"], **then.get("accepted", {})}
     return {
         name: f"{then['libraries'].get(name)} → {version}"
@@ -119,7 +120,7 @@ def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]
 
 
 def last_cost(folder: Path, job: str) -> float | None:
-    """Seconds of the last computation: of what lies in the folder, else of the store's entry that was used last."""
+    """Seconds of the last computation: of the outputs in the folder, otherwise of the store's last used entry."""
     here = seconds_of(folder)
     if here is not None:
         return here

@@ -1,12 +1,12 @@
 """What a run costs before it starts: tokens, FLOPs, GPU-hours, disk and memory of every job, from the configs alone.
 
-The rule is that of `flops` in metrics.json: with N parameters 2N a token forward, 6N forward and backward. Sampling is
-a forward pass of prompt and completion, training one forward and backward per iteration, a KL term and the correction
-of vLLM's numerics one more forward each. Gradient checkpointing's second forward pass is not counted, as in the usual
-meaning of utilisation. All that has to be assumed (lengths, shares of the peak, GPUs, shapes of models on a hub) is in
-conf/prices.yaml; a number that can't be known is nan and printed as `?`. How many tokens a program draws and trains on,
-and what it keeps in memory, is in its spec.py. Left out: attention's own products, adapters, loading and saving, the
-hub's cache.
+FLOPs are counted as for `flops` in metrics.json: with N parameters a token takes 2N forward, and 6N forward and
+backward. Sampling is one forward pass over prompt and completion. Training is one forward and backward pass per
+iteration; a KL term and the correction of vLLM's numerics add one forward pass each. Gradient checkpointing's second
+forward pass is not counted, as in the usual meaning of utilisation. All assumptions (lengths, shares of the peak, GPUs,
+shapes of models on a hub) are in conf/prices.yaml; a number that can't be known is nan and printed as `?`. How many
+tokens a program samples and trains on, and what it keeps in memory, is in its spec.py. Left out: attention's own
+products, adapters, loading and saving, the hub's cache.
 """
 
 import math
@@ -49,12 +49,12 @@ def price(run: "Run", prices: dict[str, Any]) -> list[Cost]:
 
 
 def unknown(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    """Of a program that doesn't say."""
+    """The cost of a program whose spec.py gives none: every number is nan."""
     return Cost(job, **dict.fromkeys(("parameters", "sampling", "training", "disk", "weights"), UNKNOWN))
 
 
 def counted(run: "Run") -> dict[str, float]:
-    """Rows of the data's files as they lie in its folder; nothing when the run will make others."""
+    """Rows of each file in the data folder, by the file's name; empty if the run will make other data."""
     schema = Path(run.folder("data"), "schema.json")
     if not schema.is_file() or run.steps[0].action != KEEP:
         return {}
@@ -65,13 +65,13 @@ def known(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-# What is there.
+# What this machine has.
 
 
 def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path], ranks: int = 1) -> None:
-    """Refuse a stage whose model can't fit, whatever the batch, into the memory of its GPUs, or of the machine.
+    """Raise UserError for a stage whose model can't fit, whatever the batch, into the memory of its GPUs or machine.
 
-    With strategy ddp each of the ranks holds all of it.
+    With strategy ddp every rank holds a whole copy.
     """
     if "model" not in inputs:
         return
@@ -89,7 +89,7 @@ def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path], 
 
 
 def memory_of_gpus() -> float:
-    """Bytes of the GPUs that this process sees, together; nan where nothing says."""
+    """Bytes of all GPUs that this process sees, together; nan if nvidia-smi can't tell."""
     seen = [f"--id={names}"] if (names := os.environ.get("CUDA_VISIBLE_DEVICES")) else []
     command = ["nvidia-smi", *seen, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
@@ -109,13 +109,13 @@ def disk_needed(costs: list[Cost]) -> float:
 
 
 def disk_certain(costs: list[Cost]) -> tuple[float, float]:
-    """Bytes that no run can do without: of every model once, and of one snapshot of the largest."""
+    """Bytes that the run needs in any case: of every model once, and of one snapshot of the largest training."""
     snapshots = known(cost.snapshot * bool(cost.snapshots) for cost in costs)
     return sum(known(cost.weights for cost in costs)), max(snapshots, default=0)
 
 
 def memory_needed(cost: Cost, memory: float, gpus: int) -> float:
-    """Bytes on each of some GPUs: states that a training shares are divided, activations are each one's own."""
+    """Bytes on each GPU: states that a training shares are divided between them; each has activations of its own."""
     return cost.states / (gpus if cost.is_shared else 1) + cost.activations + cost.reserved * memory
 
 

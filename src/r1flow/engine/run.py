@@ -1,7 +1,7 @@
 """One run as the workflow sees it: its name, its stages' frozen configs, folders and inputs, and what must be done.
 
-The rules ask a `Run` for words and paths; it knows nothing of Snakemake. `begin` is called when the first job is about
-to start (not for a dry-run or a run with nothing to do), `end` when the last one has.
+The rules ask a `Run` for arguments and paths; it knows nothing of Snakemake. `begin` is called when the first job is
+about to start (not for a dry-run or a run with nothing to do), `end` when the run has finished or failed.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ WORDS = ("experiment", "overrides", "run", "libraries")
 @dataclass
 class Run:
     config: dict[str, Any]  # the whole composed configuration
-    libraries: str = "refuse"  # or rerun or accept: what to do when they aren't what results were computed with
+    libraries: str = "refuse"  # or rerun, accept: what to do if results were computed with other versions
     root: Path = Path()  # where conf/ is
 
     @classmethod
@@ -67,7 +67,7 @@ class Run:
 
     @classmethod
     def thaw(cls, path: str) -> Self:
-        """The run that another process composed: jobs on other machines must not compose again, nor plan."""
+        """The run that another process composed: jobs on other machines must neither compose nor plan again."""
         found = frozen.load(Path(path))
         run = cls(found["config"])
         run.sources, run.data_is_pinned = found["sources"], found["data_is_pinned"]
@@ -75,8 +75,8 @@ class Run:
         return run
 
     def freeze(self) -> str:
-        """Write every stage's slice, and the whole for jobs on other machines; the file of the latter."""
-        for stage in STAGES:  # before Snakemake takes stock of the files that are there
+        """Write every stage's slice, and the whole run for jobs on other machines; returns the path of the latter."""
+        for stage in STAGES:  # before Snakemake looks up which files exist
             self.frozen(stage)
         facts = {"config": self.config, "sources": self.sources, "data_is_pinned": self.data_is_pinned}
         return str(frozen.freeze("run", facts, FROZEN))
@@ -119,7 +119,7 @@ class Run:
 
     @cached_property
     def slices(self) -> dict[str, str]:
-        """Those of all stages, written and read back once."""
+        """The slices' files of all stages, written once and compared if they are there already."""
         return {stage: str(frozen.freeze(stage, self.slice(stage), FROZEN)) for stage in STAGES}
 
     def folder(self, stage: str) -> str:
@@ -128,7 +128,7 @@ class Run:
 
     @cached_property
     def data_is_pinned(self) -> bool:
-        """Whether data.dvc is the contract on just this data: it names the hash of the slice it was made from."""
+        """Whether data.dvc pins exactly this run's data: it names the hash of the slice that the data was made from."""
         return versions.pinned().get("config") == frozen.digest(self.slice("data"))
 
     def inputs(self, job: str) -> dict[str, str]:
@@ -141,7 +141,7 @@ class Run:
         return self.sources_of(stage)
 
     def sources_of(self, stage: str) -> dict[str, str]:
-        """`inputs` of the stages that compute something to compute from."""
+        """`inputs` of the stages whose outputs others compute from: all but evaluate and report."""
         if stage in ("evaluate", "report"):
             return {}
         if stage == "data":
@@ -158,7 +158,7 @@ class Run:
         return source in STAGES or source.startswith("evaluate/")
 
     def arguments(self, job: str) -> str:
-        """The inputs of a job as r1flow-stage's words, quoted: a folder's name may have a space or a quote in it."""
+        """The inputs of a job as r1flow-stage's arguments, quoted: a folder's name may contain a space or a quote."""
         return shlex.join(
             word for name, source in self.inputs(job).items() for word in ("--input", f"{name}={self.path(source)}")
         )
@@ -169,7 +169,7 @@ class Run:
         return plan(self)
 
     def check_libraries(self) -> None:
-        """Raise UserError when libraries moved since jobs that would be kept, and nobody said what that means."""
+        """Raise UserError if libraries changed since kept jobs were computed, unless the user said rerun or accept."""
         moved = {step.job: step.moved for step in self.steps if step.moved}
         if moved and self.libraries == "refuse":
             changes = sorted({f"{name} {change}" for found in moved.values() for name, change in found.items()})
@@ -180,7 +180,7 @@ class Run:
             )
 
     def check_gpus(self, given: Mapping[str, int]) -> None:
-        """Refuse numbers of GPUs, by stage, that its step can't be shared out to."""
+        """Refuse numbers of GPUs, given by stage, that a stage's step can't be divided among; raises UserError."""
         for stage in filter(given.__contains__, self.stages):
             config, count = self.slice(stage), given[stage]
             try:
@@ -190,7 +190,7 @@ class Run:
 
     @property
     def missing(self) -> list[str]:
-        """What jobs to compute ask for and isn't there, a line each: libraries, addresses of servers."""
+        """What the jobs to compute need and this machine lacks, a line each: libraries, addresses of servers."""
         stages = dict.fromkeys(stage_of(step.job) for step in self.steps if step.action in (COMPUTE, FOLLOW))
         return extras.missing({stage: self.slice(stage) for stage in stages})
 
@@ -199,7 +199,7 @@ class Run:
         return any(step.job == job and step.action in (COMPUTE, FOLLOW) for step in self.steps)
 
     def first(self, job: str) -> list[str]:
-        """The jobs that run before this one, if it runs: those upstream, through kept ones too."""
+        """The jobs that run before this one, if it runs: all upstream ones that run, also those behind a kept one."""
         runs = [step.job for step in self.steps if step.action != KEEP]
         above = self.upstream(job) if job in runs else set()
         return [other for other in runs if other in above]
@@ -209,10 +209,10 @@ class Run:
         return direct.union(*map(self.upstream, direct))
 
     def reason(self, job: str) -> list[str]:
-        """A file newer than the job's outputs that says why it runs; nothing for a job that is kept.
+        """Write a file, newer than the job's outputs, that says why the job runs; empty for a job that is kept.
 
-        For Snakemake it is an updated input. The outputs' own times and Snakemake's records decide nothing: every other
-        input is ancient().
+        Snakemake sees it as an updated input and runs the job. The outputs' own times and Snakemake's records decide
+        nothing: every other input is ancient(), unless this run computes it anew.
         """
         step = next(step for step in self.steps if step.job == job)
         if step.action == KEEP:
@@ -220,7 +220,7 @@ class Run:
         text = "\n".join([f"{job}: {step.action}", *step.why])
         path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.digest({'text': text})}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any that Snakemake has seen
+        path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any content that Snakemake has seen
         newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
         os.utime(path, (max(time.time(), newest + 0.001),) * 2)
         return [str(path)]
@@ -231,7 +231,7 @@ class Run:
         return str(snapshot([self.slice(stage) for stage in self.stages], FROZEN))
 
     def equip_jobs(self) -> None:
-        """What the jobs find in their environment: `r1flow-stage`, activated or not, the code, and their place."""
+        """Set the jobs' environment: where `r1flow-stage` is (activated or not), the run's code, the order of jobs."""
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(self.sources).resolve()), others]))
@@ -239,7 +239,7 @@ class Run:
         os.environ["PYTHONUTF8"] = "1"
 
     def begin(self) -> None:
-        """Refuse a second live run here and one that can't end, keep what is replaced, open the run's MLflow record."""
+        """Refuse a second live run here or one that can't finish, store what is replaced, open the MLflow record."""
         self.lock = hold(LIVE)
         if missing := self.missing:
             raise UserError("; ".join(missing))
@@ -253,18 +253,18 @@ class Run:
         spool.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
 
     def check_disk(self) -> None:
-        """Refuse a run that a disk has no room for, but for what a killed one left in scratch/."""
+        """Refuse a run that a disk has no room for; what a killed run left in scratch/ counts as room."""
         computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
         models, snapshot = pricing.disk_certain([cost for cost in self.price() if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
-        needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}  # which keeps copies
+        needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}  # it keeps copies
         disks: dict[int, list[Path]] = {}
         for path in map(Path, needs):  # each may be a link
             disks.setdefault((path if path.is_dir() else Path()).stat().st_dev, []).append(path)
         for paths in disks.values():
             need = sum(needs[str(path)] for path in paths)
             have = shutil.disk_usage(paths[0] if paths[0].is_dir() else Path()).free
-            if need > have and paths != [store.STORE]:  # a store that is full costs a line
+            if need > have and paths != [store.STORE]:  # a full store costs only a warning
                 raise UserError(
                     f"{', '.join(map(str, paths))}: the run's models, their copies in the store and snapshots take"
                     f" {need / 1e9:.2f} GB and {have / 1e9:.2f} GB are free; make room (`r1flow clean --dry-run` says"
@@ -272,9 +272,9 @@ class Run:
                 )
 
     def clamp_times(self) -> None:
-        """Date now what jobs read and is dated in the future: Snakemake would find what they make older, and delete it.
+        """Set future times of files that jobs read to now: Snakemake would find jobs' outputs older and delete them.
 
-        After each job it compares its outputs with all its inputs, ancient() or not.
+        After each job it compares the outputs with all inputs, ancient() or not.
         """
         now = time.time()
         folders = [Path("scratch", self.name, "parts"), *(Path(self.folder(job)) for job in self.jobs)]

@@ -1,1 +1,1 @@
-"""Graders: what is right, by rule, without a model. Three verdicts: True, False, and None for what can't be graded."""
+"""Graders decide by rules, without a model, whether an answer is right: True, False, or None if it can't be graded."""

@@ -1,9 +1,9 @@
-r"""The kinds of answers that need no mathematics: numbers, letters, text.
+r"""Grades the kinds of answers that need no mathematics: written-out numbers, choice letters, text.
 
     plain(r"\frac{3}{4}") == plain("0.75")                          # the same Fraction
     choice("C", "(C) London")                                       # True
 
-Which text is graded is decided elsewhere (final.py).
+final.py decides which text of a completion is graded.
 """
 
 import re
@@ -33,7 +33,7 @@ FRACTION = re.compile(
 
 
 def plain(text: str) -> Plain | None:
-    """The number that a text is, as a whole; None when it is none, a fraction by zero, or one not worked out (6/2)."""
+    """The number, if the whole text is one; None otherwise, and for x/0 or a fraction that isn't worked out (6/2)."""
     match = NUMBER.fullmatch(text)
     if match:
         whole, point, part = match[2].replace(",", "").partition(".")
@@ -58,7 +58,7 @@ def is_rounding(decimal: Plain, value: Fraction, least: int = EXACT.places) -> b
 
 
 def same_number(gold: Plain, answer: Plain, least: int = EXACT.places) -> bool:
-    """Equal; or one is a decimal of at least so many places that rounds the other, which is a fraction."""
+    """Whether both are equal, or one is a decimal of at least `least` places that rounds the other, a fraction."""
     if gold.value == answer.value:
         return True
     if gold.places is None and gold.value.denominator > 1:
@@ -106,13 +106,13 @@ def bare(text: str) -> str:
 
 
 def letter_of(text: str) -> tuple[str, str] | None:
-    """The option that a text begins with, and what it says after the letter; None for none."""
+    """The option letter that a text begins with, and the text after it; None without one."""
     match = LETTER.fullmatch(bare(text))
     return None if not match or (match[1].islower() and match[2]) else (match[1].upper(), match[2])
 
 
 def single_letter(text: str) -> str | None:
-    """The option that a text chooses; None for none, or when it goes on to name another."""
+    """The option letter that a text chooses; None without one, or if the text names another as well."""
     found = letter_of(text)
     return None if found is None or OTHER.search(found[1]) else found[0]
 
@@ -144,6 +144,6 @@ def folded(text: str) -> str:
 
 
 def exact(gold: str, answer: str) -> bool | None:
-    """The same text, but for spaces and the way its accents are coded; None for an empty gold."""
+    """Whether both are the same text, except for spaces and the encoding of accents; None for an empty gold."""
     expected, found = (" ".join(unicodedata.normalize("NFC", text).split()) for text in (gold, answer))
     return expected == found if expected else None

@@ -1,16 +1,17 @@
-r"""Are two mathematical expressions the same? Read by math-verify's parser, compared by its rules, decided exactly.
+r"""Are two mathematical expressions equal? math-verify's parser and rules, with numbers compared exactly.
 
     matches(r"1-\frac{1}{e}", r"\frac{e-1}{e}")    # True
     matches("1-1/e", "1+1/e")                      # False
     matches(r"\{1,2\}", "2, 1")                    # True
 
-For grading workers only (worker.py): this imports sympy, and what it does with hostile text may take for ever. The
-parser (latex2sympy) reads a text whole or not at all, and no text is ever evaluated as Python.
+Only grading workers may import this (worker.py): it imports sympy, which may take for ever on hostile text. The
+parser (latex2sympy) must read a text as a whole, or it counts as unreadable; no text is ever evaluated as Python.
 
-math-verify 0.9.0 picks a number out of a text (of `1-1/e` and `1+1/e` the 1) and calls numbers equal whose difference
-vanishes when chopped at 15 digits (`1/2^99` and `1/2^98`). Here a text counts as a whole, and every number it compares,
-inside sets, intervals, matrices and equations too, is compared by `same` instead: fractions as fractions, constants to
-a hundred digits, functions of symbols at several points. What it reads amiss is refused or read rightly by `Reader`.
+math-verify 0.9.0 picks a number out of a text (the 1 from both `1-1/e` and `1+1/e`) and calls two numbers equal if
+their difference vanishes when chopped at 15 digits (`1/2^99` and `1/2^98`). Here a text counts as a whole, and all
+numbers, also inside sets, intervals, matrices and equations, are compared by `same` instead: fractions as fractions,
+constants to a hundred digits, functions of symbols at several points. What math-verify misreads, `Reader` refuses or
+reads correctly.
 """
 
 import re
@@ -20,7 +21,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import sympy
-import sympy.physics.units  # by itself at the first simplification, when `exact` has forbidden what its import does
+import sympy.physics.units  # else simplifying imports it, after `exact` has forbidden what that does
 from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
@@ -34,14 +35,14 @@ from r1flow.grading.verdict import EXACT, Rules
 
 NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
 EXPONENT = 100_000  # greatest size of a constant exponent
-FACTORIAL = 10_000  # and of what stands before a "!" or in a binomial
+FACTORIAL = 10_000  # greatest number before a "!" or in a binomial
 DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
-SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # so many in a row are no mathematics, and the parser recurses on them
-# The quick parse can't tell the power of a letter from that of a function's name (x^2, f^2(x)); braces tell it.
+SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # five in a row are no mathematics, and the parser recurses on them
+# The quick parse confuses the power of a letter with that of a function's name (x^2, f^2(x)); braces prevent that.
 POWER = re.compile(r"(?<![\\A-Za-z_])([A-DF-Za-df-z]|\\pi)(\s*\^\s*(?:[0-9A-Za-z]|\{[^{}\\]*\}))(?!\s*[(\w])")
-DIGITS = 60  # significant ones asked of a difference
+DIGITS = 60  # significant digits computed of a difference
 ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms, at WORKING digits
-WORKING = 400  # most digits that are worked with, where terms cancel
+WORKING = 400  # the most digits used in a computation, if terms cancel
 THOUSANDS = re.compile(r"\s*([-+]?)\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*", re.ASCII)
 NAME = re.compile(r"(?:math\{)?[^\W\d_](?:(?!-\d)[^_^+*=<>])*(?:_.*)?$", re.DOTALL)  # x_{n+1}, Areaof8; not x^2-1
 POINTS = (
@@ -53,7 +54,7 @@ POINTS = (
 
 
 class UnreadableError(Exception):
-    """Text that isn't one expression, or not one of a size that can be worked with."""
+    """A text that isn't one expression, or one that is too large to work with."""
 
 
 class Reader(_Latex2Sympy):
@@ -62,13 +63,13 @@ class Reader(_Latex2Sympy):
     quick = True
 
     def create_parser(self, latex_str: str) -> Any:
-        """Prediction without context: where it succeeds it finds the same as the full one, ten times as fast."""
+        """A parser with quick (SLL) prediction: if it succeeds, its result equals the full one's, ten times as fast."""
         parser = super().create_parser(latex_str)
         parser._interp.predictionMode = PredictionMode.SLL if self.quick else PredictionMode.LL
         return parser
 
     def parse(self, latex_str: str) -> Any:
-        """Thousands separators make one number; math-verify would have sympy evaluate it."""
+        """A number with thousands separators is one number; math-verify would let sympy evaluate it."""
         match = THOUSANDS.fullmatch(latex_str)
         if not match:
             return super().parse(latex_str)
@@ -83,7 +84,7 @@ class Reader(_Latex2Sympy):
         return sympy.Rational(int(whole + part or "0"), 10 ** len(part))
 
     def convert_atom(self, atom: Any) -> Any:
-        """A number's subscript is its base, which is no part of the value: such numbers are compared as text."""
+        """A number's subscript is its base, which sympy's value lacks; so such numbers are compared as text."""
         number = atom.number_subexpr()
         if number and number.subexpr():
             raise UnreadableError("a number with a base")
@@ -92,7 +93,7 @@ class Reader(_Latex2Sympy):
         return super().convert_atom(atom)
 
     def convert_atom_expr(self, atom_expr: Any) -> Any:
-        """math-verify looks for "i" to drop the assumption that all is real, and then keeps it as a letter."""
+        """Read i as the imaginary unit: if math-verify finds "i", it only drops the assumption that all is real."""
         found = super().convert_atom_expr(atom_expr)
         if not self.is_real and found == sympy.Symbol("i", real=False):
             return sympy.I
@@ -119,7 +120,7 @@ class Reader(_Latex2Sympy):
         return sympy.binomial(upper, lower, evaluate=False)
 
     def convert_postfix_list(self, arr: list[Any], i: int = 0) -> Any:
-        """Things side by side are multiplied, but two numbers only when they are a mixed fraction.
+        """Adjacent factors are multiplied; two adjacent numbers are only allowed as a mixed fraction.
 
         math-verify adds any two, so that "7 0" is 7 and "2(3)" is 5.
         """
@@ -137,7 +138,7 @@ class Reader(_Latex2Sympy):
         return self.mul_flat(left, right)
 
     def convert_relation(self, rel: Any) -> Any:
-        """An approximation must be one, or a name's value: math-verify takes "7 \\approx 8" for 7."""
+        """An approximation must be true, or give a name its value: math-verify reads "7 \\approx 8" as 7."""
         if not rel.expr() and rel.APPROX():
             left, right = (self.convert_relation(side) for side in (rel.relation(0), rel.relation(1)))
             value = sides_of(left)[-1] if grader.is_equation(left) else left
@@ -148,7 +149,7 @@ class Reader(_Latex2Sympy):
 
 
 def refuse_above(value: Any, limit: int) -> None:
-    """Keep sympy from working out powers and factorials that don't fit into a computer."""
+    """Keep sympy from computing powers and factorials that don't fit into memory."""
     if constant(value) and not abs(value.evalf(5)) <= limit:
         raise UnreadableError(f"a number above {limit}")
 
@@ -159,7 +160,7 @@ def constant(value: Any) -> bool:
 
 @lru_cache(maxsize=8192)
 def read_expression(latex: str) -> Any:
-    """The expression that a text is, whole; None when it is none, or one without a value."""
+    """The expression, if the whole text is one; None otherwise, and for one without a value."""
     if depth(latex) > DEEP or SIGNS.search(latex):
         return None
     latex = normalize_latex(latex, NORMAL)
@@ -184,7 +185,7 @@ def parsed(latex: str, quick: bool) -> Any:
 
 
 def depth(text: str) -> int:
-    """How deep brackets are nested, whatever their kind."""
+    """How deep brackets of any kind are nested."""
     deepest = now = 0
     for character in text:
         now += (character in "([{") - (character in ")]}")
@@ -193,7 +194,7 @@ def depth(text: str) -> int:
 
 
 def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | None:
-    """Whether `answer` is what `gold` is, by these rules; None when the gold can't be read."""
+    """Whether `answer` equals `gold`, by these rules; None when the gold can't be read."""
     places, unevaluated, form = rules
     exact()
     expected = read_expression(gold)
@@ -219,16 +220,16 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
 
 
 def is_foreign(gold: Any, answer: Any) -> bool:
-    """Whether an expression has letters that the gold hasn't: of a sentence times 0, math-verify makes 0."""
+    """Whether an answer has letters that the gold lacks: math-verify reads a sentence times 0 as 0."""
     if not isinstance(gold, sympy.Expr) or not isinstance(answer, sympy.Expr):
         return False
     return not {symbol.name for symbol in answer.free_symbols} <= {symbol.name for symbol in gold.free_symbols}
 
 
 def stands_for_its_end(gold: Any, answer: Any) -> bool:
-    """Of "x = 7" math-verify takes the right side; that needs a name on the left, or the same value.
+    """Whether an equation may count as its right side, as math-verify does: the left is a name, or has the same value.
 
-    Else "8 = 7" would be right for 7, and so would "2x = 7".
+    Otherwise "8 = 7" would be right for 7, and so would "2x = 7".
     """
     if isinstance(answer, (sympy.FiniteSet, sympy.Tuple)):
         return any(map(grader.is_equation, getattr(gold, "args", ()))) or all(
@@ -242,7 +243,7 @@ def stands_for_its_end(gold: Any, answer: Any) -> bool:
 
 
 def sides_of(equation: Any) -> list[Any]:
-    """Of a = b = c, all three."""
+    """All sides of an equation, such as the three of a = b = c."""
     relations = equation._unsorted_args if isinstance(equation, grader.And) else [equation]
     return [relations[0].lhs, *(relation.rhs for relation in relations)]
 
@@ -254,7 +255,7 @@ def is_name(side: Any) -> bool:
 
 
 def rounds(decimal: str, other: str, value: Any, places: int) -> bool:
-    """Whether a text is a decimal of enough places that rounds a constant, which is written some other way."""
+    """Whether `decimal` has at least `places` places and rounds a constant, which `other` writes in another way."""
     written, plainly = plain(decimal), plain(other)
     if not written or not written.places or isinstance(value, sympy.Integer) or (plainly and plainly.places):
         return False
@@ -264,13 +265,13 @@ def rounds(decimal: str, other: str, value: Any, places: int) -> bool:
     return is_rounding(written, Fraction(*map(int, sympy.Rational(number).as_numer_denom())), places)
 
 
-# What is worked out. A question may be copied into the answer, and is equal to it.
+# Is the answer worked out? A question that is copied into the answer equals the gold, too.
 
 COMPUTED = (
     sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.core.expr.UnevaluatedExpr,
     Application, sympy.Union, sympy.Intersection, sympy.Complement,
 )  # fmt: skip
-LARGE = 10**6  # a power of whole numbers from here on may stay one
+LARGE = 10**6  # a power this large needn't be worked out
 DIVISION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(?<![\w.}])(\d+)\s*(?:/|\\div\b)\s*(\d+)", re.ASCII
 )
@@ -281,10 +282,10 @@ FOR_NOTHING = re.compile(
 
 
 def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bool:
-    """Whether nothing is left to be worked out in the answer to a question for numbers that isn't left so in the gold.
+    """Whether the answer to a question for numbers is worked out, at least as far as the gold.
 
     Fractions in lowest terms or not, roots of what is no power, constants such as pi, one sum or product of a fraction
-    with these, powers of ten and powers from a million on are worked out; everything else only where the gold has it.
+    with these, powers of ten and powers from a million on count as worked out; anything else only if the gold has it.
     """
     gold, answer = (sides_of(side)[-1] if grader.is_equation(side) else side for side in (gold, answer))
     if gold.free_symbols:
@@ -296,7 +297,7 @@ def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bo
 
 
 def left_over(part: Any) -> Iterator[str]:
-    """What is still to be done at the top of an expression, by name."""
+    """The names of operations that are still to be done at the top level of an expression."""
     if isinstance(part, COMPUTED) and not isinstance(part, sympy.exp):
         yield type(part).__name__
     elif isinstance(part, sympy.Add | sympy.Mul):
@@ -319,7 +320,7 @@ def factors(part: Any) -> Iterator[Any]:
 
 
 def is_undone(text: str) -> bool:
-    """Whether a text has what the parser works out: a fraction of digits that is whole, a factor 1, a term 0."""
+    """Whether a text has what the parser simplifies unseen: a fraction that is a whole number, a factor 1, a term 0."""
     if FOR_NOTHING.search(text):
         return True
     pairs = ((int(match[1] or match[3]), int(match[2] or match[4])) for match in DIVISION.finditer(text))
@@ -327,7 +328,7 @@ def is_undone(text: str) -> bool:
 
 
 def is_expanded(value: Any) -> bool:
-    """No product and no power of a sum is left."""
+    """Whether no product and no power of a sum is left."""
     parts = list(sympy.preorder_traversal(value))
     products = (part for part in parts if isinstance(part, sympy.Mul))
     powers = (part for part in parts if isinstance(part, sympy.Pow) and part.exp.is_Integer and part.exp > 1)
@@ -335,7 +336,7 @@ def is_expanded(value: Any) -> bool:
 
 
 def is_factored(value: Any) -> bool:
-    """A product, none of whose factors can be factored further over the rationals."""
+    """Whether it is a product whose factors can't be factored further over the rationals."""
     product = factors(sympy.Mul(1, value, evaluate=False))
     parts = [part.base if isinstance(part, sympy.Pow) else part for part in product]
     return all(not isinstance(part, sympy.Add) or isinstance(sympy.factor(part), sympy.Add) for part in parts)
@@ -348,9 +349,9 @@ FORMS = {"expanded": is_expanded, "factored": is_factored}
 
 
 def is_region(gold: Any, answer: Any) -> bool:
-    """Whether the gold, inequalities in one variable, holds just in the answer, a set of numbers.
+    """Whether the gold, inequalities in one variable, holds exactly on the answer, a set of numbers.
 
-    Not the other way round: where a set is asked for, the inequality may be the question's.
+    The reverse isn't accepted: if a set is asked for, an inequality in the answer may be copied from the question.
     """
     named = isinstance(answer, sympy.Eq) and isinstance(answer.rhs, sympy.Set) and is_name(answer.lhs)
     answer = answer.rhs if named else answer
@@ -366,7 +367,7 @@ SIMPLIFIED, SOLVE, COMPARE_SETS = grader.sympy_symbolic_eq, grader.solve, grader
 
 @cache
 def exact() -> None:
-    """Make math-verify compare numbers exactly, and shut the way from text to evaluation in sympy. For good."""
+    """Make math-verify compare numbers exactly, and stop sympy from evaluating text, for the rest of this process."""
     grader.sympy_numeric_eq = lambda a, b, *_: equal_expressions(a, b)
     grader.sympy_symbolic_eq = lambda a, b: False
     grader.solve = solutions
@@ -375,11 +376,11 @@ def exact() -> None:
 
 
 def equal_expressions(a: Any, b: Any) -> bool:
-    """By their values; where these can't be worked out, by sympy's simplification."""
+    """Whether the values are equal; if these can't be computed, sympy's simplification decides."""
     verdict = same(a, b)
     if verdict is not None:
         return verdict
-    random.seed(0)  # sympy's own, by which simplifying tries numbers: a verdict must not depend on what came before
+    random.seed(0)  # sympy tries random numbers: a verdict must not depend on earlier ones
     return bool(SIMPLIFIED(a, b))
 
 
@@ -388,7 +389,7 @@ def never(*_: Any, **__: Any) -> Any:
 
 
 def solutions(*arguments: Any) -> Any:
-    """sympy's solve, without the answer "nothing": any two equations without solutions would be the same."""
+    """sympy's solve, but an empty result isn't accepted: any two equations without solutions would be equal."""
     found = SOLVE(*arguments)
     if found in ([], sympy.true, sympy.false):
         raise UnreadableError("no solution")
@@ -396,8 +397,8 @@ def solutions(*arguments: Any) -> Any:
 
 
 def compare_sets(gold: Any, found: Any, *precision: int) -> bool:
-    """Finite sets by finding every element's equal, which is quicker than math-verify's way and knows no order."""
-    if isinstance(gold, sympy.Expr) or isinstance(found, sympy.Expr):  # 5 is {5} at most
+    """Compare finite sets by finding an equal for each element, in any order: quicker than math-verify's way."""
+    if isinstance(gold, sympy.Expr) or isinstance(found, sympy.Expr):  # a number equals at most {number}
         gold, found = (sympy.FiniteSet(side) if isinstance(side, sympy.Expr) else side for side in (gold, found))
         if not isinstance(gold, sympy.FiniteSet) or not isinstance(found, sympy.FiniteSet):
             return False
@@ -418,7 +419,7 @@ def compare_sets(gold: Any, found: Any, *precision: int) -> bool:
 
 
 def same(a: Any, b: Any) -> bool | None:
-    """Whether two expressions or matrices have the same value everywhere; None when that can't be worked out."""
+    """Whether two expressions or matrices have the same value everywhere; None if that can't be decided."""
     if constant(a) and constant(b) and clearly_differ(a, b):
         return False
     a, b = grader.safe_sympy_doit(a), grader.safe_sympy_doit(b)
@@ -442,13 +443,13 @@ def same(a: Any, b: Any) -> bool | None:
 
 
 def clearly_differ(a: Any, b: Any) -> bool:
-    """Whether constants differ at a glance; what isn't clear is left to the long way."""
+    """Whether constants obviously differ; if that isn't clear, the exact comparison decides."""
     near, far = a.evalf(15), b.evalf(15)
     return near.is_Float and far.is_Float and bool(abs(near - far) > sympy.Float(1e-6) * max(abs(near), abs(far)))
 
 
 def put(expression: Any, names: list[str], turn: int) -> Any:
-    """The expression at one of the points, another for every name."""
+    """The expression with a number put for every name; `turn` selects the numbers."""
     places = {
         name: POINTS[(turn + index) % len(POINTS)] + sympy.Rational(index // len(POINTS), 7)
         for index, name in enumerate(names)
@@ -457,7 +458,7 @@ def put(expression: Any, names: list[str], turn: int) -> Any:
 
 
 def vanishes(a: Any, b: Any) -> bool | None:
-    """Whether two constants differ by nothing, at far more digits than two closed forms of this length could share."""
+    """Whether two constants are equal, at far more digits than two different forms of this length could share."""
     if clearly_differ(a, b):
         return False
     if a.is_infinite or b.is_infinite:  # simplifying 2 pi - 3 pi oo gives 0 at every fortieth try

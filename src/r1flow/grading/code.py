@@ -1,12 +1,12 @@
-"""Does a program pass its tests? It runs in the sandbox, each test in one of its own; its output is compared out here.
+"""Does a program pass its tests? Each test runs in a sandbox of its own, and its output is compared outside.
 
     run("print(int(input()) ** 2)", [{"input": "4\\n", "output": "16\\n"}])          # [Verdict("passed", 0.03)]
     run("def f(a, b): return a / b", [{"call": "f", "args": [1, 3], "output": 0.333333333}])
 
-Expected outputs never enter the sandbox, so there is nothing to read there, to patch or to be equal to: a program that
-doesn't know the answer can't give it. Tests are read as APPS, TACO and LiveCodeBench write them (`tests_of`). Output is
-compared whole, but for spaces at line ends and empty lines at the end; where a test expects 0.5, 0.50000001 will do.
-Python is the one language here, with its standard library; another is one entry of LANGUAGES.
+Expected outputs never enter the sandbox, so a program can't read or patch them there, nor fool the comparison: it must
+compute the answer. Tests are read in the forms of APPS, TACO and LiveCodeBench (`tests_of`). The whole output is
+compared, except spaces at line ends and empty lines at the end; where a test expects 0.5, 0.50000001 is accepted.
+The only language is Python with its standard library; another one needs an entry in LANGUAGES.
 """
 
 import json
@@ -28,21 +28,21 @@ from r1flow.sandbox import Limits, Result, SandboxError, Stop, Tier
 FENCE = "```"
 
 MOST_TIMEOUTS = (
-    3  # of a program's tests; after them, and after so many wall limits in sum, the others count as timed out
+    3  # tests of a program; after these, or after MOST_WALL_LIMITS wall limits in sum, the rest count as timed out
 )
 MOST_WALL_LIMITS = 10
-TOLERANCE = 1e-6  # absolute or relative, as contest judges have it
-MOST_DIGITS = 400  # of a number in an output; a longer one isn't compared as a number
+TOLERANCE = 1e-6  # absolute or relative, as is usual in contests
+MOST_DIGITS = 400  # a longer number in an output isn't compared as a number
 DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 FRACTIONAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?\d+e[+-]?\d+", re.ASCII | re.IGNORECASE)
 
 
 class Status(StrEnum):
-    """What came of one test."""
+    """The outcome of one test."""
 
     PASSED = "passed"
     WRONG_OUTPUT = "wrong_output"
-    RUNTIME_ERROR = "runtime_error"  # a status other than 0, whatever the output
+    RUNTIME_ERROR = "runtime_error"  # an exit status other than 0, whatever the output
     SYNTAX_ERROR = "syntax_error"
     TIMEOUT = "timeout"
     MEMORY = "memory"
@@ -52,7 +52,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One test's outcome, and the seconds that the program took with its start."""
+    """One test's outcome, and the seconds that the program took, including its start."""
 
     status: Status
     seconds: float = 0.0
@@ -65,11 +65,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Language:
-    """How a language's programs are run; words in braces as in `sandbox.run`.
+    """How a language's programs are run; words in braces have the meaning of `sandbox.run`.
 
-    `compile`, if any, gets the source as its program, and what it prints is the program from there on; if it ends with
-    another status than 0, that is a syntax error. `call`, if any, gets one call on its standard input, as `call_text`
-    writes it, and reports the result as JSON. `fences` are the names of its code blocks.
+    `compile`, if any, gets the source as its program, and its output is the program that is then run; an exit status
+    other than 0 means a syntax error. `call`, if any, gets one call on its standard input, as `call_text` writes it,
+    and reports the result as JSON. `fences` are the names of its code blocks.
     """
 
     fences: tuple[str, ...]
@@ -95,8 +95,8 @@ sys.argv = sys.argv[1:]
 del builtins, sys
 exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
 """
-# LeetCode's frames say List[int] and import nothing: as there, typing's names are known. Not in the program's scope,
-# where one of them could pass for its function.
+# LeetCode's starter code has List[int] and imports nothing, so typing's names are known here, as there. They aren't in
+# the program's scope, where one of them could be taken for its function.
 PYTHON_CALL = """
 import builtins, json, sys, typing
 vars(builtins).update((name, getattr(typing, name)) for name in typing.__all__)
@@ -124,7 +124,7 @@ LANGUAGES = {
 class Test:
     """One test: standard input and output, or a call and the values that it may return."""
 
-    outputs: tuple[Any, ...]  # texts, or with a call values; any of them will do
+    outputs: tuple[Any, ...]  # texts, or values for a call; any of them is accepted
     stdin: str = ""
     call: str | None = None
     args: str = ""  # source text: "[4, 'a']"
@@ -140,7 +140,7 @@ def run(
 ) -> list[Verdict]:
     """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a program's text.
 
-    Unless `whole`, none after the first test that fails: of a program that hangs, not every test is waited for.
+    Unless `whole`, it stops after the first test that fails, so that a program that hangs doesn't cost every test.
 
     Raises ValueError for tests that can't be read, UserError for an unknown language and where there is no sandbox.
     """
@@ -166,9 +166,9 @@ def run(
 
 
 def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: Tier | None) -> Iterator[Verdict]:
-    """One verdict per test, in order; those after too many time-outs, or too long a time, are time-outs without a run.
+    """One verdict per test, in order; after too many time-outs, or too long, the rest are time-outs without a run.
 
-    Whoever leaves off, in here or out there, ends `map`, and that cancels what hasn't begun.
+    If this generator or its caller stops early, `map` ends, which cancels the tests that haven't begun.
     """
     timeouts, seconds = 0, 0.0
     with ThreadPoolExecutor(max(1, min(sandbox.workers(), len(cases)))) as pool:
@@ -182,9 +182,9 @@ def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: 
 
 
 def passes(program: str | None, tests: Any) -> verdict.Verdict:
-    """Whether a Python program passes all of its tests; no program is wrong.
+    """Whether a Python program passes all of its tests; a missing program (None) is wrong.
 
-    None: the tests can't be read, or the sandbox failed in one and no other was failed.
+    None: the tests can't be read, or the sandbox failed in one test and the program failed in none.
     """
     try:
         tests_of(tests)
@@ -213,7 +213,7 @@ def gradable(tests: Any) -> bool:
 
 
 def program_of(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> str | None:
-    """The program that a completion offers, if any: a block in its answer, all of its answer, or its last block."""
+    """The program in a completion, or None: a code block in its answer, all of its answer, or the last code block."""
     reasoning, closed, rest = text.partition(THINK_CLOSE)
     if not closed:
         rest = "" if reasoning.lstrip().startswith(THINK_OPEN) else text
@@ -227,7 +227,7 @@ def program_of(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) ->
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The closed code blocks of a text, with their names; in one pass, where a pattern could take hours."""
+    """The closed code blocks of a text, with their names; read in one pass, since a pattern could take hours."""
     name, body = None, []
     for line in text.split("\n"):
         mark = line.strip()
@@ -241,7 +241,7 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def lenient_program(text: str) -> str | None:
-    """The program that a completion offers, else the last code block anywhere in it that may be Python."""
+    """The program in a completion as in `program_of`, else the last code block anywhere that may be Python."""
     fences = LANGUAGES["python"].fences
     program = program_of(text, fences)
     found = [body for name, body in blocks(text) if name in (*fences, "")] if program is None else [program]
@@ -257,7 +257,7 @@ def language_of(name: str) -> Language:
 def executed(
     command: Sequence[str], program: bytes, how: Language, stdin: bytes, limits: Limits, tier: Tier | None
 ) -> Result | Verdict:
-    """A run's result, or the verdict that there was none."""
+    """A run's result, or a verdict if the sandbox failed."""
     try:
         return sandbox.run(command, program, how.file, stdin, limits, tier)
     except (SandboxError, OSError):
@@ -281,12 +281,12 @@ def judged(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier
 
 
 def call_text(test: Test) -> str:
-    """A call as a program's side reads it: source text of a pair of its name and its arguments."""
+    """A call in the form that the program's side reads: source text of a pair of function name and arguments."""
     return f"({test.call!r}, {test.args})"
 
 
 def failure(result: Result) -> Status | None:
-    """What went wrong in a run, before its output is looked at."""
+    """What went wrong in a run, whatever its output; None if nothing did."""
     if result.stopped is Stop.OUTPUT:
         return Status.OUTPUT_LIMIT
     if result.stopped:
@@ -298,7 +298,7 @@ def failure(result: Result) -> Status | None:
 
 
 def printed(output: bytes, expected: str) -> bool:
-    """Whether a whole output is the expected one, spaces at line ends and empty lines at the end aside."""
+    """Whether a whole output is the expected one, except for spaces at line ends and empty lines at the end."""
     got, wanted = lines(output.decode(errors="surrogateescape")), lines(expected)
     return len(got) == len(wanted) and all(map(same_line, got, wanted))
 
@@ -311,7 +311,7 @@ def lines(text: str) -> list[str]:
 
 
 def same_line(got: str, wanted: str) -> bool:
-    """The same text, or the same words but for numbers that are near enough to an expected fractional one."""
+    """Whether two lines are equal, or differ only in numbers near enough to an expected fractional number."""
     if got == wanted:
         return True
     words, others = got.split(" "), wanted.split(" ")
@@ -327,13 +327,13 @@ def same_word(got: str, wanted: str) -> bool:
 
 
 def near(got: float, wanted: float) -> bool:
-    """Within the tolerance; nothing is near to an infinity, or to what isn't a number."""
+    """Whether the numbers are within the tolerance; nothing is near to infinity or nan."""
     finite = math.isfinite(got) and math.isfinite(wanted)
     return finite and math.isclose(got, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 def returned(report: bytes, expected: Any) -> bool:
-    """Whether a report is the JSON of a value, and that value the expected one."""
+    """Whether a report is JSON, and its value is the expected one."""
     try:
         return same_value(json.loads(report, parse_constant=refuse), expected)
     except (ValueError, RecursionError):
@@ -361,7 +361,7 @@ def same_value(got: Any, wanted: Any) -> bool:
 
 
 def tests_of(tests: Any) -> list[Test]:
-    """Tests from a list, or from the JSON of one; raises ValueError for what isn't a test, and where there is none.
+    """Tests from a list, or from the JSON of one; raises ValueError for anything else, and for no tests at all.
 
     [{"input": "4\\n", "output": "16\\n"}]                                  also LiveCodeBench's stdin tests
     [{"call": "f", "args": [4], "output": 16}]                            args may be source text: "(4,)"
@@ -415,7 +415,7 @@ def one(test: Any) -> Test:
 
 
 def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
-    """APPS's form: inputs and outputs side by side, and the function's name where they are of one."""
+    """APPS's form: lists of inputs and of outputs, and the function's name if the tests call one."""
     inputs, outputs, name = listed(tests.get("inputs")), listed(tests.get("outputs")), tests.get("fn_name")
     if len(inputs) != len(outputs):
         raise ValueError(f"tests: {len(inputs)} inputs and {len(outputs)} outputs")

@@ -1,12 +1,12 @@
-"""Does an expression reach a target with the given numbers? Read by a parser of its own, worked out in fractions.
+"""Does an expression reach a target with the given numbers? It has its own parser, and computes with fractions.
 
     solves("94 × 4 − 61 − 6", [6, 61, 94, 4], 309)         # True
     solves("94*4 - 61 - 6 = 309", [6, 61, 94, 4], 309)     # True
     solves("44**19**35", [44, 19, 35], 98)                 # False, at once: there are no powers
 
-Only + − × ÷ and parentheses, every given number exactly once (reasoning-gym's and TinyZero's rule). Left out: signs
-before a number, digits put together, decimals, powers. Nothing is evaluated but the four operations, after the numbers
-have been checked, so no text can make this slow.
+Only + − × ÷ and parentheses are allowed, and every given number exactly once (reasoning-gym's and TinyZero's rule).
+Left out: signs before a number, joined digits, decimals, powers. Only the four operations are evaluated, after the
+numbers have been checked, so no text can make this slow.
 """
 
 import re
@@ -43,12 +43,12 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
 
 
 def exact(number: float) -> Fraction:
-    """A number of the data, which may be written as text: "4" is 4."""
+    """A number of the data as a fraction; it may be written as text: "4" is 4."""
     return Fraction(number) if isinstance(number, Rational) else Fraction(float(number))
 
 
 def read_terms(text: str) -> list[Fraction | str] | None:
-    """Numbers and operators; None when there is anything else, or parentheses too deep."""
+    """The text's numbers and operators; None if it has anything else, or parentheses nested too deep."""
     tokens: list[Fraction | str] = []
     at, depth, text = 0, 0, text.rstrip()
     while at < len(text):
@@ -65,7 +65,7 @@ def read_terms(text: str) -> list[Fraction | str] | None:
 
 
 def value(tokens: list[Fraction | str]) -> Fraction:
-    """The value of all the tokens; raises SyntaxError where they are no expression."""
+    """The value of all tokens; raises SyntaxError if they aren't an expression."""
     rest = tokens[::-1]  # consumed from its end
     found = added(rest)
     if rest:

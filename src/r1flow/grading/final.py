@@ -1,12 +1,12 @@
-r"""Final answers: what of a completion is graded, and which one answer a text with words around it commits itself to.
+r"""Final answers: finds the part of a completion that is graded, and in a text with other words, its one answer.
 
     final_answer("<think>…</think>so it is \boxed{\frac{1}{2}}")         # "\frac{1}{2}"
     candidate("Thus the area is $9$ cm. I hope it is correct.")         # "$9$ cm"
     candidate(r"\boxed{1} and \boxed{-2}")                              # "1, -2"
 
-One candidate is graded, never one of several, and where it stands decides which, not what it is: the last box, with the
-boxes before it that stand together with it as one list; else what the last sentence states ("the answer is …"); else
-the only formula among words; else the text as a whole.
+Exactly one candidate is graded, chosen by its place and not by its content: the last box, with the boxes directly
+before it as one list; else what the last sentence states ("the answer is …"); else the only formula among words; else
+the whole text.
 """
 
 import re
@@ -17,12 +17,12 @@ from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, split
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 LIMIT = 2000  # characters of an answer; a longer one is wrong
-TAIL = 10_000  # characters of a text in which its answer is looked for
+TAIL = 10_000  # the answer is searched in this many last characters of a text
 COMMANDS = r"boxed|fbox|left|right|[dt]?frac|sqrt|text|pi|infty|cup|cap|cdot|times|theta|pm|le|ge|leq|geq|ne|neq|in"
 DOUBLED = re.compile(rf"(?<!\\)\\\\(?=(?:{COMMANDS})(?![A-Za-z]))")  # a backslash that was escaped once too often
 DISPLAY = re.compile(r"\$\$[^$]+\$\$|\\\[.{1,2000}?\\\]", re.DOTALL)
 INLINE = r"\$[^$\n]+\$|\\\([^\n]{1,2000}?\\\)"  # on one line: a dollar sign may be a currency's
-RUN = re.compile(r"\s{2,}")  # a long one costs the patterns below seconds
+RUN = re.compile(r"\s{2,}")  # a long run of spaces would cost the patterns below seconds
 ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
 # What may stand between two boxes of one list: signs, "and", "or", the next one's name.
 TOGETHER = re.compile(
@@ -34,7 +34,7 @@ MORE = re.compile(r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/]|-\s*[\d\\(]|\\(?:cdot|times|
 
 
 def final_answer(completion: str) -> str | None:
-    """What is between the answer tags after the reasoning, else in the last boxes after it; None without either."""
+    """The text between the answer tags after the reasoning, else in the last boxes after it; None without either."""
     _, closed, rest = completion.rpartition(THINK_CLOSE)
     answer = split(rest).answer
     if answer is not None:
@@ -43,7 +43,7 @@ def final_answer(completion: str) -> str | None:
 
 
 def candidate(text: str) -> str:
-    """The one answer that a text commits itself to; the text itself where it marks none. Of an answer, itself."""
+    """The one answer that a text gives; if it marks none, or is just an answer, the text itself."""
     text = DOUBLED.sub(r"\\", text[-TAIL:])
     found = boxed(text)
     if found is not None:
@@ -75,7 +75,7 @@ def boxes(text: str) -> Iterator[Box]:
             end = closing + 1
             yield Box(match.start(), end, text[match.end() : closing])
         elif len(text) - match.end() > LIMIT:
-            return  # an unclosed box before a long rest: looking on would take for ever
+            return  # an unclosed box before a long text: to search on would take for ever
 
 
 def boxed(text: str) -> str | None:
@@ -99,7 +99,7 @@ def boxed(text: str) -> str | None:
 
 
 def closing_brace(text: str, begin: int) -> int | None:
-    """Where the brace opened just before `begin` is closed, within an answer's length; `\\{` and `\\}` don't count."""
+    """Where the brace that opens just before `begin` closes, within an answer's length; `\\{` and `\\}` don't count."""
     depth, at = 1, begin
     end = min(len(text), begin + LIMIT + 1)
     while at < end:
@@ -132,9 +132,9 @@ FORMULA = re.compile(rf"\$\$[^$]+\$\$|\\\[.{{1,2000}}?\\\]|{INLINE}", re.DOTALL)
 
 
 def stated(text: str) -> str | None:
-    """What the last sentence says that something is, the last with "the final answer is" if there is one.
+    """What the last sentence states as the answer; a last sentence with "the final answer is" has priority.
 
-    None when it states nothing, or denies it.
+    None if it states nothing, or denies it.
     """
     sentences = SENTENCE.split(text)
     final = [sentence for sentence in sentences if re.search(r"\bfinal answer (?:is|are)\b", sentence, re.IGNORECASE)]
@@ -149,7 +149,7 @@ def stated(text: str) -> str | None:
 
 
 def only_formula(text: str) -> str | None:
-    """The formula, with the words after it, of a text that has one among words that neither calculate nor waver."""
+    """The formula, with the words after it, if a text has just one, and its other words neither calculate nor waver."""
     found = list(FORMULA.finditer(text))
     if len(found) != 1:
         return None

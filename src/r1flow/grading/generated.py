@@ -3,10 +3,10 @@
     correct("chain_sum", "5", "5", '{"question": "8 + 16 - 19 = ?", "answer": "5", "metadata": {…}}')    # True
 
 Three verdicts: right, wrong, and None for what can't be graded (an unknown family, a gold that its own scorer
-refuses). Its scorers give partial credit, which invites answers like "4 5 6 7"; here anything under 1.0 is wrong.
-Left out are the families whose scorers run Python's or sympy's eval on the answer: model-written text must not reach
-it; countdown and puzzle24 are graded by our own parser instead. All 106 scorers were read and attacked (reasoning-gym
-0.1.25): what else some of them fall for is closed by what follows the sets below.
+refuses). reasoning-gym's scorers give partial credit, which invites answers like "4 5 6 7"; here anything under 1.0 is
+wrong. Left out are the families whose scorers run Python's or sympy's eval on the answer, which model-written text must
+not reach; countdown and puzzle24 are graded by our own parser instead. All 106 scorers were read and attacked
+(reasoning-gym 0.1.25); the sets and patterns below close the other weaknesses that were found.
 """
 
 import json
@@ -33,16 +33,16 @@ EVALUATES_ANSWERS = {
     "spiral_matrix",
     "string_insertion",
 }
-# A move's repeat count goes into a list or a shift: "R999999999" takes all memory.
+# These use a move's repeat count as the size of a list or a shift: "R999999999" takes all memory.
 UNBOUNDED = {"rubiks_cube", "rush_hour"}
-# These read a part of the answer ("1090 or 5", "99 days or 5"), or take numbers within a tolerance of 1: here the
-# answer's numbers must be the gold's, and no more.
+# These read only a part of the answer ("1090 or 5", "99 days or 5"), or accept numbers within a tolerance of 1: here
+# the answer must have the gold's numbers, and no others.
 READS_A_PART = {"fraction_simplification", "gsm_symbolic", "number_sorting", "time_intervals"}
 # A float's "nan" passes where a distance is compared; a huge exponent takes for ever in Fraction and Decimal.
 NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNORECASE)
 # A sign belongs to a number unless it stands between two numbers; a comma only as a thousands separator.
 NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?", re.ASCII)
-TAIL_CHARACTERS = 2000  # a last number is looked for here, so that an enormous text costs nothing
+TAIL_CHARACTERS = 2000  # the last number is searched only here, so that an enormous text costs nothing
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
 
 STRICT, LENIENT = "strict", "lenient"
@@ -68,11 +68,12 @@ def correct(task: str | None, answer_text: str | None, answer: str | None, entry
 
 
 def answer_of(text: str, entry_json: str | None, rule: str = STRICT) -> str | None:
-    """The text that is graded as a completion's answer, None for none: the one place that says so, by two rules.
+    """The text that is graded as a completion's answer, or None; only here this is decided, by one of two rules.
 
-    STRICT, which pays in training, keeps in rejection and is `correct` in evaluation: of reasoning-gym's rows, whose
-    scorers want exact text, what is between the answer tags; of mathematics the one candidate of what is between the
-    tags or, without them, in the last boxes after the reasoning. LENIENT: else what is in a box, else the last number.
+    STRICT is used by training's reward, by rejection, and for `correct` in evaluation. For reasoning-gym's rows, whose
+    scorers want exact text, it is the text between the answer tags; for mathematics the one candidate in the text
+    between the tags or, without them, in the last boxes after the reasoning. LENIENT: else what is in a box, else the
+    last number.
     """
     found = split(text).answer if entry_json is not None else final_answer(text)
     if found is None and rule == LENIENT:
@@ -105,18 +106,18 @@ def gradable(task: str, answer: str, entry_json: str | None) -> dict[str, Any] |
 def scored_right(task: str, answer_text: str, entry: dict[str, Any]) -> bool:
     try:
         return scorer(task)(answer_text, entry) == 1.0
-    except Exception:  # a scorer that chokes on model text has found it wrong; one that chokes on its gold, ungradable
+    except Exception:  # a scorer that fails on model text means wrong; one that fails on its gold, ungradable
         return False
 
 
 @cache
 def scorer(task: str) -> Score | None:
-    """The family's score_answer, or None for a family that is unknown or that evaluates what it is given."""
+    """The family's score_answer, or None for a family that is unknown or whose scorer evaluates the answer."""
     if task in OWN:
         return OWN[task]
     if task in EVALUATES_ANSWERS | UNBOUNDED:
         return None
-    from reasoning_gym import get_score_answer_fn  # 1.5 s
+    from reasoning_gym import get_score_answer_fn  # the import takes 1.5 s
 
     try:
         score = get_score_answer_fn(task)
@@ -126,7 +127,7 @@ def scorer(task: str) -> Score | None:
 
 
 def whole(score: Score) -> Score:
-    """The scorer, and the gold's numbers in the answer, in their order and no others."""
+    """The scorer, with the further condition that the answer's numbers are exactly the gold's, in their order."""
 
     def scored(answer_text: str, entry: dict[str, Any]) -> float:
         return score(answer_text, entry) if figures(answer_text) == figures(entry["answer"]) else 0.0

@@ -6,9 +6,9 @@ r"""Is a mathematical answer right? math-verify's mathematics, decided exactly, 
     equal(r"1-\frac{1}{e}", r"1+\frac{1}{e}")        # False
     equal(r"\frac{", "7")                            # None: the gold can't be read
 
-What is written out as a number is compared here, at once and exactly; words and choice letters as text; all the rest by
-a worker (worker.py, closed_forms.py). A text counts as a whole: nothing is looked for in it, so that a hedge or a
-sentence with several numbers is wrong. Units may be left out, and must agree where both sides have one that is known.
+Numbers that are written out are compared here, at once and exactly, and words and choice letters as text; a worker
+compares everything else (worker.py, closed_forms.py). A text counts as a whole: no answer is searched in it, so a hedge
+or a sentence with several numbers is wrong. Units may be left out, but must agree if both sides have a known one.
 A decimal with six places or more may stand for the fraction or constant it rounds.
 """
 
@@ -29,7 +29,7 @@ Pair = tuple[str, str] | tuple[str, str, Rules]  # a gold, an answer and, where 
 
 
 def equal(gold: str, answer: str) -> bool | None:
-    """Whether `answer` is what `gold` is; None when that can't be told: a bad gold, or a worker that failed."""
+    """Whether `answer` equals `gold`; None if that can't be decided: a bad gold, or a worker that failed."""
     return verdicts([(gold, answer)])[0].correct
 
 
@@ -43,7 +43,7 @@ def verdicts(pairs: Sequence[tuple[str | None, str | None]], rules: Rules = EXAC
 
 
 def by_workers(pairs: list[Pair]) -> list[Verdict]:
-    """The pairs' verdicts, in their order, from as many workers as there is work for."""
+    """The pairs' verdicts, in order, from as many workers as the number of pairs needs."""
     chunks = [pairs[begin : begin + CHUNK] for begin in range(0, len(pairs), CHUNK)]
     if len(chunks) < 2:
         return [verdict for chunk in chunks for verdict in by_worker(chunk)]
@@ -57,11 +57,11 @@ def by_worker(chunk: list[Pair]) -> list[Verdict]:
 
 
 def best(readings: list[Verdict]) -> Verdict:
-    """Of several readings of one answer, a right one; else the first, which has the gold as it is."""
+    """The verdict on several readings of one answer: a right one if any is, else the first (the gold unchanged)."""
     return next((reading for reading in readings if reading.correct), readings[0])
 
 
-# What can be decided here.
+# Answers that can be decided here, without a worker.
 
 
 def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdict | list[Pair]:
@@ -100,7 +100,7 @@ class Tidy(NamedTuple):
 
 
 def check_gold(gold: Tidy) -> Verdict | list[Pair]:
-    """The verdict on an answer that is wrong whatever the gold is, as long as that can be read."""
+    """The verdict on an answer that can't be right: wrong if the gold can be read, else ungradable."""
     return WRONG if gold.number or gold.base else [(gold.core, "")]
 
 
@@ -114,7 +114,7 @@ def same_plainly(gold: Tidy, answer: Tidy, places: int) -> bool:
 
 
 def by_comma(one: Tidy, other: Tidy) -> tuple[Plain, Plain] | None:
-    """Both as numbers where one has a decimal comma and the other, beside which it is no list, a decimal point."""
+    """Both as numbers, if one has a decimal comma and the other a decimal point, so that the comma makes no list."""
     match = COMMA.fullmatch(one.core)
     if not match or one.number or not other.number or other.number.places is None:
         return None
@@ -126,7 +126,7 @@ def hundredth(number: Plain) -> Plain:
 
 
 def readings(gold: Tidy, answer: Tidy) -> list[Pair]:
-    """As numbers and, with a percent sign on one side only, that side in hundredths."""
+    """The pairs to compare: a percent sign on one side only means hundredths; the gold's may also be ignored."""
     if gold.percent == answer.percent:
         return [(gold.core, answer.core)]
     if gold.percent:
@@ -147,7 +147,7 @@ def agree(gold: Tidy, answer: Tidy) -> bool:
 
 
 def says_more(gold: Tidy, answer: Tidy) -> bool:
-    """Whether the answer gives more names a value than the gold does: "x = 6 / x = 5" is no x = 5."""
+    """Whether the answer gives values to more names than the gold does: "x = 6 / x = 5" isn't x = 5."""
     expected = len(ASSIGNED.findall(gold.core))
     return 0 < expected < len(ASSIGNED.findall(answer.core))
 
@@ -223,7 +223,7 @@ APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
 
 
 def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
-    """A text's core and what was around it; None for what can't be an answer. `gold` says what may be a unit."""
+    """A text's core and what was around it; None if it can't be an answer. `gold` decides what may be a unit."""
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
     whole = unwrapped(SPACES.sub(r"\1", text.translate(SPELLED)))
@@ -241,7 +241,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
 
 
 def without(pattern: re.Pattern[str], text: str) -> tuple[str, bool]:
-    """The text before the pattern, if that isn't all there is."""
+    """The text before the pattern, unless nothing would be left; and whether it was found."""
     match = pattern.search(text)
     return (text[: match.start()].strip(), True) if match and text[: match.start()].strip() else (text, False)
 
@@ -267,7 +267,7 @@ def unwrapped(text: str) -> str:
 def spelled_out(core: str) -> str:
     """Thousands, powers of ten, mixed fractions, operators in LaTeX; "" where a part is hidden or stands apart."""
     system = SYSTEM.match(core)
-    if system:  # one below the other is one after the other
+    if system:  # lines of a system become a list
         core = ", ".join(line.replace("&", "").strip(" ,;") for line in system[2].split(r"\\") if line.strip(" ,;&"))
     core = ENDS.sub(r"\1,\2", CONSTANT.sub(r"\1 ", SUCH_THAT.sub(r"\1", core)))
     core = ANGLE.sub(lambda match: "(" if match[1] == "l" else ")", core)

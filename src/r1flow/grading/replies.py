@@ -1,4 +1,4 @@
-"""Does a reply to a general prompt do what it must? A rule per prompt, so that no reward model grades its own pupil.
+"""Does a reply to a general prompt do what it must? Each prompt has a rule, so no reward model grades its own pupil.
 
 A rule is the JSON in a prompt's `check`:
 
@@ -8,8 +8,8 @@ A rule is the JSON in a prompt's `check`:
     {"type": "sentence_with", "word": "river"}
     {"type": "refuses"}
 
-Rules judge the summary, what a user reads; a refusal must also not comply in its reasoning. They are necessary
-conditions of a good reply, not sufficient ones: they don't see style or whether a sentence is true.
+Rules judge the summary, which is what a user reads; a refusal must also not comply in its reasoning. They are necessary
+conditions of a good reply, but not sufficient: they don't check style, or whether a sentence is true.
 """
 
 import json
@@ -31,7 +31,7 @@ SENTENCE_WORDS = 3
 
 
 def passes(check: str, response: str) -> bool:
-    """Whether a response passes its prompt's rule; no text of a model raises, a rule that doesn't exist does."""
+    """Whether a response passes its prompt's rule; an unknown rule raises, but no text of a model does."""
     rule = json.loads(check)
     if rule.get("type") not in RULES:
         raise UserError(f"check {check}: type must be one of {', '.join(RULES)}")
@@ -73,7 +73,7 @@ def straight(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The words alone: case, punctuation and spacing aside; letters keep their accents."""
+    """The words only, without case, punctuation and spacing; letters keep their accents."""
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFC", text).casefold()))
 
 

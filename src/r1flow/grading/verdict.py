@@ -2,8 +2,8 @@
 
     Verdict(True)    Verdict(False)    Verdict(False, Cause.TIMEOUT)    Verdict(None, Cause.UNGRADABLE)
 
-A time-out is the answer's own fault (the worker used up its CPU time on it) and so is wrong, not unknown: unknown would
-let a model buy itself out of a wrong answer. A grader that was killed, starved or unreachable knows nothing.
+A time-out is the answer's own fault (it used up the worker's CPU time), so the answer is wrong, not unknown: otherwise
+a model could avoid a wrong verdict by a slow answer. If a grader was killed, starved or unreachable, it is unknown.
 """
 
 from enum import StrEnum
@@ -20,9 +20,9 @@ class Cause(StrEnum):
 
 
 class Rules(NamedTuple):
-    """What counts as the same mathematics; the defaults are what training, rejection and evaluation go by."""
+    """What counts as the same mathematics; training, rejection and evaluation use the defaults."""
 
-    places: int = 6  # a decimal of so many places, and digits that count, may stand for the value it rounds
+    places: int = 6  # a decimal with so many places and significant digits may stand for the value it rounds
     unevaluated: bool = False  # whether 3+4 is an answer where the gold is 7
     form: str | None = None  # "factored" or "expanded": the form that an answer must have
 
@@ -31,7 +31,7 @@ EXACT = Rules()
 
 
 class Verdict(NamedTuple):
-    """`correct` is None when that can't be told; then `cause` says why."""
+    """`correct` is None if that can't be decided; then `cause` is the reason."""
 
     correct: bool | None
     cause: Cause | None = None

@@ -1,17 +1,17 @@
-r"""Mathematics in processes that may be killed: a text that takes for ever costs its own limit and nobody else's.
+r"""Grades mathematics in processes that may be killed: a text that takes for ever costs its own time limit only.
 
     with worker() as grading:
         grading.verdicts([("1/2", "0.5"), ("9", "9^{9^{9}}")])    # [Verdict(True), Verdict(False)]
 
 A worker is two processes, started by `python -m r1flow.grading.worker` (no fork of the caller, who may have threads,
 and no second import of its program). The outer one imports the mathematics once and forks the inner one, which grades.
-Per pair the inner one sets two timers whose signals end it: ITIMER_PROF on its CPU time, so the answer's own fault, and
-ITIMER_REAL, much longer, when the machine starves it. The kernel kills, also in the middle of one long addition; the
-outer one says by what signal and forks the next. The caller blames the pair in flight and goes on with the rest. When
-the caller ends, however it ends, the pipe does, and with it the worker.
+For each pair the inner one sets two timers whose signals end it: ITIMER_PROF limits its CPU time, so it is the answer's
+own fault, and ITIMER_REAL, much longer, ends it if the machine starves it. The kernel kills it even in the middle of
+one long addition; the outer one reports the signal and forks the next. The caller blames the pair that was being graded
+and goes on with the rest. When the caller ends, even if killed, the pipe closes, and the worker ends.
 
-On the pipes: a line of JSON with a list of pairs in; per pair one line out: 1, 0 or ? (the gold can't be read), or !
-and the number of the signal that ended it.
+Protocol on the pipes: in goes a line of JSON with a list of pairs; out comes one line per pair: 1, 0 or ? (the gold
+can't be read), or ! and the number of the signal that ended the process.
 """
 
 import atexit
@@ -37,8 +37,8 @@ LETTERS = {True: b"1\n", False: b"0\n", None: b"?\n"}
 VERDICTS = {b"1\n": Verdict(True), b"0\n": Verdict(False), b"?\n": Verdict(None, Cause.UNGRADABLE)}
 TIMERS = {signal.SIGPROF, signal.SIGALRM}
 OWN_FAULT = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
-PROBE = "0"  # an answer that takes no time: when it does, it's the gold's fault
-# One of each kind: the parser builds its tables, 20 to 200 ms a kind, before the first fork.
+PROBE = "0"  # an answer that takes no time: if grading it does, the gold is at fault
+# One pair of each kind, so that the parser builds its tables (20 to 200 ms per kind) before the first fork.
 WARM_UP = (
     (r"\frac{1}{2}", r"\sqrt{x^2+1}"), (r"\{1,2\}", r"\left(1, \frac{\pi}{2}\right]"), ("x=1", r"y \le 2x+1"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\3\end{pmatrix}"), (r"2^{10}-3!", r"1+2i"),
@@ -53,7 +53,7 @@ WARM_UP = (
 
 
 class Died(Exception):
-    """The worker ended a pair by this signal, or is gone (0)."""
+    """The worker's process was ended by this signal while it graded a pair, or is gone (0)."""
 
     def __init__(self, by: int) -> None:
         self.by = by
@@ -69,7 +69,7 @@ class Worker:
     def verdicts(self, pairs: list[tuple[Any, ...]]) -> list[Verdict]:
         """One verdict per (gold, answer) or (gold, answer, rules), whatever becomes of the worker.
 
-        Raises RuntimeError for a broken program.
+        Raises RuntimeError if the worker's own program is broken.
         """
         found: list[Verdict] = []
         deaths = 0
@@ -87,7 +87,7 @@ class Worker:
         return found
 
     def unless_gold(self, gold: str, blamed: Verdict) -> Verdict:
-        """The verdict on a pair that ended the worker; the gold is to blame when it does so with any answer."""
+        """The verdict on a pair that ended the worker; the gold is at fault if it does so with any answer."""
         if blamed.correct is None:
             return blamed
         try:
@@ -97,7 +97,7 @@ class Worker:
         return VERDICTS[letter] if letter == LETTERS[None] else blamed
 
     def ask(self, pairs: list[tuple[Any, ...]]) -> Iterator[bytes]:
-        """The worker's letters, one per pair; raises Died for the pair that has none. To be used up."""
+        """The worker's letters, one per pair; raises Died for a pair without one. The iterator must be exhausted."""
         process = self.running()
         try:
             process.stdin.write(json.dumps(pairs).encode() + b"\n")
@@ -125,7 +125,7 @@ class Worker:
             self.stop()
             try:
                 self.process = start(self.cpu_s)
-            except OSError:  # no process or no memory to be had
+            except OSError:  # no process or memory is available
                 raise Died(0) from None
         return self.process
 
@@ -154,7 +154,7 @@ def blame(by: int, deaths: int) -> Verdict | None:
 
 
 def start(cpu_s: float) -> "subprocess.Popen[bytes]":
-    """A worker that is ready; its own process group, so that Ctrl-C is left to the caller, who then ends it."""
+    """A worker that is ready, in its own process group: Ctrl-C then reaches the caller only, which ends the worker."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, str(cpu_s)],
@@ -177,7 +177,7 @@ idle: "queue.LifoQueue[Worker]" = queue.LifoQueue()
 
 @contextmanager
 def worker() -> Iterator[Worker]:
-    """One of the workers, for as long as it is needed; waits for one to come free."""
+    """A free worker, for as long as it is needed; waits until there is one."""
     mine = idle
     chosen = mine.get()
     try:
@@ -187,7 +187,7 @@ def worker() -> Iterator[Worker]:
 
 
 def fill() -> None:
-    """Workers of this process; after a fork new ones, since the old ones' pipes belong to the parent."""
+    """Create this process's workers; a forked child needs new ones, since the old pipes belong to its parent."""
     global idle
     idle = queue.LifoQueue()
     for _ in range(WORKERS):

@@ -1,1 +1,1 @@
-"""What computes the stages: a folder each, with a function `compute(stage) -> metrics` in its compute.py."""
+"""The programs that compute the stages: a folder for each, whose compute.py has `compute(stage) -> metrics`."""

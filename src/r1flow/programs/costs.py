@@ -1,8 +1,8 @@
-"""What a job costs, in tokens, FLOPs and bytes: the words for it, and what programs must know of a run to say it.
+"""What a job costs, in tokens, FLOPs and bytes: the type `Cost`, and what programs look up about a run to estimate it.
 
     Cost("zero_rl", parameters=494e6, sampled=19.6e6, trained=19.6e6, sampling=1.9e16, training=7.8e16, …)
 
-A number that can't be known is nan.
+The estimates serve the plan, before anything runs. A number that can't be known is nan.
 """
 
 import json
@@ -16,7 +16,7 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, program_of, stage_of
 
 UNKNOWN = math.nan
-KINDS = 5  # of generated general prompts
+KINDS = 5  # how many kinds of general prompts are generated
 F32, BF16 = 4, 2  # bytes
 
 
@@ -32,7 +32,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one job takes; bytes, tokens and FLOPs."""
+    """What one job needs, in tokens, FLOPs and bytes."""
 
     job: str
     parameters: float = 0
@@ -40,16 +40,16 @@ class Cost:
     trained: float = 0  # tokens of forward and backward passes
     sampling: float = 0  # FLOPs
     training: float = 0  # FLOPs
-    engine: str = "transformers"  # that samples
-    disk: float = 0  # that stays: the job's folder and its copy in the store
-    weights: float = 0  # of the model in the job's folder
-    snapshot: float = 0  # one, while it runs
-    snapshots: int = 0  # that lie there at once
+    engine: str = "transformers"  # the engine that samples
+    disk: float = 0  # bytes that stay on disk: the job's folder and its copy in the store
+    weights: float = 0  # bytes of the model in the job's folder
+    snapshot: float = 0  # bytes of one snapshot, while the job runs
+    snapshots: int = 0  # the most snapshots on disk at once
     states: float = 0  # in memory: weights, gradients, optimizer, reference and reward models
-    host: float = 0  # in the machine's memory while each process loads
-    processes: bool = False  # whether there is one for each GPU
-    is_shared: bool = False  # whether several GPUs share these, or each holds all
-    activations: float = 0  # a rough bound
+    host: float = 0  # bytes in the machine's memory while a process loads the model
+    processes: bool = False  # whether each GPU has a process of its own
+    is_shared: bool = False  # whether several GPUs share the states, or each holds all of them
+    activations: float = 0  # in memory: a rough upper bound
     reserved: float = 0  # share of a GPU's memory that vLLM takes for its rollouts
 
     @property
@@ -62,7 +62,7 @@ class Cost:
 
 
 def model_of(config: dict[str, Any]) -> Model:
-    """The size of a dense decoder from its config.json; unknown parameters for what isn't built like a Llama."""
+    """The size of a dense decoder, from its config.json; if it isn't built like a Llama, `parameters` is unknown."""
     hidden, layers, vocabulary = (
         config.get(key, UNKNOWN) for key in ("hidden_size", "num_hidden_layers", "vocab_size")
     )
@@ -87,7 +87,7 @@ def model_in(folder: Path) -> Model:
 
 
 def numbers_in(path: Path) -> float:
-    """Numbers in a safetensors file; unknown for what isn't one."""
+    """How many numbers a safetensors file holds; unknown for any other file."""
     try:
         with path.open("rb") as file:
             header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
@@ -97,7 +97,7 @@ def numbers_in(path: Path) -> float:
 
 
 def model_on_hub(repo: str, revision: str | None, prices: dict[str, Any]) -> Model:
-    """The size of a model on a hub, which is not asked: from its config.json, if that was fetched, else the table."""
+    """The size of a model on a hub, without network: from its config.json if that is cached, else from the table."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(repo, "config.json", revision=revision)
@@ -106,7 +106,7 @@ def model_on_hub(repo: str, revision: str | None, prices: dict[str, Any]) -> Mod
 
 
 class Run(Protocol):
-    """What is asked of a run."""
+    """What a `Book` needs to know about a run."""
 
     stages: list[str]
 
@@ -114,10 +114,10 @@ class Run(Protocol):
 
 
 class Book:
-    """A run's configuration, asked for numbers."""
+    """Estimates of rows, lengths and model sizes, from a run's configuration."""
 
     def __init__(self, run: Run, prices: dict[str, Any], counted: dict[str, float]) -> None:
-        """`counted`: rows of the data's files, if they are there already; else as many as the configuration says."""
+        """`counted`: rows of the data files that exist already; if empty, they are estimated from the configuration."""
         self.run, self.prices = run, prices
         self.origin = "outside" if "sources" in run.slice("data") else "generated"
         self.rows = counted or self.expected()
@@ -125,7 +125,7 @@ class Book:
     # Rows and lengths.
 
     def expected(self) -> dict[str, float]:
-        """Rows of the data's files as the configuration says, at most."""
+        """The most rows that each data file can have by the configuration."""
         config = self.run.slice("data")
         if self.origin == "generated":
             kinds = {f"general_{name}": rows * KINDS for name, rows in config["rows_per_kind"].items()}
@@ -140,7 +140,7 @@ class Book:
         return {file: least(count, limits.get(file)) for file, count in rows.items()}
 
     def response(self, file: str, maker: str = "rejection") -> float:
-        """Tokens of a response in a file; `maker` is the stage that made the mix."""
+        """Mean tokens of a response in a file; `maker` is the stage that made the mix."""
         lengths = self.prices["response"]
         if file == PACKED:
             shares = {name: source["share"] / 100 for name, source in self.run.slice("curate")["sources"].items()}
@@ -181,7 +181,7 @@ class Book:
     # Models.
 
     def model(self, job: str) -> Model:
-        """The model that a job starts from, or trains from nothing."""
+        """The size of the model that a job starts from, or trains from scratch."""
         stage = job.partition("/")[2] or job
         config = self.run.slice(stage)
         source = config.get("init_from")
@@ -196,7 +196,7 @@ class Book:
         return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
 
     def reward(self, job: str) -> float:
-        """The size of the reward model that scores for a job."""
+        """Parameters of the reward model that scores for a job; 0 without one."""
         maker = RECIPE[stage_of(job)].rewarded_by
         return self.model(maker).parameters if maker in self.run.stages else 0
 
@@ -207,16 +207,16 @@ class Book:
         return rows * length * self.prices["bytes_per_token"]
 
     def completion(self, longest: int) -> float:
-        """Mean tokens of a completion that may have so many."""
+        """Mean tokens of a completion that may have at most `longest`."""
         return longest * self.prices["completion_share"]
 
 
 def least(count: float, limit: float | None) -> float:
-    """The smaller one; with a limit an unknown count is at most that."""
+    """The smaller of both; if the count is unknown and there is a limit, the limit."""
     return count if limit is None else limit if math.isnan(count) else min(count, limit)
 
 
 def cost_of_files(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    """Of the data's files; those of which nobody knows how many rows they have are left out."""
+    """The cost of a job that writes data files; files with an unknown number of rows are left out."""
     sizes = (book.text(file, rows) for file, rows in book.rows.items())
     return Cost(job, disk=2 * sum(size for size in sizes if not math.isnan(size)))

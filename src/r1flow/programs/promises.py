@@ -1,14 +1,14 @@
-"""What a stage's metrics.json owes to the report: by the stage's configuration, whatever the program writes.
+"""Checks that a stage's metrics.json has every number and curve that the stage's configuration promises to the report.
 
-A program that stops writing a curve would make a claim that rests on it look like one that nobody meant to test. So
-what is owed is said by its spec, apart from what computes; the driver looks before a stage's outputs appear, and the
-report when it reads them.
+If a program stopped writing a curve, a claim based on it would look like one that nobody meant to test. So the
+program's spec, not the code that computes, declares what must be there. The driver checks it before it publishes a
+stage's outputs, and the report when it reads them.
 
     fault("grpo", {"rewards": {"accuracy": {…}, …}, …}, {"history": [{"step": 1, "reward": 0.4, …}, …], …})
     "history: no step has accuracy, and rewards.accuracy gives one"
 
-Left out: the curves of rewards that are for some kinds of rows only (helpful, harmless), as a short training may meet
-none of these, and those of the user's own.
+Left out: the curves of rewards for some kinds of rows only (helpful, harmless), as a short training may meet no such
+row, and of users' own rewards.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from typing import Any
 from r1flow.core.template import GENERAL
 from r1flow.programs.specs import spec_of
 
-# What it looks for in every task that a model was examined in; null where it has no value.
+# The metrics that every evaluated task must have; null where there is no value.
 MEASURES = (
     *("pass_at_1", "se", "cons_at_k", "pass_at_1_lenient", "se_lenient", "cons_at_k_lenient", "pass_at_k"),
     *("format_rate", "language_rate", "mean_length", "finished_rate", "reflection_rate", "n_problems", "k"),
@@ -25,11 +25,11 @@ MEASURES = (
 
 
 class BrokenPromise(Exception):
-    """A program left out what its stage's configuration promises: its fault, and nobody's data's."""
+    """A program left out what its stage's configuration promises: a bug in the program, not a fault in the data."""
 
 
 def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
-    """What a stage's metrics lack first, in words that begin with the key; None: nothing."""
+    """The first thing that a stage's metrics lack, as a message that begins with the key; None if they are complete."""
     return next(faults(program, config, metrics), None)
 
 

@@ -1,4 +1,4 @@
-"""What the programs that sample have in common."""
+"""Checks and costs that the programs that sample have in common."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from r1flow.sampling import check_engine
 
 
 def check_sampling(config: dict[str, Any]) -> None:
-    """What rejection and evaluate ask of a sampler."""
+    """Refuse sampling options with which rejection and evaluate can't work."""
     check_engine(config["engine"], config["engine_options"])
     check_option_values(config["engine_options"])
     if "k" in config and config["engine_options"].get("model"):
@@ -34,7 +34,7 @@ def check_sampling(config: dict[str, Any]) -> None:
         raise UserError(f"general_share: {config['general_share']} is no share; use 0 to below 1")
 
 
-# Of engine options: what a value must be.
+# Engine options: a test of each value, and the remedy.
 OPTION_RULES = {
     "tensor_parallel_size": (lambda size: size >= 1, "use 1 or more"),
     "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share, above 0 to 1"),
@@ -54,7 +54,7 @@ def check_option_values(options: dict[str, Any]) -> None:
     for name, value in options.items():
         holds, remedy = OPTION_RULES.get(name, (lambda _: True, ""))
         if not holds(value):
-            shown = "that" if name in ("url", "api_key_env") else value  # may be a secret in the wrong place
+            shown = "that" if name in ("url", "api_key_env") else value  # it may be a secret, put in the wrong place
             raise UserError(f"engine_options.{name}: {shown} can't be; {remedy}")
 
 
@@ -62,7 +62,7 @@ def check_option_values(options: dict[str, Any]) -> None:
 
 
 def cost_of(book: Book, job: str, config: dict[str, Any], samples: float) -> Cost:
-    """Of drawing so many samples, and of keeping them."""
+    """The cost of drawing so many samples, and of keeping them."""
     model = book.model(job)
     tokens = samples and samples * (book.prompt + book.completion(config["max_new_tokens"]))
     states, host = memory_of(config, model.parameters)
@@ -79,7 +79,7 @@ def cost_of(book: Book, job: str, config: dict[str, Any], samples: float) -> Cos
 
 
 def memory_of(config: dict[str, Any], parameters: float, reward: float = 0) -> tuple[float, float]:
-    """Bytes of the model on its GPU, and in the machine's memory while it is loaded; a server's are its own."""
+    """Bytes of the model on its GPU, and in the machine's memory while it loads; a server's model isn't counted."""
     if config["engine"] == "openai":
         return 0, 0
     dtype = config["engine_options"].get("dtype", "auto" if config["engine"] == "vllm" else "float32")

@@ -1,9 +1,9 @@
-"""What the neighbours of a program must know of it, by its name, without importing what it computes with.
+"""The facts about a program that plan, checks and report need, found by its name, without importing torch.
 
     spec_of("grpo").keys, spec_of("grpo").check(config), …
 
-A program is a folder here with two modules: compute.py, and spec.py with a `SPEC`. The first doesn't import the second,
-or an edited check would rerun a training; no spec imports torch, or a plan would take seconds.
+A program is a folder here with two modules: compute.py, and spec.py with a `SPEC`. compute.py must not import spec.py,
+or an edited check would rerun a training; no spec may import torch, or planning would take seconds longer.
 """
 
 import importlib
@@ -28,19 +28,19 @@ class Spec:
     """A program's facts."""
 
     keys: type  # a dataclass: the keys of its configuration, with their types
-    outputs: Callable[[Config], list[str]]  # its files, and folders (with a slash), beside those that every stage has
+    outputs: Callable[[Config], list[str]]  # files and folders (with a slash) that it adds to those of every stage
     check: Callable[[Config], None] = lambda config: None  # raises UserError for values that it couldn't run with
-    files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # of the data: key, file
-    trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that own the keys under `trainer:`
-    read: tuple[str, ...] = ()  # options of the trainer that checks, prices and resumes read too
-    owed: dict[str, type] = field(default_factory=dict)  # keys of metrics.json that the report looks for
-    curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # of `history`: name, why
-    cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: nobody knows
+    files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # data files: (key, file)
+    trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that define the keys under `trainer:`
+    read: tuple[str, ...] = ()  # trainer options that r1flow itself reads too, in checks, prices and resuming
+    owed: dict[str, type] = field(default_factory=dict)  # keys that metrics.json must have, with their types
+    curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # in `history`: name → reason
+    cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: it can't be estimated
     memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)
-    labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion or pairs
-    on_gpu: bool = False  # whether a stage whose device is cuda holds one
+    labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion, pairs
+    on_gpu: bool = False  # whether a stage with `device: cuda` holds a GPU
     by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
-    words: dict[str, list[str]] = field(default_factory=dict)  # of trainer options; those that no such class lists
+    words: dict[str, list[str]] = field(default_factory=dict)  # values of trainer options that the classes don't list
 
 
 def spec_of(program: str) -> Spec:
@@ -53,7 +53,7 @@ def spec_of(program: str) -> Spec:
 
 
 def check_recipe() -> None:
-    """Refuse two rows of one name, and a row whose program isn't there; raises UserError with the file."""
+    """Refuse two rows of one name, and a row whose program doesn't exist; raises UserError that names the file."""
     names, programs = [row.stage for row in stages.ROWS], sorted(path.parent.name for path in HERE.glob("*/spec.py"))
     for row in stages.ROWS:
         if names.count(row.stage) > 1:
@@ -64,7 +64,7 @@ def check_recipe() -> None:
 
 
 def check_programs() -> None:
-    """Refuse what is only half a program, and specs that import torch; raises UserError with the file."""
+    """Refuse a program without compute.py or spec.py, and specs that import torch; raises UserError with the file."""
     before = "torch" in sys.modules
     for folder in HERE.iterdir():
         if folder.is_dir() and folder.name != "__pycache__":

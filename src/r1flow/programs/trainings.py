@@ -1,4 +1,4 @@
-"""What all trainings have in common: options that must be there, a model to start from, exact resuming."""
+"""Checks and costs that all trainings have in common: required options, the model to start from, exact resuming."""
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ from r1flow.training.ranks import strategy_of
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Of the trainers' options, which have defaults of their own, those that checks, prices and resumes read too.
+# The trainer options that r1flow itself reads too, in checks, prices and resuming; the trainers have defaults for all.
 TRANSFORMERS = (("transformers", "training_args.py"),)
 TRL = (*TRANSFORMERS, ("trl", "trainer/base_config.py"))
 STEPS = (
@@ -36,7 +36,7 @@ COUNTS = (
 
 
 def check_counts(trainer: dict[str, Any]) -> None:
-    """What a trainer divides by or cuts to; null where it may be left open."""
+    """Refuse counts and lengths below 1 (null is allowed), and pairs of options that exclude each other."""
     for key in COUNTS:
         if trainer.get(key) is not None and trainer[key] < 1:
             raise UserError(f"trainer.{key}: {trainer[key]}; use 1 or more")
@@ -46,7 +46,7 @@ def check_counts(trainer: dict[str, Any]) -> None:
 
 
 def check_lora(lora: dict[str, Any]) -> None:
-    """Whether the model has modules of these names is known when it is loaded."""
+    """Refuse impossible adapters; whether the model has modules of these names is only known when it is loaded."""
     if lora["r"] < 1:
         raise UserError(f"lora.r: {lora['r']}; use 1 or more")
     if lora["alpha"] <= 0:
@@ -59,13 +59,13 @@ def check_lora(lora: dict[str, Any]) -> None:
         raise UserError(f"lora.target_modules: {names!r}; use all-linear or a list of names, like [q_proj, v_proj]")
 
 
-# At any other value a resumed training lacks something: the reference model that follows the policy, the place in the
-# data, the optimizer, the losses since the last logged step. No snapshot holds these.
+# With any other value a resumed training lacks something that the snapshot doesn't hold: the reference model that
+# follows the policy, the position in the data, the optimizer, or the losses since the last logged step.
 RESUMABLE = {"sync_ref_model": False, "ignore_data_skip": False, "save_only_model": False, "logging_strategy": "steps"}
 
 
 def check_resume(trainer: dict[str, Any]) -> None:
-    """Refuse a training that, killed and resumed, ends with other weights or another curve than an undisturbed one."""
+    """Refuse a training that, killed and resumed, would end with other weights or another curve than without a kill."""
     save, log = trainer["save_steps"], trainer["logging_steps"]
     if trainer["save_strategy"] == "no":
         return
@@ -83,7 +83,7 @@ def check_resume(trainer: dict[str, Any]) -> None:
 
 
 def check_start(source: str, revision: str | None, stages: Collection[str]) -> None:
-    """A model to start from is a stage, a directory with a model in it, or a hub id with a pinned revision."""
+    """Require that a model to start from is a stage, a model directory, or a hub id with a pinned revision."""
     if source in stages:
         return
     folder = Path(source)
@@ -101,7 +101,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
 
 
 def check_revision(kind: str, repo: str, revision: str) -> None:
-    """What comes from a hub is named by a commit, which can't move."""
+    """Require that a hub repository is pinned by a commit, since branches and tags can move."""
     if Path(repo).exists():
         raise UserError(f"revision: {repo} is a folder here, which has none; set it to null")
     if not COMMIT.fullmatch(revision):
@@ -109,7 +109,7 @@ def check_revision(kind: str, repo: str, revision: str) -> None:
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":
-    """A model's tokenizer, without transformers; raises UserError for what is none."""
+    """A model's tokenizer, read without transformers; raises UserError if it is missing or can't be read."""
     if not (folder / "tokenizer.json").is_file():
         raise UserError(f"init_from: {folder} has no tokenizer.json; save the model's tokenizer there")
     from tokenizers import Tokenizer
@@ -121,7 +121,7 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
 
 
 def curves_of(names: Iterable[str], config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
-    """The curves that every training of a kind has, if so many steps reach one that is logged."""
+    """The curves that every training of a kind must have, with the reason; none if it is too short to log a step."""
     trainer, steps = config["trainer"], metrics.get("steps", 1)
     logs = trainer.get("logging_strategy", "steps") == "steps" and steps >= trainer.get("logging_steps", 500)
     return dict.fromkeys(names if logs else (), "every such training has it")
@@ -129,7 +129,7 @@ def curves_of(names: Iterable[str], config: dict[str, Any], metrics: dict[str, A
 
 # What they cost.
 
-TILE = (4096, 32768)  # tokens and vocabulary that TRL has logits of at a time
+TILE = (4096, 32768)  # tokens × vocabulary of the logits that TRL holds at a time
 
 
 def cost_of(
@@ -144,9 +144,10 @@ def cost_of(
     logits: Callable[[float, Model], float] | None = None,
     **others: Any,
 ) -> Cost:
-    """Of a training by so many tokens, in rows of a length; others are drawn, or only scored.
+    """The cost of a training on `trained` tokens, in rows of `length`.
 
-    `logits` says the bytes of those of a pass, by its tokens; TRL's own by default.
+    `drawn` tokens are sampled, and `scored` ones get a forward pass only. `logits` gives the bytes of the logits of one
+    pass, by its tokens (default: TRL's own).
     """
     model, trainer, memory = book.model(job), config["trainer"], others.pop("memory", memory_of)
     states, host = memory(config, model.parameters, book.reward(job))
@@ -173,10 +174,11 @@ def cost_of(
 def memory_of(
     config: dict[str, Any], parameters: float, reward: float = 0, reference: bool = False
 ) -> tuple[float, float]:
-    """Bytes of what must lie in memory whatever the batch, and of weights that each process has in the machine's first.
+    """Bytes that memory needs whatever the batch, and bytes of weights that each process first loads on the host.
 
-    `reward` is the size of a reward model; `reference`: whether the starting model is kept beside. In shares, too,
-    every rank loads all: transformers (5.17) can have one load, but the others then fill as much with zeros.
+    `reward` is the size of a reward model; `reference`: whether the starting model is kept, too. Every rank loads all
+    weights, even if they are sharded later: transformers (5.17) can let one rank load, but the others then fill as much
+    memory with zeros.
     """
     lora = config.get("lora")
     host = (parameters * (2 if reference and not lora else 1) + reward) * F32
@@ -186,28 +188,28 @@ def memory_of(
 
 
 def optimizer_of(config: dict[str, Any]) -> float:
-    """Bytes a parameter of the optimizer's state: AdamW's two moments, Muon's one."""
+    """Bytes of the optimizer's state per parameter: AdamW has two moments, Muon one."""
     if "muon" in config:
         return F32
     return 2 * F32 if config["trainer"].get("optim", "").startswith("adamw_torch") else UNKNOWN
 
 
 def layers(tokens: float, trainer: dict[str, Any], model: Model, bytes_each: float) -> float:
-    """A rough bound of one pass's activations: all layers', or with checkpoints each layer's input and one layer's."""
+    """A rough bound of one pass's activations: all layers' or, with checkpointing, layers' inputs and one layer's."""
     layer = tokens * model.hidden * bytes_each
     kept = tokens * model.hidden * BF16 * model.layers + layer
     return kept if trainer.get("gradient_checkpointing") else layer * model.layers
 
 
 def chunked(tokens: float, model: Model) -> float:
-    """TRL's (1.16, kernels/chunked_logprob.py) tile of the logits; gradients of head and inputs in float32."""
+    """Bytes of TRL's tile of logits (1.16, kernels/chunked_logprob.py), and of head's and inputs' gradients (F32)."""
     return BF16 * min(tokens, TILE[0]) * min(model.vocabulary, TILE[1]) + F32 * model.hidden * (
         model.vocabulary + tokens
     )
 
 
 def taught(book: Book, config: dict[str, Any], length: float, maker: str = "data") -> float:
-    """Tokens of a supervised training on rows of this length."""
+    """The tokens that a supervised training on rows of this length sees."""
     trainer, file = config["trainer"], Path(config["data"]["file"]).stem
     length = min(length, trainer["max_length"])
     if trainer["max_steps"] > 0:

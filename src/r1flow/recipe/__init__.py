@@ -1,1 +1,1 @@
-"""What the recipe is: its stages, and the claims of the paper that a run may reproduce."""
+"""The recipe: the table of its stages, and the claims of the paper that a run may reproduce."""

@@ -8,13 +8,14 @@ The rule, for every part and stated before any run was looked at:
     reproduced      the whole interval is above `floor`
     not reproduced  the whole interval is below `ceiling`
     can't tell      neither, or fewer than MIN_PROBLEMS problems (MIN_STEPS steps)
-    not in this run the run's experiment doesn't have an arm of it, which is named
+    not in this run the run's experiment lacks something that the part compares, such as a stage, which is named
 
 For an effect ("A beats B") floor is 0 and ceiling MARGIN, one point: the interval excludes 0, or it excludes every
 effect worth the name. For "no worse" floor is −MARGIN and ceiling 0: a loss of a whole point is excluded, or there is
 a loss. A claim is as good as its weakest part and shows the estimate of that part; all parts are kept beside it.
 
-An arm that the run has and whose numbers are missing is a fault and raises: it never looks like one not asked for.
+If the run has a stage but its numbers are missing, that is an error and raises, so it can't be taken for "not in this
+run".
 
 Left out: differences between training seeds (each arm is one training run), and corrections for testing seven claims.
 
@@ -35,7 +36,7 @@ _STRENGTH = (NOT_REPRODUCED, NOT_IN_RUN, CANT_TELL, REPRODUCED)  # weakest first
 MARGIN = 0.01  # one point of a rate, one token of length: the smallest difference worth the name
 MARGIN_TOKENS = 1.0
 SMALL_COST = 0.03  # C5: "a small cost in accuracy" is at most three points
-MIN_PROBLEMS = 20  # below, t intervals of rates that are mostly 0 or 1 don't cover
+MIN_PROBLEMS = 20  # with fewer, t intervals of rates that are mostly 0 or 1 don't have their nominal coverage
 MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 
@@ -46,9 +47,10 @@ SCOPES = {"reasoning": "reasoning problems", "general": "general prompts"}
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the claims look at: every model's scores per problem, and every RL stage's accuracy per training step.
+    """The data for the claims: every model's scores per problem, and every RL stage's accuracy per training step.
 
-    `stages` are those of the run. No scores of a scope: nothing of it was asked; no accuracies: no reward gives any.
+    `stages` are those of the run. A scope without scores had no prompts; a stage without accuracies has no reward that
+    gives one.
     """
 
     scores: Mapping[str, Scores]
@@ -58,7 +60,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Absent:
-    """What a comparison needs and the run's configuration doesn't have: ("reasoning_rl_no_language",)."""
+    """What a comparison needs and the run doesn't have, for instance ("reasoning_rl_no_language",)."""
 
     needs: tuple[str, ...]
 
@@ -87,13 +89,13 @@ class Part:
 
     @property
     def needs(self) -> str:
-        """What it would take to test it, where the run hasn't that."""
+        """What is missing in the run to test this part; empty if nothing is."""
         return ", ".join(self.interval.needs) if isinstance(self.interval, Absent) else ""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper and what this run says to it."""
+    """A claim of the paper, and this run's evidence on it."""
 
     id: str
     text: str  # the claim
@@ -103,7 +105,7 @@ class Claim:
 
     @property
     def deciding(self) -> Part:
-        """The weakest part that counts, the first of equals: its estimate and interval are the claim's."""
+        """The weakest part that counts, the first if several are: its estimate and interval are the claim's."""
         return min((part for part in self.parts if part.counts), key=lambda part: _STRENGTH.index(part.verdict))
 
     @property
@@ -112,7 +114,7 @@ class Claim:
 
 
 def lacking(found: Mapping[str, object], stages: Collection[str], *names: str) -> tuple[str, ...]:
-    """The names that `found` hasn't, none of them among the run's stages; raises LookupError for one that is."""
+    """The names that `found` lacks; raises LookupError if one of them is a stage of the run."""
     missing = tuple(name for name in dict.fromkeys(names) if name not in found)
     for name in missing:
         if name in stages:
@@ -128,7 +130,7 @@ def compare(
     second_metric: str | None = None,
     scope: str = "reasoning",
 ) -> Interval | Absent:
-    """First model's metric − second's over the problems both answered."""
+    """The first model's metric minus the second's, over the problems that both answered."""
     if models := lacking(evidence.scores, evidence.stages, first, second):
         return Absent(models)
     one, other = evidence.scores[first].get(scope), evidence.scores[second].get(scope)
@@ -154,7 +156,7 @@ def compare_starts(
 
 
 def step_changes(values: Sequence[float]) -> list[float]:
-    """|change| from each training step to the next."""
+    """The absolute change from each training step to the next."""
     return [float(change) for change in np.abs(np.diff(np.asarray(values, dtype=float)))]
 
 

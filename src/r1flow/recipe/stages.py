@@ -1,8 +1,8 @@
 """The recipe as a table: a row for every stage, with the program that computes it and what it reads.
 
-The words are used for rules, folders, logs and tags alike, and whoever needs to know of stages (rules, report, checks)
-asks the rows. Which model a stage starts from is in its configuration (`init_from`); the rest of the arrows are here.
-The order is that of the report; a run sorts its stages by what reads what, and among equals by the row.
+A stage's name here is also its name in rules, folders, logs and tags; rules, report and checks all read this table.
+Which model a stage starts from is in its configuration (`init_from`); all other dependencies are here. The rows are in
+the order of the report; a run sorts its stages by their dependencies, and otherwise in this order.
 """
 
 from collections.abc import Collection
@@ -16,10 +16,10 @@ class Row:
 
     stage: str
     program: str  # the folder of r1flow.programs that computes it
-    colour: str | None = None  # in the report, of a stage that makes a language model; these are evaluated
-    rows_of: str = "data"  # the stage whose rows it learns from, or which problems it asks
+    colour: str | None = None  # its colour in the report, if it makes a language model; these models are evaluated
+    rows_of: str = "data"  # the stage that makes the rows it learns from, or the problems it asks
     rewarded_by: str | None = None  # the stage whose model is one of its rewards
-    is_optional: bool = False  # in a run that hasn't it, `data` has the rows
+    is_optional: bool = False  # in a run without this stage, `data` provides the rows
 
 
 ROWS = (
@@ -43,9 +43,9 @@ ROWS = (
 )
 RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
-MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # that are evaluated
+MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models to evaluate
 SAMPLED = tuple(stage for stage, row in RECIPE.items() if row.program in ("rejection", "evaluate"))  # in shards
-RULES = ("all", *STAGES, "sample")  # Snakemake's; `sample` is a part of the shards
+RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
 MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 PACKED = "packed"  # the `data.file` of any SFT that learns from `curate`
 
@@ -56,7 +56,7 @@ def stage_of(job: str) -> str:
 
 
 def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:
-    """The stage whose folder is a stage's input `data`, in a run of these stages."""
+    """The stage whose folder is the input `data` of `stage`, in a run of `stages`."""
     if (config.get("data") or {}).get("file") == PACKED:
         return "curate"
     source = RECIPE[stage].rows_of
@@ -64,11 +64,11 @@ def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:
 
 
 def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> dict[str, str]:
-    """What a stage of such a run computes from, by the input's name: other stages, and paths from outside."""
+    """What a stage of such a run reads, by the input's name: other stages, and paths from outside."""
     found = {"data": rows_of(stage, config, stages)}
     if stage == "curate":
         found |= curated_from(config)
-    if config.get("init_from") and not config.get("revision"):  # else the hub's, which the revision pins
+    if config.get("init_from") and not config.get("revision"):  # a revision means a hub's model, which is no input
         found["model"] = config["init_from"]
     if maker := RECIPE[stage].rewarded_by:
         found["reward_model"] = maker
@@ -76,16 +76,16 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
 
 
 def curated_from(config: dict[str, Any]) -> dict[str, str]:
-    """What a curate stage's sources are of, by the input's name: stages and folders."""
+    """Where the sources of a curate stage come from, by the input's name: stages and folders."""
     return {input_of(name, source["of"]): source["of"] for name, source in config["sources"].items()}
 
 
 def input_of(source: str, of: str) -> str:
-    """The input of a curate stage that a source's files are in: a stage's, or the source's own."""
+    """The name of the input with a source's files: a stage's name, or for a folder the source's own input."""
     return of if of in ("data", "rejection") else f"source_{source}"
 
 
 def program_of(job: str, config: dict[str, Any]) -> str:
-    """The program that computes a job with this slice: data is generated, or, where the slice has sources, fetched."""
+    """The program that computes a job with this config: `data` is fetched if it names sources, else generated."""
     stage = stage_of(job)
     return "fetch" if stage == "data" and "sources" in config else RECIPE[stage].program

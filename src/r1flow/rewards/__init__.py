@@ -1,9 +1,9 @@
-"""What RL pays for: rewards by name, each a factory that returns a function with TRL's signature (scores.py).
+"""Reward functions for RL, by name: each is a factory that returns a function with TRL's signature (scores.py).
 
     GRPOTrainer(model, reward_funcs=[accuracy(), answer_format()], train_dataset=dataset_with_a_column_answer)
 
-Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulness on the summary, harmlessness on
-everything: 2.3.4. Importing this imports no torch; a reward model in use does.
+Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulness, judged on the summary, and
+harmlessness, judged on the whole response: 2.3.4. Importing this package imports no torch; using a reward model does.
 """
 
 from r1flow.rewards.correctness import accuracy

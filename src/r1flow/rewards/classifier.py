@@ -1,12 +1,13 @@
-"""A reward model as a function from (question, response) to a score: one sequence classifier, one way to ask it.
+"""A reward model as a function from (question, response) to a score: a sequence classifier with one output.
 
     classify(Path("results/r1_tiny/reward_model/model"), [("hi", "Hello!"), ("hi", "River.")], sees="summary")
     [0.93, 0.08]
 
-What it is shown is the same in its training and in RL: the prompt as the policy sees it, then the summary or all of the
-response, then the end of sequence. A trained one and any other model directory with one output are asked alike; one
-whose tokenizer has no chat template gets question and response as a pair. Texts are scored one by one: the batch beside
-a text would change the low bits of its score. Left out: code that comes with a model, and weights in pickles.
+Its input is the same in its training and in RL: the prompt as the policy sees it, then the summary or all of the
+response, then the end of sequence. The recipe's own reward model and any other model directory with one output are used
+alike; without a chat template, the tokenizer gets question and response as a pair. Texts are scored one by one, because
+other texts in the batch would change the low bits of a score. Left out: code that comes with a model, and pickled
+weights.
 """
 
 import json
@@ -21,18 +22,18 @@ from r1flow.core.template import render, split
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-UNBOUNDED = 10**9  # transformers' word for no maximal length is a number like 1e30
+UNBOUNDED = 10**9  # a maximal length above this means none: transformers uses a number like 1e30
 
 
 def judged_text(response: str, sees: str) -> str:
-    """What a reward model is shown of a response: its summary, or all of it."""
+    """The part of a response that a reward model sees: its summary, or all of it."""
     return split(response).summary.strip() if sees == "summary" else response.strip()
 
 
 def judged_ids(tokenizer: "PreTrainedTokenizerBase", question: str, response: str, sees: str) -> list[int]:
-    """A reward model's input, the same in its training and in RL: prompt, what it is shown, end of sequence.
+    """A reward model's input, the same in its training and in RL: prompt, part of the response, end of sequence.
 
-    A special token that the response spells out stays text: it could end its turn and write the next one's.
+    If the response spells out a special token, it stays text; else it could end its turn and begin the next one.
     """
     prompt_ids = tokenizer(render(tokenizer, question), add_special_tokens=False)["input_ids"]
     shown = judged_text(response, sees)
@@ -58,8 +59,8 @@ def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[fl
 def encode(
     tokenizer: "PreTrainedTokenizerBase", row: tuple[str, str], sees: str, limit: int
 ) -> list[tuple[str, list[int]]]:
-    """A row as the model's inputs by name, at most `limit` tokens: the end is cut off, but not the end of sequence."""
-    question, response = (text.encode("utf-8", "replace").decode() for text in row)  # no tokenizer takes surrogates
+    """A row as the model's inputs by name, at most `limit` tokens: a longer text is cut, the end of sequence stays."""
+    question, response = (text.encode("utf-8", "replace").decode() for text in row)  # tokenizers refuse surrogates
     if tokenizer.chat_template is None:
         shown = judged_text(response, sees)
         pair = tokenizer(question, shown, truncation=True, max_length=limit, split_special_tokens=True)
@@ -70,7 +71,7 @@ def encode(
 
 
 def check_model(model_dir: Path) -> None:
-    """Raise UserError for a folder that holds no sequence classifier with one output; reads config.json, no weights."""
+    """Raise UserError for a folder without a sequence classifier with one output; reads config.json, but no weights."""
     path = model_dir / "config.json"
     if not path.is_file():
         raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
@@ -92,7 +93,7 @@ def check_model(model_dir: Path) -> None:
 
 @cache
 def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, int]":
-    """Model, tokenizer and the most tokens it takes."""
+    """Model, tokenizer and the most tokens that the model takes."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -108,7 +109,7 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
     except (OSError, ValueError, UserError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(f"reward reward_model: model_dir {model_dir} can't be loaded: {reason}") from error
-    if loaded["missing_keys"]:  # transformers would make them up
+    if loaded["missing_keys"]:  # transformers would initialise them at random
         missing = ", ".join(sorted(loaded["missing_keys"]))
         raise UserError(f"reward reward_model: model_dir {model_dir}: the weights lack {missing}")
     if tokenizer.chat_template is not None and tokenizer.eos_token_id is None:
@@ -118,7 +119,7 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
 
 
 def longest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", model_dir: Path) -> int:
-    """The fewest tokens that the model's configuration and its tokenizer allow."""
+    """The smaller of the maximal lengths that the model's configuration and its tokenizer give."""
     limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
     known = [int(limit) for limit in limits if limit is not None and 0 < limit < UNBOUNDED]
     if not known:

@@ -1,12 +1,12 @@
-"""Several rewards as one: what a config names, weighed and added up, watched, and stopped when grading breaks.
+"""Combines the rewards that a config names into one: their weighted sum. Stops the training if grading fails too often.
 
     accuracy: {weight: 1.0}
     answer_format: {weight: 0.2}
     short: {name: my_rewards.brevity, weight: 0.1, args: {words: 30}}
 
-TRL would count a partial None as 0, so it is given one number per row: the sum of the parts that apply, and None (which
-TRL leaves out of the group's mean, with advantage 0) where none applies or one could not be graded. A part of weight 0
-is logged and watched, and has no say in either.
+A part is one entry of the config. TRL would count a part's None as 0, so it gets one number per row: the sum of the
+parts that apply. If no part applies, or one could not be graded, the row gets None, which TRL leaves out of the group's
+mean and gives advantage 0. A part of weight 0 is logged and watched, but changes neither.
 """
 
 import importlib
@@ -24,13 +24,13 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Completion, LogMetric, Reward, Scores, log_scores
 
-WATCHED_ROWS = 1000  # of each part: the latest that it applies to, over which a share of failures is taken
-ENOUGH_ROWS = 100  # before that many, no share stops a stage
+WATCHED_ROWS = 1000  # the share of failures is over this many of the latest rows that a part applies to
+ENOUGH_ROWS = 100  # with fewer rows, no share stops a stage
 
 
 @dataclass(frozen=True)
 class Part:
-    """One line of a rewards config, built."""
+    """One entry of a rewards config, with its reward function."""
 
     name: str
     label: str
@@ -52,9 +52,9 @@ def combine(
 
     `name` is a factory's name here (default: the label) or a dotted path to the user's own factory or reward;
     `reward_model_dir` is the `model_dir` of reward models. Each part is logged as `rewards/<label>`, with the shares of
-    its rows that have no score and why, through TRL's `log_metric`; accuracy's mean as `accuracy` too. `stop_above`
-    gives the share of each failure, among the rows that a part applies to, above which training must stop:
-    {"infrastructure": 0.02}. Raises UserError for a spec that can't be built, and for such a share.
+    its rows that have no score, by cause, through TRL's `log_metric`; accuracy's mean is also logged as `accuracy`.
+    `stop_above` gives for each cause the share, among the rows that a part applies to, above which training must stop:
+    {"infrastructure": 0.02}. Raises UserError for a spec that can't be built, and when such a share is exceeded.
     """
     if not specs:
         raise UserError("rewards: there are none; name at least one")
@@ -75,7 +75,7 @@ def combine(
 
 
 def scored(part: Part, prompts: list[Any], completions: list[Completion], columns: dict[str, Any]) -> Scores:
-    """A part's scores; a None in a plain list, as a user's own reward returns it, says that the row isn't its."""
+    """A part's scores; in a plain list, as from a user's own reward, None means that the reward doesn't apply."""
     found = part.reward(prompts=prompts, completions=completions, **columns)
     if len(found) != len(prompts):
         raise UserError(f"rewards.{part.label}: {part.name} gave {len(found)} scores for {len(prompts)} completions")
@@ -106,7 +106,7 @@ def log_part(log_metric: LogMetric, part: Part, scores: Scores) -> None:
 def watch(part: Part, scores: Scores, limits: Mapping[Cause, float]) -> None:
     """Stop a training whose rewards mean nothing any more: too many of a part's latest rows failed for one cause.
 
-    Rows that the part isn't for count neither way: a dead judge of few general prompts would hide behind the others.
+    Rows to which the part doesn't apply aren't counted; else the failures of a judge of few rows would stay unseen.
     """
     causes = [scores.causes.get(row) for row in range(len(scores))]
     part.latest.extend(cause for cause in causes if cause != Cause.NOT_APPLICABLE)
@@ -133,8 +133,8 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
     if name == "reward_model" and reward_model_dir is not None:
         args.setdefault("model_dir", reward_model_dir)
     parameters = inspect.signature(factory).parameters
-    if "completions" in parameters:  # no factory but the reward itself, as TRL takes it
-        if unknown := sorted(set(args) - set(parameters)):  # they would vanish among the columns
+    if "completions" in parameters:  # this is the reward itself, as TRL takes it, and no factory
+        if unknown := sorted(set(args) - set(parameters)):  # else they would be lost among the columns
             raise UserError(f"rewards: {name}: args: there is no {unknown[0]!r} (its args: {', '.join(parameters)})")
         return Part(name, label, float(weight), partial(factory, **args))
     check_args(f"rewards: {name}: args", factory, args)
@@ -142,7 +142,7 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
 
 
 def check_args(place: str, factory: Callable[..., Reward], args: dict[str, Any]) -> None:
-    """Raise UserError, which begins with `place`, for arguments that a factory doesn't take or lacks."""
+    """Raise UserError, which begins with `place`, for arguments that a factory doesn't take, or that are missing."""
     signature = inspect.signature(factory)
     try:
         signature.bind(**args)
@@ -161,7 +161,7 @@ def factories() -> dict[str, Callable[..., Reward]]:
 
 
 def factory_of(name: str) -> Callable[..., Reward]:
-    """One of ours by its name, or a user's own by its dotted path: `my_rewards.brevity` in my_rewards.py."""
+    """One of our own by its name, or a user's by its dotted path: `my_rewards.brevity` is in my_rewards.py."""
     if name in factories():
         return factories()[name]
     module, _, attribute = name.rpartition(".")

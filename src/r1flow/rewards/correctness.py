@@ -1,11 +1,11 @@
-"""Pays for the right answer: a rule, never a model (DeepSeek-R1, section 2.2.2).
+"""The accuracy reward: pays for the right answer, which a rule decides, never a model (DeepSeek-R1, section 2.2.2).
 
     accuracy()(prompts, ["<think>2+5</think><answer>7</answer>"], answer=["7"])              # [1.0]
     accuracy(kind="choice")(prompts, ["so it is \\boxed{C}"], answer=["(C)"])                # [1.0]
     accuracy(kind="countdown")(prompts, ["<answer>(6-2)*6</answer>"], numbers=[[6, 2, 6]], target=[24])    # [1.0]
 
 The answer is between the answer tags, else in the last box after the reasoning (grading/final.py).
-docs/rewards/accuracy.md has how each kind of answer is graded, and what was tried against it.
+docs/rewards/accuracy.md explains how each kind of answer is graded, and lists the attacks that were tried.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from r1flow.grading.final import final_answer
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.rewards.scores import Reward, Scores, column, golds, needed, reward
 
-Grade = Callable[[Any, str], bool | None]  # of a gold and a final answer
+Grade = Callable[[Any, str], bool | None]  # (gold, final answer) → right, wrong, or None
 
 
 FORMS = (None, "factored", "expanded")
@@ -39,9 +39,9 @@ def accuracy(
     Rows with a `task` and an `entry` are reasoning-gym's and go to its scorer. The others are graded by `kind`: "math"
     (math-verify, exactly), "choice" (a letter or, with a column `options`, an option's text), "exact" (text), "numeric"
     (within the greater of `rel_tol` × |gold| and `abs_tol`), or "countdown" (columns `numbers` and `target` in place of
-    a gold). For "math", decimals of `places` places may stand for what they round, `unevaluated` allows 3+4 for 7, and
-    `form` ("factored" or "expanded") asks for one. Raises UserError for another kind or form, a negative tolerance,
-    places under 1, or a column that is missing.
+    a gold). For "math", a decimal of at least `places` places may stand for the value that it rounds, `unevaluated`
+    allows 3+4 for 7, and `form` ("factored" or "expanded") asks for that form. Raises UserError for another kind or
+    form, a negative tolerance, places under 1, or a missing column.
     """
     kinds = {**KINDS, "numeric": partial(answers.numeric, rel_tol=rel_tol, abs_tol=abs_tol)}
     if kind not in kinds:
@@ -84,13 +84,13 @@ def score(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
 
 
 def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdict:
-    if gold == "":  # a program's row, whose entry holds tests
+    if gold == "":  # the row asks for a program, and its entry holds tests
         return Verdict(None, Cause.NOT_APPLICABLE)
     return Verdict(generated.correct(family, generated.answer_of(text, entry), gold, entry))
 
 
 def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
-    """What a kind compares an answer with, per row."""
+    """The golds of all rows, in the form in which this kind compares them."""
     if kind == "countdown":
         return list(zip(needed(columns, "numbers", "accuracy"), needed(columns, "target", "accuracy"), strict=True))
     found = golds(columns, gold_column, "accuracy")
@@ -98,12 +98,12 @@ def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
 
 
 def by_rule(pairs: list[tuple[Any, str | None]], grade: Grade | None, rules: Rules) -> list[Verdict]:
-    """The verdicts on (gold, final answer), by a grader or, for None, by mathematics, which takes all at once."""
+    """The verdicts on (gold, final answer): by a grader or, if it is None, by mathematics, for all pairs at once."""
     return math.verdicts(pairs, rules) if grade is None else [Verdict(graded(grade, *pair)) for pair in pairs]
 
 
 def graded(grade: Grade, gold: Any, answer: str | None) -> bool | None:
-    """Graders know a bad gold whatever the answer is, also when there is none."""
+    """A grader's verdict; without an answer it gets an empty one, so that a bad gold is still noticed."""
     return None if not gold else grade(gold, answer or "")
 
 
@@ -116,7 +116,7 @@ def solved(gold: tuple[Any, Any], answer: str) -> bool | None:
     numbers, target = gold
     try:
         return countdown.solves(answer, numbers, target)
-    except (TypeError, ValueError, OverflowError):  # numbers that are none
+    except (TypeError, ValueError, OverflowError):  # a given number isn't one
         return None
 
 

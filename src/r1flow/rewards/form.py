@@ -2,7 +2,7 @@
 
     answer_format()(prompts, ["<think>2+5</think><answer>7</answer>"])    # [1.0]
 
-Form is cheap to fake: weigh these low beside accuracy. Left out: whether the reasoning is any.
+Form is cheap to fake, so give these rewards a low weight beside accuracy. Left out: whether the reasoning is any good.
 """
 
 import re
@@ -29,8 +29,8 @@ STEP = re.compile(
 def answer_format(prefilled: bool = False, summary: bool = False) -> Reward:
     """1.0 for one reasoning block followed by text with one answer at its end, else 0.0; None on general rows.
 
-    Both must hold something that can be read. `prefilled`: the prompt has opened the block. `summary`, the pattern of
-    the cold start: the answer must stand in a text for the reader, between its tags or, without tags, in one box.
+    Block and answer must contain visible text. `prefilled`: the prompt has opened the block. `summary`, the pattern of
+    the cold start: the answer must be in a text for the reader, between its tags or, without tags, in one box.
     """
 
     @reward
@@ -69,14 +69,14 @@ def has_letter(text: str) -> bool:
 
 
 def is_seen(text: str) -> bool:
-    """Whether there is anything to see: an answer may be a sign (∅, <), but not an invisible one."""
+    """Whether anything in the text is visible: an answer may be a sign (∅, <), but not an invisible character."""
     return any(unicodedata.category(character)[0] in "LNPS" for character in INVISIBLE.sub("", text))
 
 
 def tag_count(prefilled: bool = False) -> Reward:
     """The share of the four tags that occur exactly once, in whatever order; None on general rows.
 
-    A help on the way to `answer_format`, as in Hugging Face's open-r1; `prefilled`: the prompt has written the first.
+    It helps a model to learn `answer_format` (from Hugging Face's open-r1); `prefilled`: the prompt has the first tag.
     """
 
     @reward
@@ -110,15 +110,15 @@ def reasoning_steps(target: int = 3, prefilled: bool = False) -> Reward:
 
 
 def steps(reasoning: str) -> int:
-    """How many different steps are marked as such."""
+    """How many different steps the text marks."""
     contents = (tuple(tokens(content)) for content in STEP.split(reasoning)[1:])
     return len({content for content in contents if content})
 
 
 def reflection_count(words: Sequence[str] = REFLECTION_WORDS) -> Reward:
-    """How often a completion reflects: the number of `words` and phrases in it. To be logged with weight 0, not paid.
+    """How often a completion reflects: the number of `words` and phrases in it. Use it with weight 0, to log it only.
 
-    Paid for, it teaches a model to write "wait".
+    With another weight it teaches a model to write "wait".
     """
     pattern = any_of(words)
 

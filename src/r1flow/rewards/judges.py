@@ -1,11 +1,11 @@
-"""Pays what a judge says: a language model behind an OpenAI-compatible endpoint that is asked for a score.
+"""The score of a judge as a reward: a language model behind an OpenAI-compatible endpoint is asked for a score.
 
     judge("http://127.0.0.1:8000/v1", "Qwen/Qwen3-32B")(["hello"], ["Hello! How can I help?"])    # [0.9]
 
 With a gold answer it is the generative reward of DeepSeek-R1, section 2.3.3 (ground truth and prediction go to a
-judge where rules can't decide); without one it scores general replies, helpfulness on the summary, harmlessness on the
-whole response (2.3.4). The judged text is written by a model that is paid for moving the judge: it is shown as data
-between marks that it can't know, without a character that could open or close anything.
+judge where rules can't decide); without one it scores general replies: helpfulness on the summary, harmlessness on the
+whole response (2.3.4). The judged text comes from a model that is rewarded if it manipulates the judge. So it is shown
+as data between marks that it can't know, without characters that could open or close a tag.
 
 Left out: comparing two replies, several judges, few-shot examples.
 """
@@ -53,7 +53,7 @@ REMINDER = "Grade the reply above. Your last line is: Score: N"
 
 BRACKETS = str.maketrans("<>＜＞﹤﹥", "‹›‹›‹›")
 CONTROL = re.compile(r"\[(/?[A-Z_]+)\]")  # [INST], [/SYSTEM_PROMPT]: control tokens of some chat templates
-UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs")  # control and format characters, no characters, private ones, surrogates
+UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs")  # Unicode categories: control, format, unassigned, private use, surrogate
 KEPT = "\n\t\u200c\u200d"  # the joiners are part of how some languages are written
 
 
@@ -74,13 +74,13 @@ def judge(
     backoff_s: float = 1.0,
     max_chars: int = 20_000,
 ) -> Reward:
-    """A judge's score, its `scale` squeezed to 0…1; None on rows that aren't its, and where it gave no verdict.
+    """A judge's score, mapped from `scale` to 0…1; None on rows that it doesn't judge, and where it gave no verdict.
 
     `url` ends in /v1; `rubric` says what to grade for. Without `gold_column` it judges general rows (of `kinds`), as
-    `reward_model` does; with one ("answer") all others, and is shown the gold. `api_key_env` names the environment
-    variable with the key, `cache_dir` a folder for replies; `sampling` is sent as it is. Of longer texts the middle is
-    left out. Columns: `question` (else the prompt is taken for it), `task`, `kind`, the gold. Raises UserError for
-    arguments that can't be, and when the endpoint refuses key, url or model.
+    `reward_model` does; with one ("answer") it judges all other rows and is shown the gold. `api_key_env` names the
+    environment variable with the key, `cache_dir` a folder for replies; `sampling` is sent as it is. Texts longer than
+    `max_chars` lose their middle. Columns: `question` (without it, the prompt is used), `task`, `kind`, the gold.
+    Raises UserError for invalid arguments, and when the endpoint refuses key, url or model.
     """
     check_arguments(model, sees, rubric, scale, sampling, max_chars)
     endpoint = Endpoint(
@@ -122,7 +122,7 @@ def judge(
 def refused(
     task: str | None, kind: str | None, gold: str | None, kinds: Sequence[str] | None, with_gold: bool
 ) -> Cause | None:
-    """Why a row isn't put to the judge."""
+    """Why a row isn't shown to the judge; None if it is."""
     if not with_gold:
         return None if concerns(task, kind, kinds) else Cause.NOT_APPLICABLE
     if task == GENERAL or (kinds is not None and kind not in kinds):
@@ -130,13 +130,13 @@ def refused(
     return None if gold and gold.strip() else Cause.UNGRADABLE
 
 
-# -- what is asked and what is understood --------------------------------------------------------------------------
+# -- the question to the judge, and its reply ----------------------------------------------------------------------
 
 
 def messages(rubric: str, data: dict[str, str], low: float, high: float) -> list[dict[str, str]]:
-    """The judge's instructions, and the data between tags with a mark that follows from all of it.
+    """The judge's instructions, and the data between tags that carry a mark, which is derived from all of the data.
 
-    So no part of the data can know the mark, and equal questions are equal to the byte.
+    So no part of the data can know the mark, and equal questions give equal bytes.
     """
     mark = hashlib.sha256(json.dumps([rubric, data], sort_keys=True).encode()).hexdigest()[:16]
     parts = " and ".join(f"the {name}" for name in data)
@@ -150,13 +150,13 @@ def messages(rubric: str, data: dict[str, str], low: float, high: float) -> list
 
 
 def clean(text: str) -> str:
-    """Text without what a reader can't see, and without tags and special tokens of any chat template."""
+    """Text without invisible characters, and without tags and special tokens of any chat template."""
     seen = "".join(c for c in text if c in KEPT or unicodedata.category(c) not in UNSEEN)
     return CONTROL.sub(r"(\1)", seen.translate(BRACKETS))
 
 
 def shortened(text: str, limit: int) -> str:
-    """Both ends of a text that is too long: what it says first and what it comes to."""
+    """The text; if it is too long, only its beginning and its end."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit // 2], text[len(text) - (limit - limit // 2) :]
@@ -177,7 +177,7 @@ def reader(low: float, high: float) -> Callable[[str], float | None]:
 
 
 def check_arguments(model: Any, sees: Any, rubric: Any, scale: Any, sampling: Any, max_chars: Any) -> None:
-    """Raise UserError for the first argument that can't be; the endpoint looks at the others."""
+    """Raise UserError for the first invalid argument; the endpoint checks the others."""
     scaled = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_number, scale)) and scale[0] < scale[1]
     sampled = isinstance(sampling, Mapping) and not set(sampling) & {"model", "messages", "n", "stream"}
     rules = {

@@ -1,7 +1,7 @@
 """Pays for reasoning in one language (DeepSeek-R1, section 2.3.2).
 
-    language_consistency(language="en")(prompts, ["<think>wir addieren</think><answer>7</answer>"])    # [0.0]
-    """
+language_consistency(language="en")(prompts, ["<think>wir addieren</think><answer>7</answer>"])    # [0.0]
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from r1flow.rewards.scores import Reward, Scores, column, reward
 
 
 def language_consistency(language: str = "en", languages: Sequence[str] = LANGUAGES, prefilled: bool = False) -> Reward:
-    """Share of the reasoning's words that are in `language`, among the candidate `languages`; None without words.
+    """Share of the reasoning's words that are in `language`, out of the candidate `languages`; None without words.
 
     A completion without a reasoning block is judged as a whole; on general rows only a reasoning block is judged (the
     reply itself may have to be in another language). `prefilled`: the prompt has opened the block.

@@ -2,8 +2,8 @@
 
     overlong(max_length=100, buffer=20)(prompts, completions, completion_ids=ids_of_90_tokens)    # [-0.5]
 
-A length is the number of tokens where there is TRL's column `completion_ids`, else of characters. The last two ask
-`accuracy` which answers are right; a row that can't be graded has no score here either, for the same cause.
+A length is the number of tokens if there is TRL's column `completion_ids`, else of characters. The last two rewards use
+`accuracy` to find which answers are right; a row that it can't grade has no score here either, for the same cause.
 """
 
 import json
@@ -17,7 +17,7 @@ from r1flow.grading.verdict import Cause
 from r1flow.rewards.correctness import accuracy
 from r1flow.rewards.scores import Reward, Scores, reward
 
-Value = Callable[[int, bool], float]  # of a row, given its number and whether its answer is right
+Value = Callable[[int, bool], float]  # a row's value, from its number and whether its answer is right
 
 
 def overlong(max_length: int, buffer: int) -> Reward:
@@ -43,7 +43,7 @@ def cosine_length(
     wrong: Sequence[float] = (-1.0, -0.5),
     gold_column: str = "answer",
 ) -> Reward:
-    """Right answers are paid less the longer they are, and wrong ones punished less.
+    """The longer an answer, the less a right one is paid, and the less a wrong one is punished.
 
     `right` and `wrong` are the values at length 0 and from max_length on; half a cosine lies between. Yeo et al. 2025
     (arXiv 2502.03373), section 4.2. The default values are those of Hugging Face's open-r1; the paper's are (2, 1) and
@@ -68,8 +68,8 @@ def cosine_length(
 def kimi_length(gold_column: str = "answer") -> Reward:
     """0.5 for the shortest completion of a prompt to −0.5 for the longest; a wrong one gets at most 0.
 
-    Compares within a group: the rows whose prompts are equal, all of which must be in the call. Groups of one length
-    get 0. Kimi k1.5 (arXiv 2501.12599), section 2.3.3. Columns: accuracy's.
+    It compares rows with equal prompts (a group), which must all be in the same call. Groups whose completions all have
+    one length get 0. Kimi k1.5 (arXiv 2501.12599), section 2.3.3. Columns: accuracy's.
     """
 
     @reward
@@ -105,7 +105,7 @@ def rank(length: int, shortest: int, longest: int) -> float:
 def where_graded(
     prompts: Sequence[Any], texts: list[str], gold_column: str, columns: dict[str, Any], value: Value
 ) -> Scores:
-    """The value of each row that accuracy can grade, and accuracy's causes."""
+    """The value of each row that accuracy can grade; for the others accuracy's cause."""
     graded = accuracy(gold_column=gold_column)(prompts=prompts, completions=texts, **columns)
 
     def entry(row: int) -> float | Cause | tuple[float, Cause]:

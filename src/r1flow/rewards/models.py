@@ -1,4 +1,4 @@
-"""Pays what a trained reward model says (DeepSeek-R1, section 2.3.4): for general prompts, where no rule decides.
+"""The score of a trained reward model (DeepSeek-R1, section 2.3.4), for general prompts, where no rule decides.
 
     reward_model("results/r1_tiny/reward_model/model", sees="summary")(prompts, ["Hello! How can I help?"])    # [0.93]
 
@@ -17,11 +17,11 @@ from r1flow.rewards.scores import Reward, Scores, column, reward, text_of
 
 
 def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[str] | None = None) -> Reward:
-    """A reward model's score of general rows, squashed to 0…1; None on reasoning rows and on other `kinds`.
+    """A reward model's score of general rows, mapped to 0…1 by a sigmoid; None on reasoning rows and on other `kinds`.
 
     `model_dir` holds a sequence classifier with one output and its tokenizer. `sees` is "summary" (helpfulness) or
-    "response" (harmlessness). Columns: `question` (else the prompt is taken for it), `task`, and `kind` where `kinds`
-    are given. Raises UserError for an unknown `sees` or a directory that holds no such model.
+    "response" (harmlessness). Columns: `question` (without it, the prompt is used), `task`, and `kind` if `kinds` are
+    given. Raises UserError for an unknown `sees` or a directory without such a model.
     """
     if sees not in ("summary", "response"):
         raise UserError(f"reward reward_model: sees {sees!r} is neither 'summary' nor 'response'")
@@ -48,7 +48,7 @@ def reward_model(model_dir: str | Path, sees: str = "summary", kinds: Sequence[s
 
 
 def concerns(task: str | None, kind: str | None, kinds: Sequence[str] | None) -> bool:
-    """Whether a row is one that no rule decides: general, or of a dataset without tasks, and of the kinds asked for."""
+    """Whether no rule decides a row (it is general, or its dataset has no tasks), and it is one of `kinds`."""
     return task in (None, GENERAL) and (kinds is None or kind in kinds)
 
 

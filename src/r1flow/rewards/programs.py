@@ -27,9 +27,9 @@ def code_tests(
 ) -> Reward:
     """The share of a row's tests that its program passes, or with mode "all" 1.0 for all of them, else 0.0.
 
-    The program is the last code block after the reasoning, or what stands between the answer tags. Columns: the tests,
-    as `grading.code.tests_of` reads them (None: not a row of programs), and `task`. `limits` are those of
-    `sandbox.Limits`, for each test. Raises UserError for arguments that don't fit and where there is no sandbox.
+    The program is the last code block after the reasoning, or what is between the answer tags. Columns: the tests, as
+    `grading.code.tests_of` reads them (None: the row doesn't ask for a program), and `task`. `limits` are those of
+    `sandbox.Limits`, for each test. Raises UserError for invalid arguments and where there is no sandbox.
     """
     if mode not in ("share", "all"):
         raise UserError(f"reward code_tests: mode {mode!r} is neither 'share' nor 'all'")
@@ -67,7 +67,7 @@ def limits_of(limits: Limits | dict[str, Any] | None) -> Limits:
 
 
 def paid(verdicts: list[code.Verdict], mode: str) -> float | Cause | tuple[float, Cause]:
-    """One row's score; a sandbox that failed in one test leaves it unknown, and time-outs are noted."""
+    """One row's score; if the sandbox failed in one test, there is none; time-outs are recorded as a cause."""
     statuses = [verdict.status for verdict in verdicts]
     if code.Status.INFRASTRUCTURE in statuses:
         return Cause.INFRASTRUCTURE

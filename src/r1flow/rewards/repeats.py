@@ -1,7 +1,7 @@
-"""Takes off for saying the same again (Yeo et al. 2025, arXiv 2502.03373, appendix C.2).
+"""A penalty for repetition: the share of repeated n-grams (Yeo et al. 2025, arXiv 2502.03373, appendix C.2).
 
-    repetition(ngram_size=2)(prompts, ["so we add so we add"])    # [-0.4]: of 5 pairs, 2 have been there before
-    """
+repetition(ngram_size=2)(prompts, ["so we add so we add"])    # [-0.4]: 2 of 5 pairs occurred before
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from r1flow.rewards.scores import Reward, Scores, reward
 def repetition(ngram_size: int = 3, max_penalty: float = -1.0) -> Reward:
     """`max_penalty` times the share of word n-grams that repeat an earlier one; 0.0 for texts of fewer than n words.
 
-    Words and numbers count, case and punctuation don't; a text of signs alone is measured by its signs.
+    Words and numbers count, case and punctuation don't; in a text without words and numbers, signs count instead.
     """
     if ngram_size < 1:
         raise UserError(f"reward repetition: ngram_size must be at least 1, not {ngram_size}")

@@ -1,10 +1,10 @@
-"""What a reward is: TRL's call, and what stands where there is no number.
+"""The interface of a reward: TRL's call signature, and how a missing score is represented.
 
     reward(prompts, completions, **columns) -> list[float | None]        columns are lists too: answer=["5", …]
 
-A completion is text or a chat whose last message is the reply. None is not 0: it says that the reward isn't for this
-row, or that it couldn't be graded; a `Scores` knows which, row by row. No text of a model makes a reward raise, and a
-row's score depends on that row alone, unless a reward says that it compares within the group of one prompt.
+A completion is text or a chat whose last message is the reply. None is not 0: it means that the reward doesn't apply to
+this row, or that the row couldn't be graded; `Scores` records which, row by row. No text of a model makes a reward
+raise. A row's score depends on that row alone, unless the reward documents that it compares a group of one prompt.
 """
 
 import math
@@ -23,7 +23,7 @@ LogMetric = Callable[[str, float], None]
 
 
 class Scores(list[float | None]):
-    """One score per row, and the causes of the rows that have none (or that timed out), by row number."""
+    """One score per row, and by row number the causes of missing scores (or of time-outs)."""
 
     def __init__(self, values: Iterable[float | None] = (), causes: dict[int, Cause] | None = None) -> None:
         super().__init__(values)
@@ -31,7 +31,7 @@ class Scores(list[float | None]):
 
     @classmethod
     def of(cls, rows: Iterable[float | Cause | tuple[float, Cause]]) -> "Scores":
-        """From one entry per row: a score, the cause of having none, or a score with the cause of its being low."""
+        """From one entry per row: a score, the cause of a missing score, or a score with the cause why it is low."""
         scores = cls()
         for entry in rows:
             value, cause = entry if isinstance(entry, tuple) else (None if isinstance(entry, Cause) else entry, entry)
@@ -46,7 +46,7 @@ class Scores(list[float | None]):
 
 
 def reward(score: Callable[..., Scores]) -> Reward:
-    """Give `score(prompts, texts, **columns)` TRL's call: completions become text, and its shares are logged."""
+    """Wrap `score(prompts, texts, **columns)` for TRL: completions become text; shares of missing scores are logged."""
     name = score.__name__
 
     @wraps(score)
@@ -62,7 +62,7 @@ def reward(score: Callable[..., Scores]) -> Reward:
 
 
 def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) -> float | None:
-    """Log a reward's mean as `rewards/<label>`, its share of None, and the share of each cause; the mean again."""
+    """Log a reward's mean as `rewards/<label>`, its share of None, and the share of each cause; returns the mean."""
     if not scores:
         return None
     known = [value for value in scores if value is not None]
@@ -78,7 +78,7 @@ def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) ->
 
 
 def text_of(completion: Any) -> str:
-    """The text of a plain or a chat completion, of a message in parts the text ones; "" where there is none."""
+    """The text of a plain or a chat completion (of a message in parts, the text parts); "" where there is none."""
     last = completion[-1] if isinstance(completion, list) and completion else completion
     content = last.get("content") if isinstance(last, dict) else last
     if isinstance(content, list):
@@ -87,7 +87,7 @@ def text_of(completion: Any) -> str:
 
 
 def needed(columns: dict[str, Any], name: str, reward: str) -> list[Any]:
-    """A dataset column that a reward can't do without."""
+    """A dataset column that a reward requires; raises UserError without it."""
     if columns.get(name) is None:
         raise UserError(
             f"reward {reward}: the dataset has no column {name!r}; it has {', '.join(sorted(columns)) or 'none'}"
@@ -96,7 +96,7 @@ def needed(columns: dict[str, Any], name: str, reward: str) -> list[Any]:
 
 
 def golds(columns: dict[str, Any], name: str, reward: str) -> list[str | None]:
-    """A needed column of right answers as text, numbers written out; None for what is none (nan, a list)."""
+    """A required column of right answers as text, numbers written out; None for what is no answer (nan, a list)."""
     return [as_text(gold) for gold in needed(columns, name, reward)]
 
 
@@ -106,5 +106,5 @@ def as_text(gold: Any) -> str | None:
 
 
 def column(values: list[Any] | None, like: list[Any]) -> list[Any]:
-    """A dataset column, or as many None where the dataset has no such column."""
+    """A dataset column; if the dataset lacks it, as many None as `like` has rows."""
     return [None] * len(like) if values is None else values

@@ -4,12 +4,12 @@
     sampler.sample(prompts, SamplingParams(0.6, 0.95, 96), seeds=[seed_of(1, problem.id, i) for ...])
     -> [Completion(ids=[5, 17, ..., 0], text="<think>8 + 16 = 24.</think><answer>24</answer>", finished=True), ...]
 
-Every row has random numbers of its own (`draw.py`), so a completion is decided by its prompt and its seed and not by
-the rows beside it, up to the last bits of the logits: these depend on the shape of the batch, which is why `batch_size`
+Every row has random numbers of its own (`draw.py`), so a completion depends on its prompt and its seed, and not on the
+other rows of the batch, except for the last bits of the logits. These depend on the shape of the batch, so `batch_size`
 belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU), `transformers` (hf.py:
 any model, through `generate`), `vllm` (vllm.py: in this process) and `openai` (server.py: any server with OpenAI's
-completions endpoint). At temperature 0 all say the same, token for token; above it the first two draw alike and the
-others with numbers of their own. Stages sample through shards.py, which survives a kill.
+completions endpoint). At temperature 0 all engines give the same tokens; above it the first two use the same random
+numbers, and the others their own. Stages sample through shards.py, so that a kill doesn't lose finished shards.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
 
-# What each engine can be told beside a batch size, with types; vllm's are vLLM's own names.
+# The options of each engine besides the batch size, with their types; for vllm they have vLLM's own names.
 ENGINES: dict[str, dict[str, type]] = {
     "r1flow": {},
-    "transformers": {"dtype": str},  # float32 unless it is said
+    "transformers": {"dtype": str},  # default: float32
     "vllm": {
         "dtype": str,  # float32, bfloat16 or auto
         "tensor_parallel_size": int,  # GPUs that hold one copy of the model
@@ -41,7 +41,7 @@ ENGINES: dict[str, dict[str, type]] = {
         "chat": bool,
     },
 }
-ADDRESS = "R1FLOW_SAMPLING_URL"  # where the server is, if the config doesn't say: a server that moves reruns nothing
+ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 
 
@@ -54,7 +54,7 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class Completion:
-    ids: list[int]  # with the end-of-text token, if it came
+    ids: list[int]  # with the end-of-text token, if it was generated
     text: str  # decoded without special tokens; the tags are ordinary tokens and stay
     finished: bool  # ended by itself within max_new_tokens
 
@@ -94,7 +94,7 @@ def load(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, An
 
 
 def check_engine(engine: str, options: Mapping[str, Any]) -> None:
-    """Raise UserError for an engine that there isn't, or an option that it hasn't or can't take."""
+    """Raise UserError for an unknown engine, an option that it doesn't have, or a value of a wrong type."""
     if engine not in ENGINES:
         raise UserError(f"engine: there is no {engine!r}; known: {', '.join(ENGINES)}")
     known = ENGINES[engine]
@@ -103,17 +103,17 @@ def check_engine(engine: str, options: Mapping[str, Any]) -> None:
             hint = did_you_mean(name, list(known)) if known else "; set engine_options: {}"
             raise UserError(f"engine_options.{name}: engine {engine} has no such option{hint}")
         allowed = (int, float) if known[name] is float else (known[name],)
-        if type(value) not in allowed:  # a bool is an int to isinstance
+        if type(value) not in allowed:  # not isinstance, to which a bool is an int
             raise UserError(f"engine_options.{name}: {value!r} is not {known[name].__name__}")
 
 
 def is_plain_llama(config: Mapping[str, Any]) -> bool:
-    """Whether engine r1flow can sample a model, by its config.json: a Llama without biases."""
+    """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
     biased = config.get("attention_bias") or config.get("mlp_bias")
     return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:
-    """The seed of one sample, the same wherever and in whatever order it is drawn; 63 bits."""
+    """The seed of one sample (63 bits); it doesn't depend on where or in which order samples are drawn."""
     name = f"{stage_seed}/{problem_id}/{sample_index}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1

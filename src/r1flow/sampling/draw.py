@@ -1,7 +1,7 @@
-"""Draws tokens by inverting the distribution function with numbers that belong to the row.
+"""Draws tokens by inverting the cumulative distribution function, with random numbers of each row's own.
 
-Row r's t-th token is decided by its logits and by the t-th number of a Philox stream keyed by the row's seed: no global
-generator, so neither the order of the rows nor their number matters. Shapes: R rows, T new tokens, V vocabulary.
+Row r's t-th token depends only on its logits and on the t-th number of a Philox stream keyed by the row's seed. There
+is no global generator, so neither the order nor the number of rows matters. Shapes: R rows, T new tokens, V vocabulary.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from r1flow.sampling import SamplingParams
 
-# Most nuclei are smaller than this; a row whose nucleus isn't is sorted whole. topk(16) costs a fifth of a sort.
+# Most nuclei (of top_p) are smaller than this; rows with a larger one are sorted. topk(16) costs a fifth of a sort.
 NUCLEUS = 16
 
 
@@ -31,14 +31,14 @@ def choose(logits_RV: Tensor, uniform_R: Tensor, params: SamplingParams) -> Tens
 
 
 def invert(probability_RV: Tensor, uniform_R: Tensor) -> Tensor:
-    """The first index whose cumulated probability exceeds u × total (probabilities needn't sum to 1)."""
+    """The first index whose cumulative probability exceeds u × total (probabilities needn't sum to 1)."""
     cumulated_RV = probability_RV.cumsum(-1)
     target_R1 = uniform_R[:, None] * cumulated_RV[:, -1:]
     return torch.searchsorted(cumulated_RV, target_R1, right=True)[:, 0].clamp_(max=probability_RV.shape[-1] - 1)
 
 
 def invert_nucleus(probability_RV: Tensor, uniform_R: Tensor, top_p: float) -> Tensor:
-    """As `invert`, among the fewest most likely tokens that together reach `top_p`."""
+    """As `invert`, but among the nucleus: the fewest most likely tokens that together reach `top_p`."""
     values_RK, ids_RK = probability_RV.topk(min(NUCLEUS, probability_RV.shape[-1]))
     tokens_R = invert_sorted(values_RK, ids_RK, uniform_R, top_p)
     wide = (values_RK.sum(-1) < top_p).nonzero()[:, 0]

@@ -1,10 +1,10 @@
 """Our own rollout engine: small Llama-architecture models, many short rows at once, made for CPUs.
 
-What it does differently from `generate`: the key-value cache is allocated once; q, k and v (gate and up) are one
-multiplication; a prompt is read once and its keys and values are shared by all its rows; finished rows are dropped from
-the batch; rows draw by inverting the distribution function (draw.py). Matrix products run in bfloat16 where the CPU
-multiplies it natively, like the trainer's autocast; softmax and the residual stream are float32. Left out: other
-architectures, biases, sliding windows, beams, penalties: a UserError says to use `engine: transformers`.
+Differences from `generate`: the key-value cache is allocated once; q, k and v are one multiplication, and so are gate
+and up; a prompt is read once, and its keys and values are shared by all its rows; finished rows are dropped from
+the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16 if the CPU supports it natively, like the
+trainer's autocast; softmax and the residual stream are float32. Left out: other architectures, biases, sliding windows,
+beams, penalties: a UserError says to use `engine: transformers`.
 
 Shapes: R rows, P distinct prompts, S prompt tokens, T new tokens, H key-value heads, N query heads per key-value head,
 D head size, V vocabulary.
@@ -23,9 +23,9 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, is_plain_llama
 from r1flow.sampling.draw import choose, uniforms
 
-# Row counts are multiples of this: oneDNN prepares a kernel per shape (ms each), and few shapes mean few kernels.
+# Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
 ROWS_STEP = 16
-# Rows are dropped when so few are left; each time copies the cache, so not after every finished row.
+# Finished rows are dropped once at most this share is left: each time the cache is copied, so not after every row.
 KEEP_ABOVE = 0.7
 
 
@@ -50,7 +50,7 @@ class Engine:
     ) -> list[list[int]]:
         """New token ids of each prompt, the end-of-text token included; rows are decoded `batch_size` at a time.
 
-        To `logps`, if given, their log-probabilities at the temperature are added, a list a row.
+        To `logps`, if given, their log-probabilities at the temperature are added: one list per row.
         """
         self.check_lengths(prompts, params)
         weights = Weights.of(self.model, self.dtype)
@@ -95,7 +95,7 @@ class EngineSampler:
 
 
 def load_model(model_dir: Path, dtype: str = "float32") -> Any:
-    """The model, on the GPU where there is a visible one (CUDA_VISIBLE_DEVICES= hides it)."""
+    """The model, on the GPU if one is visible (CUDA_VISIBLE_DEVICES= hides it)."""
     from transformers import AutoModelForCausalLM
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -114,7 +114,7 @@ def eos_ids_of(model: Any, tokenizer: Any) -> list[int]:
 
 
 def ends_of(model_dir: Path, tokenizer: Any) -> list[int]:
-    """`eos_ids_of` of a model that isn't loaded."""
+    """`eos_ids_of` for a model that isn't loaded, from its folder."""
     from transformers import AutoConfig, GenerationConfig
 
     if (Path(model_dir) / "generation_config.json").is_file():
@@ -199,16 +199,16 @@ def layer_weights(layer: Any, scale: float, dtype: torch.dtype) -> Layer:
 
 @dataclass
 class Batch:
-    """The rows still being decoded. Prompts are kept once each, what rows have generated is kept by row."""
+    """The rows still being decoded. The cache has each prompt once, and the generated tokens of each row."""
 
-    prompt_keys: list[Tensor]  # a layer each, P×H×D×S
+    prompt_keys: list[Tensor]  # one tensor per layer, P×H×D×S
     prompt_values: list[Tensor]  # P×H×S×D
     prompt_mask: Tensor  # P×1×1×S: 0, and -inf where a prompt is padded
     keys: list[Tensor]  # R×H×D×T
     values: list[Tensor]  # R×H×T×D
-    length_R: Tensor  # prompt tokens of a row
-    row_R: Tensor  # which row of the output
-    cell_R: Tensor  # where a row is in the grid of P prompts by G rows
+    length_R: Tensor  # number of prompt tokens of each row
+    row_R: Tensor  # each row's number in the output
+    cell_R: Tensor  # each row's cell in the grid of P prompts by G rows
     group: int  # G, the most rows that a prompt has
 
     def select(self, index: Tensor) -> None:
@@ -239,7 +239,7 @@ def decode(
     eos_ids: list[int],
     logps: list[list[float]] | None = None,
 ) -> list[list[int]]:
-    """One batch of rows, from prompts to new ids; their log-probabilities are added to `logps`, a list a row."""
+    """One batch of rows, from prompts to new ids; their log-probabilities are added to `logps`, one list per row."""
     if params.max_new_tokens < 1:
         return [[] for _ in prompts]
     device = draws_RT.device
@@ -312,7 +312,7 @@ def prefill(weights: Weights, prompts: list[list[int]], new_tokens: int, device:
 
 
 def arrange(prompts: list[list[int]], distinct: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, int]:
-    """For each row its prompt's number and its cell in a grid of prompts by rows; and the grid's width."""
+    """For each row its prompt's number and its cell in the grid of prompts by rows; also the grid's width."""
     number = {prompt: p for p, prompt in enumerate(distinct)}
     place = [number[tuple(prompt)] for prompt in prompts]
     taken = [0] * len(distinct)

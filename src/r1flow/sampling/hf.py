@@ -1,8 +1,8 @@
 """Samples through transformers' own `generate`: any architecture and device; our engine is tested against it.
 
-`generate` draws from one global generator, so a row's result would depend on its neighbours. Here a logits processor
-chooses the tokens (draw.py, from the row's own numbers) and `generate` is asked for the most likely one. Left out:
-speed; rows that have ended are decoded on until the last one ends.
+`generate` draws from one global generator, so a row's result would depend on the other rows. Here a logits processor
+chooses the token (draw.py, with the row's own numbers), and `generate` just takes the most likely one. Left out: speed;
+finished rows are decoded on until the last row ends.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ class TransformersSampler:
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
         self.model = load_model(model_dir, dtype)
         self.eos_ids = eos_ids_of(self.model, self.tokenizer)
-        self.model.generation_config = GenerationConfig()  # else penalties of the model's own count
+        self.model.generation_config = GenerationConfig()  # else penalties from the model's own file would apply
         self.batch_size = batch_size
 
     def sample(

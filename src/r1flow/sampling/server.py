@@ -6,11 +6,11 @@
     POST /v1/completions {"model": …, "prompt": [5, 17, …], "max_tokens": 96, "seed": 1211652362427040497, …}
     → {"choices": [{"text": "<think>8 + 16 …", "token_ids": [9, 4, …, 0], "finish_reason": "stop"}]}
 
-The prompt is rendered and tokenised here, so the template is the model folder's. `batch_size` requests are under way at
-a time. What may pass is tried again: a rate limit, a server's error, a lost connection, a reply that can't be read.
-Else the stage ends in one line; its whole shards are kept.
+The prompt is rendered and tokenised here, with the model folder's template. `batch_size` requests are sent at a time.
+Temporary failures are retried: a rate limit, a server's error, a lost connection, a reply that can't be read. After any
+other failure the stage ends with an error of one line; its complete shards are kept.
 
-Left out: streamed replies, several rows in one request. Which rows a server decodes together follows from the clock: a
+Left out: streamed replies, several rows in one request. Which rows a server decodes together depends on timing, and a
 row's low bits may depend on that (docs/scaling.md has measurements).
 """
 
@@ -33,21 +33,21 @@ from r1flow.sampling.hf import until
 if TYPE_CHECKING:
     from httpx import AsyncClient
 
-BACKOFF_S = 1.0  # the first pause; they double
-# A server fills in what isn't said from the model's generation_config.json; the other engines don't read that.
+BACKOFF_S = 1.0  # the first pause; each further one is twice as long
+# A server takes missing options from the model's generation_config.json, which the other engines don't read.
 NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-LONGEST_TOKEN = 128  # characters: a run of spaces in the large vocabularies
+LONGEST_TOKEN = 128  # characters: large vocabularies have tokens for long runs of spaces
 Request = tuple[str, str, dict[str, Any] | None]  # method, path after /v1, JSON
 Made = TypeVar("Made")
 
 
 class ServerSampler:
-    """A server behind the Sampler call; tokenizer and template are of `model_dir`.
+    """A server behind the Sampler call; tokenizer and template are those of `model_dir`.
 
-    `model` None asks for the model that the server loaded from this very folder, as vLLM's says it; a name is taken at
-    its word. `plain` sends OpenAI's own fields only: text, not ids, goes both ways, so `ids` are those of the text
-    tokenised again, whose number may differ a little from what was sampled. `chat` does so with the endpoint for
-    conversations, /chat/completions: the server renders them with its own template.
+    With `model` None, the server must have loaded this very folder (vLLM's server reports it); a name isn't checked in
+    that way. `plain` sends OpenAI's own fields only: prompts and replies are text, so `ids` come from tokenising the
+    text again, and their number may differ a little from what was sampled. `chat` does the same with the endpoint
+    /chat/completions: the server renders the conversation with its own template.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class ServerSampler:
         }
         if self.plain:
             asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": prompt}
-            return common | asked | {"seed": seed & 0x7FFFFFFF}  # some take no more than 31 bits
+            return common | asked | {"seed": seed & 0x7FFFFFFF}  # some servers take at most 31 bits
         ids = self.words(prompt, add_special_tokens=False)["input_ids"]
         return (
             common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
         )
 
     def completion(self, most: int, reply: dict[str, Any]) -> Completion:
-        """The completion of up to `most` tokens in a reply; raises whatever Python does where there is none."""
+        """The completion of up to `most` tokens in a reply; for a malformed reply, any Python exception is raised."""
         choice = reply["choices"][0]
-        refused = self.chat and choice["finish_reason"] == "content_filter"  # an answer too, and always the same
+        refused = self.chat and choice["finish_reason"] == "content_filter"  # a valid reply, and a retry gives the same
         if choice["finish_reason"] not in ("stop", "length") and not refused:
             raise ValueError(f"finish_reason {choice['finish_reason']!r}")
         if self.plain:
@@ -122,7 +122,7 @@ class ServerSampler:
     def ask(
         self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None = None
     ) -> list[Made]:
-        """What `read` makes of each reply, in the requests' order; the first without one ends all, by a UserError."""
+        """`read(reply)` for each request, in order; the first request without a usable reply raises UserError."""
         try:
             return complete(self.ask_all(requests, read, on_progress))
         except ExceptionGroup as failures:
@@ -160,14 +160,14 @@ class ServerSampler:
 
 
 class Conversation:
-    """In a tokenizer's place where the server renders: a prompt is its messages as JSON."""
+    """Replaces the tokenizer where the server renders prompts: a prompt is its messages as JSON."""
 
     def apply_chat_template(self, messages: list[dict[str, str]], **options: Any) -> str:
         return json.dumps(messages, ensure_ascii=False)
 
 
 def said(message: dict[str, Any]) -> str:
-    """The text of a message; servers that part the reasoning from it (DeepSeek's, vLLM's) get the tags back."""
+    """The text of a message; where the server separates the reasoning (DeepSeek's, vLLM's), the tags are restored."""
     parts = message.get("reasoning_content"), message.get("reasoning"), message["content"]
     first, second, text = ("" if part is None else string(part) for part in parts)
     reasoning = (first or second).strip().removeprefix(THINK_OPEN).removesuffix(THINK_CLOSE).strip()
@@ -175,19 +175,19 @@ def said(message: dict[str, Any]) -> str:
 
 
 def string(value: Any) -> str:
-    """`value`, which is text: a list of texts would be tokenised as well, and stored."""
+    """`value`, which must be text: a list of texts could be tokenised too, and would be stored unnoticed."""
     if not isinstance(value, str):
         raise TypeError(f"text that is {type(value).__name__}")
     return value
 
 
 def entries_of(reply: dict[str, Any]) -> list[tuple[str, str]]:
-    """Each served model's name and, where the server tells, the folder it was loaded from."""
+    """Each served model's name and, if the server reports it, the folder it was loaded from."""
     return [(str(entry["id"]), str(entry.get("root") or "")) for entry in reply["data"]]
 
 
 def served_model(entries: list[tuple[str, str]], model_dir: Path, name: str | None, url: str) -> str:
-    """The name to ask for; raises UserError when the server has other models: theirs would pass for this one's."""
+    """The name to request; raises UserError if the server doesn't have this model, so that no other is sampled."""
     names = [served for served, _ in entries]
     if name is not None and name not in names:
         raise UserError(f"engine_options.model: {url} doesn't serve {name!r}; it serves {listed(names)}")

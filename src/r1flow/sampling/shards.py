@@ -1,16 +1,16 @@
-"""A stage's sampling, shard by shard, so that a kill costs one shard and not the stage.
+"""A stage's sampling, shard by shard, so that a kill loses at most one shard.
 
-A shard is `shard_size` rows in order. Each is sampled in a call of its own, so its bytes depend on its rows alone and
-not on which shards were read back; that makes `shard_size`, like `batch_size`, part of a run's identity. A finished one
-lies in the stage's snapshots, which the stage's identity names and which go when the stage is done:
+A shard is `shard_size` consecutive rows. Each is sampled in a call of its own, so its bytes depend on its rows only and
+not on which shards were read back; therefore `shard_size`, like `batch_size`, is part of a run's identity. A finished
+shard is a file among the stage's snapshots, whose folder is named by the stage's identity and removed when it is done:
 
     shards/1024.json     9f2c41…                                                     sha256 of the second line
                          [{"ids": [5, 17, 0], "text": "<think>8 + 16 …", "finished": true}, …]
 
-Rows come one by one, and memory holds one shard. Jobs of their own may sample a part of the shards each into the same
-folder before the stage does (docs/scaling.md): each of 4 takes every fourth. The stage reads them back and samples what
-is missing; only where something is, the model is loaded. So a program that samples has a `sample_part(stage, part)`
-beside its `compute(stage)`.
+Rows are yielded one by one, and memory holds one shard. Before the stage runs, separate jobs may each sample a part of
+the shards into the same folder (docs/scaling.md): each of 4 takes every fourth shard. The stage reads these back and
+samples the missing ones; it loads the model only if there are any. So a program that samples has a
+`sample_part(stage, part)` beside its `compute(stage)`.
 """
 
 import hashlib
@@ -42,9 +42,9 @@ Ask = Callable[[], tuple[Sampler, list[str], list[int]]]  # the model, and promp
 
 
 def sample_shards(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
-    """One completion for each of the `count` rows, or of a part's, in order; shards that are there are read back.
+    """One completion for each of the `count` rows, or of a part's, in order; finished shards are read back.
 
-    `ask` is called when the first shard is missing. The stage's config says how to sample.
+    `ask` is called at the first missing shard. The stage's config says how to sample.
     """
     config, folder = stage.config, stage.snapshots / "shards"
     params = SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"])
@@ -76,7 +76,7 @@ def report_rows(stage: "Stage", before: int, total: int, rows: int, of_shard: in
 
 
 def read_completions(path: Path) -> list[Completion] | None:
-    """The shard's completions; None when it isn't there or isn't what was written."""
+    """The shard's completions; None if the file is missing or doesn't match its hash."""
     if not path.is_file():
         return None
     stamp, _, text = path.read_bytes().partition(b"\n")
@@ -86,7 +86,7 @@ def read_completions(path: Path) -> list[Completion] | None:
 
 
 def write(path: Path, shard: list[Completion]) -> None:
-    """Whole or not at all, whoever else writes the same one: parts of a killed run, cut otherwise, may live on."""
+    """Write a shard atomically, since others may write the same one: jobs of a killed run may still be running."""
     text = json.dumps([vars(row) for row in shard])  # asdict copies every id: 7 ms for 8,000
     unfinished = path.with_suffix(f".{os.uname().nodename}-{os.getpid()}.partial")
     unfinished.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")

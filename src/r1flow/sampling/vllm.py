@@ -1,11 +1,11 @@
-"""Samples with vLLM in this process: continuous batches and paged attention, what large models on GPUs want.
+"""Samples with vLLM in this process: continuous batches and paged attention, for large models on GPUs.
 
     VllmSampler(Path("results/r1_7b/base/model"), batch_size=256, tensor_parallel_size=2, gpu_memory_utilization=0.9)
 
-Each row has vLLM's own generator, seeded with the row's seed (not draw.py's numbers: at temperature 0 the engines agree
-token for token, above it they draw differently). Which rows are decoded together follows from the call alone: the
-scheduler runs in this process, and what an earlier call left in the prefix cache is dropped. So a shard's bytes are the
-same in any process; with low bits that depend on the batch (bfloat16, GPUs) they need the same rows in it.
+Each row has a generator of vLLM's, seeded with the row's seed (not draw.py's numbers: at temperature 0 the engines
+agree token for token, above it they draw differently). Which rows are decoded together depends on the call only: the
+scheduler runs in this process, and the prefix cache is emptied before each call. So a shard's bytes are the same in any
+process; where low bits depend on the batch (bfloat16, GPUs), only if it has the same rows.
 
 Left out: several copies of the model in one process (docs/scaling.md, sampling in parts), LoRA adapters, speculative
 decoding.
@@ -63,7 +63,7 @@ class VllmSampler:
         )
 
     def check_lengths(self, prompts: list[list[int]], params: SamplingParams) -> None:
-        """vLLM would cut such a completion short without a word."""
+        """Refuse prompts that leave no room for the completion, which vLLM would silently cut short."""
         longest = max(map(len, prompts)) + params.max_new_tokens
         if longest > self.positions:
             raise UserError(
@@ -73,16 +73,16 @@ class VllmSampler:
 
 
 def bar(on_progress: OnProgress) -> type:
-    """A bar for vLLM that shows nothing and tells of every row that is done."""
+    """A class of invisible progress bars for vLLM, which report every finished row."""
     from tqdm import tqdm
 
     class Told(tqdm):
-        def __init__(self, *arguments: Any, **options: Any) -> None:  # disabled, it wouldn't count, nor keep time
+        def __init__(self, *arguments: Any, **options: Any) -> None:  # a disabled bar wouldn't count, nor keep time
             super().__init__(*arguments, **options, file=StringIO())
 
         def update(self, n: float | None = 1) -> bool | None:
             shown = super().update(n)
-            if self.iterable is None:  # else it is about the prompts, which vLLM takes in first
+            if self.iterable is None:  # with an iterable it is the bar of the prompts, which vLLM reads first
                 on_progress(int(self.n), int(self.total))
             return shown
 
@@ -95,7 +95,7 @@ def bar(on_progress: OnProgress) -> type:
 def start(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
     """vLLM with the model in it; raises UserError when it isn't installed, or the weights are pickled."""
     check_weights(model_dir)
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # a scheduler of its own process batches by the clock
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # else the scheduler's batches depend on timing
     try:
         from vllm import LLM
     except ModuleNotFoundError as error:
@@ -104,6 +104,6 @@ def start(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
         ) from error
     if (
         not torch.cuda.is_available()
-    ):  # its CPU build dies in bfloat16, and where a seeded row's prompt is read in parts
+    ):  # vLLM's CPU build dies in bfloat16, and if a seeded row's prompt is read in parts
         options = {"dtype": "float32", "enable_chunked_prefill": False, **options}
     return LLM(model=str(model_dir), max_num_seqs=batch_size, seed=0, disable_log_stats=True, **options)

@@ -1,11 +1,11 @@
-"""Runs model-written code where it can't harm: no network, no files, processes or environment of the user, and limits.
+"""Runs model-written code where it can do no harm: without network or the user's files and processes, with limits.
 
     run(["{python}", "-S", "{program}"], b"print(int(input()) ** 2)", stdin=b"4\\n").stdout       # b"16\\n"
 
-Two tiers, the first that passes a live self-test: bubblewrap, and Landlock where namespaces are refused. Without either
-there is no sandbox and nothing runs: a UserError says what to install. What comes back is an exit status and captured
-bytes; no file, and nothing that a program could write elsewhere, is looked at. What a program can do is in
-docs/sandbox.md, and what was tried against it in tests/abuse.
+There are two tiers, bubblewrap, and Landlock where namespaces are refused; the first that passes a live self-test is
+used. Without either nothing runs, and a UserError says what to install. The result is an exit status and captured
+bytes; files or anything else that a program could write are never read. The user's environment variables are hidden,
+too. docs/sandbox.md lists what a program can do, and tests/abuse has the attacks that were tried.
 """
 
 import os
@@ -40,7 +40,7 @@ REMEDY = "install bubblewrap (apt-get install bubblewrap) and allow user namespa
 
 
 class Tier(StrEnum):
-    """How programs are confined, best first; the word is recorded with what a stage made."""
+    """How programs are confined, best first; a stage's metrics record the value."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
@@ -50,7 +50,7 @@ MODULES: dict[Tier, ModuleType] = {Tier.BUBBLEWRAP: bubblewrap, Tier.LANDLOCK: l
 
 
 def workers() -> int:
-    """How many programs run at a time: one on each core, and one in a process that shares the cores with its like."""
+    """How many programs run at a time: one per core, but just one in a process of a pool, which shares the cores."""
     return 1 if processes.one_of_many else len(os.sched_getaffinity(0))
 
 
@@ -58,7 +58,7 @@ SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
 
 
 def make_places() -> None:
-    """As many places as there are workers; again in a forked child, whose parent's threads may have held some."""
+    """Create one place per worker; done again in a forked child, since its parent's threads may have held some."""
     global SLOTS
     SLOTS = queue.SimpleQueue()
     for slot in range(workers()):
@@ -80,8 +80,8 @@ def run(
     """Run a command once in a sandbox of its own; waits for a free place, so it can be called from any thread.
 
     In the command `{program}` stands for the program's path, whose name is `file` where the tier can choose it,
-    `{python}` for a Python, and `{report}` for the number of a descriptor whose bytes come back as the report. Raises
-    UserError where there is no sandbox, SandboxError when it failed.
+    `{python}` for a Python, and `{report}` for the number of a descriptor whose bytes are returned as the report.
+    Raises UserError where there is no sandbox, SandboxError when it failed.
     """
     limits = limits or Limits()
     module = MODULES[tier or available()]
@@ -103,7 +103,7 @@ def run(
 
 @contextmanager
 def place() -> Iterator[int | None]:
-    """A free place, and the uid that programs in it run as when we are root; one uid a place, so limits count apart."""
+    """A free place, and its uid for programs if we run as root; each place has its own, so that limits count apart."""
     slots = SLOTS
     slot = slots.get()
     try:
@@ -114,7 +114,7 @@ def place() -> Iterator[int | None]:
 
 @cache
 def free_uid(seed: int) -> int:
-    """A uid that is nobody's."""
+    """A uid that nobody uses."""
     for step in range(UIDS):
         uid = FIRST_UID + (seed + step) % UIDS
         try:
@@ -136,7 +136,7 @@ def descriptors(*contents: bytes) -> Iterator[list[int]]:
 
 
 def tier() -> Tier:
-    """The best tier that holds here, found by trying; raises UserError where none does. Remembered."""
+    """The best tier that works here, found by trying and cached; raises UserError if none does."""
     return available()
 
 
@@ -153,11 +153,11 @@ def available() -> Tier:
 
 
 def tiers() -> list[Tier]:
-    """All tiers that hold here."""
+    """All tiers that work here."""
     return [tier for tier in Tier if fault_of(tier) is None]
 
 
-# Prints what it can do and must not; a sandbox that holds lets it print only the last line.
+# Prints every forbidden thing that it can do; in a sandbox that works it prints only the last line.
 PROBE = """
 import os, _socket
 secret, caller, processes, names = eval(input())

@@ -3,10 +3,9 @@
     bwrap --ro-bind /usr/lib /usr/lib … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
 
 The command sees the system's folders of /usr and the Python that runs programs, read-only, and four devices; no /proc,
-no /etc, no home. An
-ordinary user's bubblewrap makes a user namespace, in which RLIMIT_NPROC counts afresh. Root's does without one, and the
-command drops to a uid of its own instead, because root is exempt from RLIMIT_NPROC (400 forks got through a limit of
-64).
+no /etc, no home. For an ordinary user, bubblewrap makes a user namespace, in which RLIMIT_NPROC counts from zero. For
+root it makes none, and the command drops to a uid of its own instead, because root is exempt from RLIMIT_NPROC (400
+forks got through a limit of 64).
 """
 
 import os
@@ -18,9 +17,9 @@ from r1flow.sandbox import interpreter
 from r1flow.sandbox.process import Limits, limited
 
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-# Process 1 of the namespace, with which all others end: a shell that waits for the command. bubblewrap can kill it when
-# we die, and couldn't kill a command of another uid; it is bubblewrap's child, unlike bubblewrap's own process 1, which
-# would be left to an init that many containers don't have; and no signal from inside reaches it.
+# Process 1 of the namespace, a shell that waits for the command; all other processes end with it. bubblewrap can kill
+# it when we die, but couldn't kill a command of another uid. It is bubblewrap's child, unlike bubblewrap's own process
+# 1, which would be left to an init that many containers don't have; and no signal from inside reaches it.
 FIRST = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
 TOOLS = ("bwrap", "prlimit", "setpriv")
 LINKS = ("bin", "lib", "lib64", "sbin")
@@ -34,7 +33,7 @@ def fault() -> str | None:
 
 
 def python(uid: int | None) -> str:
-    """The Python for programs: any that we can read, bubblewrap shows it to them."""
+    """The Python for programs: any that we can read, since bubblewrap makes it visible to them."""
     return interpreter.own()
 
 
@@ -66,7 +65,7 @@ def argv(
 
 
 def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
-    """What the command sees; the root itself becomes read-only last."""
+    """The options for all that the command sees; the root itself becomes read-only last."""
     found = []
     if limits.disk_mb:
         found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]

@@ -3,12 +3,12 @@
     python -I -S cage.py CALLER UID FILTER_FD STATUS_FD /usr/bin:/usr/lib:… /opt/lib/python3.11 command …
 
 It starts the command in a process group of its own, under Landlock and the seccomp filter, as UID (-1: as who we are).
-The filter forbids process groups and sessions, so one signal to the group reaches all there is; the keeper adopts what
-the command leaves behind (subreaper), kills it, waits for it, and says how the command ended, as bubblewrap does:
-{"child-pid": 4711} and {"exit-code": 0} on STATUS_FD, which the command can't reach. If the one who started it dies,
-all ends. The Landlock rules: reading and running below the first paths, seeing names below the second ones, and nothing
-else; no TCP, no signal to anybody outside, no abstract socket outside. Kernel documentation: userspace-api/landlock;
-ABI 6 is Linux 6.12.
+The filter forbids new process groups and sessions, so one signal to the group reaches all its processes. The keeper
+adopts processes that the command leaves behind (subreaper), kills them, waits for them, and reports how the command
+ended, as bubblewrap does: {"child-pid": 4711} and {"exit-code": 0} on STATUS_FD, which the command can't reach. If the
+keeper's caller dies, everything ends. The Landlock rules: reading and running below the first paths, seeing names below
+the second ones, and nothing else; no TCP, and no signal or abstract socket to the outside. Kernel documentation:
+userspace-api/landlock; ABI 6 is Linux 6.12.
 """
 
 import _signal as signal  # and no contextlib: what signal and contextlib import takes longer than all of this
@@ -16,7 +16,7 @@ import ctypes
 import os
 import sys
 
-ABI = 6  # the first with scopes: signals and abstract sockets
+ABI = 6  # the first version with scopes, which restrict signals and abstract sockets
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 ALL_FILE_ACCESS, ALL_NETWORK, ALL_SCOPES = (1 << 16) - 1, 3, 3
@@ -104,7 +104,7 @@ def start(command: list[str], uid: int, rules: int, instructions: bytes) -> int:
 
 
 def end(child: int) -> None:
-    """Kill the command and all that it left; their group's number is theirs until the command is reaped."""
+    """Kill the command and all that it left; until it is reaped, no others can get the number of their group."""
     for kill in (os.kill, os.killpg):
         try:  # noqa: SIM105
             kill(child, signal.SIGKILL)
@@ -123,7 +123,7 @@ def main() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != caller:  # it died before we asked to be told
+    if os.getppid() != caller:  # it died before we asked for the signal
         return
     child = start(command, uid, rules, instructions)
     signal.signal(signal.SIGTERM, lambda *_: end(child))

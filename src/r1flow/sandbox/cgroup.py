@@ -1,4 +1,4 @@
-"""A control group for each run, where systemd has delegated one to us: memory and processes are bounded as one sum.
+"""A control group for each run, if systemd has delegated one to us: limits the run's memory and processes in sum.
 
     systemd-run --user --pty --same-dir -E PATH -p Delegate=yes -p DelegateSubgroup=main snakemake --cores all
 
@@ -24,7 +24,7 @@ ENTER = ("/bin/sh", "-c", 'echo 0 > "$0" && exec "$@"')
 
 @contextmanager
 def group(limits: Limits) -> Iterator[Path | None]:
-    """A new group with these limits, which is empty and gone in the end; None where none is delegated."""
+    """A new group with these limits, which is emptied and removed at the end; None if none is delegated."""
     parent = delegated()
     if parent is None:
         yield None
@@ -42,7 +42,7 @@ def group(limits: Limits) -> Iterator[Path | None]:
 
 
 def settings(limits: Limits) -> dict[str, int]:
-    """What is written into which of the group's files."""
+    """The group's files, and what to write into each."""
     return {
         "memory.max": (limits.memory_mb + limits.disk_mb) << 20,
         "memory.swap.max": 0,
@@ -51,7 +51,7 @@ def settings(limits: Limits) -> dict[str, int]:
 
 
 def entering(group: Path | None, argv: Sequence[str]) -> list[str]:
-    """The command line that first puts itself into the group, so that all it starts is born there."""
+    """The command line, changed to put itself into the group first, so that all it starts is in the group."""
     return [*ENTER, str(group / "cgroup.procs"), *argv] if group else list(argv)
 
 

@@ -1,7 +1,7 @@
-"""The Python that runs programs: the one that runs us, without the packages that are installed for us.
+"""The Python that runs programs: the same as ours, without the packages that are installed for us.
 
-A virtual environment's Python is a link to another one, which may lie anywhere, in somebody's home for instance. Of
-that one a program needs its executable and its lib folder, and nothing more: programs have the standard library only.
+A virtual environment's Python is a link to another Python, which may be anywhere, for instance in somebody's home. A
+program needs only the executable and the lib folder of that one: programs have the standard library only.
 """
 
 import os
@@ -22,14 +22,14 @@ def own() -> str:
 
 @cache
 def public() -> str:
-    """One that every user may run: ours, or the system's where ours lies in a closed home."""
+    """A Python that every user may run: ours, or the system's if ours is in a closed home."""
     ours = Path(own())
     open_to_all = all(folder.stat().st_mode & stat.S_IXOTH for folder in (ours, *ours.parents))
     return str(ours) if open_to_all else os.path.realpath(SYSTEM)
 
 
 def lib(python: str) -> Path | None:
-    """The folder of its libraries, unless every program sees that."""
+    """The folder of this Python's libraries; None if every program sees it anyway."""
     folder = Path(python).parent.parent / "lib"
     return None if str(folder) in SYSTEM_FOLDERS else folder
 
@@ -48,7 +48,7 @@ def folders(python: str) -> list[str]:
 
 @cache
 def parts(python: str) -> list[str]:
-    """Everything that is to be readable for it, installed packages left out."""
+    """Everything that must be readable for this Python, without installed packages."""
     folder = lib(python)
     if folder is None:
         return []

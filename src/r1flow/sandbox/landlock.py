@@ -2,10 +2,10 @@
 
     python -I -S cage.py 4711 31007 7 12 /usr/bin:/usr/lib:… /opt/lib prlimit … -- python …
 
-cage.py does the confining. As root the command gets a uid of its own. As an ordinary user it keeps ours, and the limit
-on processes is what the user has now and limits.processes on top, since RLIMIT_NPROC counts all of them. Weaker than
-tier 1: names, sizes and owners of files can be seen (not their contents), so can the numbers of processes; there is no
-writable folder at all.
+cage.py confines the command. If we are root, the command gets a uid of its own. Otherwise it keeps ours, and the limit
+on processes is the number that the user has now plus limits.processes, since RLIMIT_NPROC counts all of them. This is
+weaker than tier 1: names, sizes and owners of files are visible (not their contents), and so are process numbers; there
+is no writable folder at all.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""One run of a command in a sandbox, seen from outside: its limits, its captured output, its end.
+"""One run of a command in a sandbox, watched from outside: its limits, its captured output, and how it ends.
 
     Limits(cpu_s=6, wall_s=12, memory_mb=1024)        Result(status=0, stdout=b"16\\n", stderr=b"", report=b"", …)
 
-The command's keeper (bubblewrap, or cage.py in the Landlock tier) is a child of ours. On a pipe that the command can't
-reach it says who its own only child is, and in the end how that ended, as bubblewrap's --json-status-fd does:
+The command's keeper (bubblewrap, or cage.py in the Landlock tier) is our child process. On a pipe that the command
+can't reach, it reports the pid of its only child, and in the end how that ended, as bubblewrap's --json-status-fd does:
 
     {"child-pid": 4711}
     {"exit-code": 0}
@@ -26,9 +26,9 @@ from enum import StrEnum
 
 CHUNK_BYTES = 1 << 16
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
-GRACE_S = 10.0  # after a kill, for the kernel to take everything down
+GRACE_S = 10.0  # how long, after a kill, the kernel may take to end everything
 STACK_MB = 64  # deep recursion in C; also what a thread reserves, so it counts against memory_mb
-# If memory runs out, it is the programs that go, not their caller: said before anything is started, which inherits it.
+# If memory runs out, the programs are killed, not their caller: set before anything is started, which inherits it.
 FIRST_TO_GO = ("/bin/sh", "-c", '{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"', "sh")
 KILLED = 128 + signal.SIGKILL
 CPU_SHARE = 0.75  # of the limit: the kernel enforces it in ticks, and accounts more exactly (0.95 s for 1 s)
@@ -44,8 +44,8 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use. Memory is each process's address space, so all of them have processes x memory_mb at most;
-    where a control group is delegated (cgroup.py), it is also what they have together.
+    """What one run may use. Memory is each process's address space, so the sum is at most processes x memory_mb; if a
+    control group is delegated (cgroup.py), memory_mb also limits the sum.
 
     Nothing is writable unless disk_mb says so, and only under bubblewrap, which then gives a /tmp of that size.
     """
@@ -72,11 +72,11 @@ class Result:
 
 
 class SandboxError(Exception):
-    """The sandbox itself failed; what ran in it, if anything, can't have caused this."""
+    """The sandbox itself failed; the program in it, if any, can't have caused this."""
 
 
 def limited(command: Sequence[str], limits: Limits, processes: int) -> list[str]:
-    """The command under its rlimits, which it sets on itself last: a limit on processes would stop the keeper too."""
+    """The command line that sets its own rlimits, last of all: a limit on processes would stop the keeper, too."""
     memory, stack = limits.memory_mb << 20, STACK_MB << 20
     return [
         "/usr/bin/prlimit",
@@ -108,7 +108,7 @@ def sealed(content: bytes) -> int:
 
 @contextmanager
 def pipes(count: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Reading and writing ends; whoever closes one of them sets it to -1."""
+    """Reading and writing ends of pipes; code that closes one of them must set it to -1."""
     readers, writers = [], []
     try:
         for _ in range(count):
@@ -122,7 +122,7 @@ def pipes(count: int) -> Iterator[tuple[list[int], list[int]]]:
 
 
 def above_standard(fd: int) -> int:
-    """The descriptor, from number 3 on: a lower one, free when a standard stream is closed, is the child's own."""
+    """The descriptor with a number from 3 on: lower ones, free if a standard stream is closed, are the child's own."""
     if fd > 2:
         return fd
     try:
@@ -142,7 +142,7 @@ def supervise(
 ) -> Result:
     """Run a keeper to its end, or to a limit's; `ends` are those of stdout, stderr, report and status.
 
-    Raises SandboxError when the keeper did not come to start its command.
+    Raises SandboxError if the keeper could not start its command.
     """
     readers, writers = ends
     started = time.monotonic()
@@ -154,7 +154,7 @@ def supervise(
         pass_fds=[*inherited, *writers[2:]],
         env=ENVIRONMENT,
         cwd="/",
-        start_new_session=True,  # an interrupt at the terminal is ours, not the keeper's
+        start_new_session=True,  # an interrupt at the terminal must reach us only
     )
     close(writers)
     writers[:] = [-1] * len(writers)
@@ -179,7 +179,7 @@ class Watch:
         self.seconds = 0.0
 
     def wait(self) -> None:
-        """Read until the keeper is gone; a limit that is passed meanwhile ends it, and is noted."""
+        """Read until the keeper is gone; if a limit is passed meanwhile, end it and record which."""
         ended = os.pidfd_open(self.process.pid)
         try:
             with selectors.DefaultSelector() as selector:
@@ -205,7 +205,7 @@ class Watch:
         return ended in ready
 
     def read(self, fd: int) -> bool:
-        """Take what a pipe holds; False when there is nothing. Beyond the limit it is thrown away."""
+        """Read what a pipe holds; False if there is nothing. Output beyond the limit is discarded."""
         try:
             chunk = os.read(fd, CHUNK_BYTES)
         except BlockingIOError:
@@ -226,14 +226,14 @@ class Watch:
             self.kill()
 
     def kill(self) -> None:
-        """End everything in the sandbox: its first process takes the others along, and the keeper sees it out."""
+        """End everything in the sandbox: all others end with its first process, and the keeper waits for it."""
         self.read(self.readers[3])
         child = self.told().get("child-pid")
         with contextlib.suppress(ProcessLookupError):
             os.kill(*((child, signal.SIGKILL) if child else (self.process.pid, signal.SIGTERM)))
 
     def told(self) -> dict[str, int]:
-        """What the keeper has said so far."""
+        """What the keeper has reported so far."""
         found: dict[str, int] = {}
         for line in bytes(self.got[self.readers[3]]).splitlines():
             with contextlib.suppress(ValueError):

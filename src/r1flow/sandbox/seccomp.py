@@ -1,6 +1,6 @@
 """The system calls that a sandboxed program may make, as a seccomp filter.
 
-A list of what is allowed, not of what is forbidden: what a kernel learns next year is closed until somebody opens it
+It lists what is allowed, not what is forbidden: a future kernel's new calls stay closed until somebody adds them
 here. Everything else fails with ENOSYS, "no such call", at which C libraries fall back (clone3 to clone). Allowed is
 what interpreters and compiled programs need to compute, read files, start threads and processes, and wait. Left out are
 sockets of every family, other processes' memory (ptrace, process_vm_*), mounts and namespaces, io_uring, bpf, keys,
@@ -41,7 +41,7 @@ WAITING = """
 SYSTEM = "getcpu getrandom sysinfo uname"
 
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone takes
-# prctl: what setpriv and Python's start use; not PR_SET_PDEATHSIG: nobody gets out of dying with us.
+# prctl: what setpriv and Python's start use; not PR_SET_PDEATHSIG, by which a process could avoid ending with us.
 PRCTL = {"PR_SET_KEEPCAPS": 8, "PR_SET_NAME": 15, "PR_GET_NAME": 16, "PR_CAPBSET_READ": 23, "PR_SET_NO_NEW_PRIVS": 38}
 # ioctl: is this a terminal, how much can be read, don't block, close on exec.
 IOCTL = {"TCGETS": 0x5401, "TIOCGWINSZ": 0x5413, "FIONREAD": 0x541B, "FIONBIO": 0x5421, "FIOCLEX": 0x5451}

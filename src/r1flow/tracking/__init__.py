@@ -1,1 +1,1 @@
-"""What a stage tells while it is computed: a line on the terminal, a record for MLflow."""
+"""How a stage reports while it is computed: lines on the terminal, records for MLflow."""

@@ -5,16 +5,16 @@
     python -m r1flow.tracking.delivery scratch/tracking --redirect             the rest, to $MLFLOW_TRACKING_URI
 
 One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
-each file was read, and the ids of its runs. It is written after every group of records, so a crash, or a reply that is
-lost, repeats at most one, and repeating changes nothing: MLflow drops equal metrics, tables are written whole, runs and
-models are looked for before they are made. A folder goes when all its files are closed and delivered; what is left of
-earlier executions, killed ones too, is delivered along the way, and that is how their runs come to be KILLED. What
-MLflow refuses stays beside the folder, in r1_tiny-1795240527046.refused.jsonl, with the reason. A line that is no
-record is passed over, and a folder that can't be read otherwise is set aside, as r1_tiny-1795240527046.damaged.
+each file was read, and the ids of its runs. It is written after every group of records, so after a crash or a lost
+reply at most one group is sent again, and that changes nothing: MLflow drops equal metrics, tables are written whole,
+runs and models are looked for before they are made. A folder is removed when all its files are closed and delivered.
+What is left of earlier executions, also of killed ones, is delivered along the way; that is when killed runs get the
+status KILLED. What MLflow refuses stays beside the folder, in r1_tiny-1795240527046.refused.jsonl, with the reason. A
+line that is no record is skipped; a folder with unreadable files is renamed to r1_tiny-1795240527046.damaged.
 
-Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another one wait until it is named.
+Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another server wait until it is named.
 
-Left out: reading anything back from MLflow. Which model is which is kept in models.json, by the manifest's hash.
+Left out: reading metrics back from MLflow. The ids of models are kept in models.json, by their manifest's hash.
 """
 
 import fcntl
@@ -72,16 +72,16 @@ METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
-FOREIGN = (MlflowException, OSError)  # an address, a server, a disk: no traceback needed
-FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that what a file says can lead to
+FOREIGN = (MlflowException, OSError)  # the fault of an address, a server or a disk: no traceback needed
+FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that damaged files can raise
 SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
 ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
 HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
 
 Record = dict[str, Any]
-RECORDS = {  # what a line of each kind has at least
+RECORDS = {  # the fields that a line of each kind must have
     "start": {"time": int, "name": str, "tags": dict, "config": dict},
-    "metrics": {"time": int, "step": object, "values": dict},  # MLflow says what it thinks of the step
+    "metrics": {"time": int, "step": object, "values": dict},  # MLflow checks the step
     "table": {"name": str, "rows": list},
     "tag": {"key": str, "value": str},
     "outputs": {"folder": str, "is_model": bool},
@@ -109,7 +109,7 @@ def main(argv: list[str]) -> int:
 
 
 def watch(tracking: Path, own: Path) -> int:
-    """Deliver until `own` is gone (all of it is in MLflow), or once more after its writer has ended."""
+    """Deliver until `own` is gone (all of it is in MLflow); after its writer has ended, only once more."""
     ended = False
     while own.exists() and not ended:
         ended = not held(own / f"{PARENT}.jsonl")
@@ -120,7 +120,7 @@ def watch(tracking: Path, own: Path) -> int:
 
 
 def sweep(tracking: Path, redirected: bool = False) -> int:
-    """Deliver what is left, once, and say of what stays where it is to go."""
+    """Deliver what is left, once; of what stays, print where it should go."""
     deliver_all(tracking)
     if redirected:
         for folder in executions(tracking):
@@ -138,13 +138,13 @@ def sweep(tracking: Path, redirected: bool = False) -> int:
 
 
 def deliver_all(tracking: Path, own: Path | None = None) -> bool:
-    """Deliver what every execution has by now, `own` first; False when MLflow failed on one (the reason is in the log).
+    """Deliver what every execution has by now, `own` first; False if that failed for one (the reason is in the log).
 
     A server that fails isn't asked again in this pass, so that many leftovers wait for no more than one time-out.
     """
     failed: set[str] = set()
     for folder in sorted(executions(tracking), key=lambda folder: (folder != own, folder)):
-        server = str(folder)  # until we know it
+        server = str(folder)  # stands for the server until we know it
         try:
             delivery = Delivery(folder)
             if not (delivery.waits or delivery.uri in failed):
@@ -159,18 +159,18 @@ def deliver_all(tracking: Path, own: Path | None = None) -> bool:
 
 
 def is_foreign(folder: Path, error: Exception) -> bool:
-    """Whether it is the server or the disk that failed, and would for the next execution too."""
+    """Whether the server or the disk failed, so that the next execution would fail too."""
     refused = isinstance(error, MlflowException) and error.error_code in HOPELESS
     return isinstance(error, FOREIGN) and not refused and not is_inside(folder, error)
 
 
 def is_inside(folder: Path, error: Exception) -> bool:
-    """Whether one of the folder's own files can't be read."""
+    """Whether the error is that one of the folder's own files can't be read."""
     return isinstance(error, OSError) and folder in Path(str(error.filename)).parents
 
 
 def set_aside(folder: Path) -> None:
-    """Keep what can't be delivered out of the way; a live execution's folder stays until that has ended."""
+    """Rename a folder that can't be delivered, so that it is skipped; a live execution's stays until that has ended."""
     if not held(folder / f"{PARENT}.jsonl"):
         folder.rename(damaged(folder))
         print(f"{folder}: set aside as {damaged(folder).name}", file=sys.stderr, flush=True)
@@ -188,7 +188,7 @@ _said: dict[Path, str] = {}
 
 
 def complain(folder: Path, error: Exception) -> None:
-    """The reason in the log, once: a server may be away for days."""
+    """Print the reason to the log, but not twice in a row: a server may be away for days."""
     text = f"{folder}: {error}" if isinstance(error, FOREIGN) else "".join(traceback.format_exception(error))
     if _said.get(folder) != text:
         print(printable(hide(text)), file=sys.stderr, flush=True)
@@ -217,34 +217,34 @@ class Delivery:
 
     @cached_property
     def store(self) -> dict[str, Any] | None:
-        """Where this execution's records go; None before its first line is there, ours if that line was lost."""
+        """Where this execution's records go; None before its first line is there, our own store if that was lost."""
         if "store" in self.ledger:
             return self.ledger["store"]
         file = self.folder / f"{PARENT}.jsonl"
-        alive = held(file)  # before reading: what a dead writer wrote is all there
+        alive = held(file)  # asked before reading: all that a dead writer wrote is there
         with file.open("rb") as stream:
             first = parsed(stream.readline())
         return first.get("store") or (None if alive else store(Path()))
 
     def redirect(self) -> None:
-        """Have this execution, from its start, go to the store that the environment names."""
+        """Send this execution, from its start, to the store that the environment names."""
         here = {key: store(Path())[key] for key in ("uri", "artifacts")}
         if self.store and self.store | here != self.store:
             write_json(self.ledger_file, {"offsets": {}, "runs": {}, "store": self.store | here})
 
     @property
     def waits(self) -> bool:
-        """Whether the records are for another server than the environment's, whose credentials it mustn't get."""
+        """Whether the records are for another server than the environment's; it mustn't get the credentials."""
         uri = self.store["uri"] if self.store else ""
         return bool(urlsplit(uri).netloc) and uri != bare(os.environ.get(URI, ""))
 
     def deliver(self) -> None:
-        """Hand on all new records, close the runs of dead writers, remove the folder when nothing is left to come."""
+        """Send all new records, close the runs of dead writers, remove the folder when no more records can come."""
         if not self.store:
             return
-        # the parent, then in the order of their last words: a model is known before its evaluation begins
+        # the parent, then by the time of the last line: a model is known before its evaluation begins
         files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
-        alive = {file.stem for file in files if held(file)}  # before reading: what a dead writer wrote is all there
+        alive = {file.stem for file in files if held(file)}  # asked first: all that a dead writer wrote is there
         for file in files:
             self.deliver_file(file)
         for name, run in self.ledger["runs"].items():
@@ -263,7 +263,10 @@ class Delivery:
             self.save()
 
     def offer(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
-        """Hand on what MLflow takes, and set aside what it refuses again, alone; raises MlflowException to wait."""
+        """Send the records. If MLflow refuses the group, send each alone, and set aside what is refused again.
+
+        Raises MlflowException if the server is at fault, so that delivery is tried again later.
+        """
         try:
             return self.hand_on(name, kind, records)
         except MlflowException as error:
@@ -276,8 +279,8 @@ class Delivery:
                 self.set_aside(name, record, error)
 
     def check_refused(self, name: str, error: MlflowException) -> None:
-        """Raise unless it is the record that MLflow doesn't want: it takes what the run has already."""
-        if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:  # nothing to add to
+        """Raise unless the record is at fault: then the server still accepts a tag that the run has already."""
+        if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:  # no run
             raise error
         if error.error_code == "BAD_REQUEST":
             self.client.set_tag(self.run_id(name), *SOURCE)
@@ -318,7 +321,7 @@ class Delivery:
 
     @property
     def uri(self) -> str:
-        """With what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
+        """The store's address, with what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
         here, stored = os.environ.get(URI, ""), (self.store or {}).get("uri", "")
         return here if bare(here) == stored else stored
 
@@ -331,7 +334,7 @@ class Delivery:
         return experiment_of(self.uri, self.store["experiment"], self.store["artifacts"])
 
     def run_id(self, name: str) -> str:
-        """MLflow's, of a run that is made now when the line with its start was lost."""
+        """MLflow's id of the file's run, which is made now if the line with its start was lost."""
         if name not in self.ledger["runs"]:
             self.on_start(name, self.lost_start(name))
         return self.ledger["runs"][name]["id"]
@@ -340,8 +343,8 @@ class Delivery:
 
     def on_start(self, name: str, record: Record) -> None:
         run = self.ledger["runs"].get(name)
-        if not run or run["began"] != record["time"]:  # else delivery failed half-way through this record
-            if run and run["open"]:  # an attempt that died; the next one writes to the same file
+        if not run or run["began"] != record["time"]:  # otherwise delivery failed half-way through this record
+            if run and run["open"]:  # an attempt that died; this one writes to the same file
                 self.on_end(name, record | {"status": "KILLED"})
             self.ledger["runs"][name] = self.create_run(name, record)
             self.save()
@@ -349,7 +352,7 @@ class Delivery:
         self.log_inputs(name)
 
     def lost_start(self, name: str) -> Record:
-        """What is known of a writer whose first line is damaged, the same each time: find_run looks for it."""
+        """What is known of a writer whose first line is damaged; always the same, because find_run looks for it."""
         run, _, time = self.folder.name.rpartition("-")
         stage = name.replace(".", "/")  # evaluate.zero_rl
         tags = {"run": run} if name == PARENT else {"run": run, "stage": stage}
@@ -373,7 +376,7 @@ class Delivery:
         }
 
     def find_run(self, record: Record, tags: dict[str, str]) -> Any:
-        """The run of this record if an earlier attempt made it and was killed, or heard no reply."""
+        """The run of this record if an earlier attempt made it and was killed or got no reply."""
         when = f"attributes.start_time = {record['time']}"
         found = self.client.search_runs([self.experiment_id], when)
         same = (run for run in found if run.info.run_name == record["name"] and tags.items() <= run.data.tags.items())
@@ -459,7 +462,7 @@ class Delivery:
         return found
 
     def on_outputs(self, name: str, record: Record) -> None:
-        """What a finished stage left, unless a later one has replaced it: a few small files, the model by reference."""
+        """Log a finished stage's outputs, unless replaced since: a few small files, the model by reference."""
         folder = Path(record["folder"])
         there = sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
         if there != record["manifest"]:
@@ -485,7 +488,7 @@ class Delivery:
         write_json(self.models_file, known)
 
     def find_model(self, name: str) -> Any:
-        """The model of this run that an earlier attempt made; what one left half made is removed."""
+        """The model of this run that an earlier attempt made; half-made ones are removed."""
         found = self.client.search_logged_models([self.experiment_id], f"source_run_id = '{self.run_id(name)}'")
         for model in found:
             if model.status == LoggedModelStatus.READY:
@@ -567,7 +570,7 @@ def clean(key: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Without the one character that PostgreSQL can't hold."""
+    """The text without NUL, the one character that PostgreSQL can't store."""
     return text.replace("\0", "")
 
 
@@ -577,7 +580,7 @@ def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
 
 
 def parsed(line: bytes) -> Record:
-    """The record of a line; one of the kind "damaged" for what isn't one, as after a write that a full disk cut."""
+    """The record of a line; of kind "damaged" if the line is none, such as one that a full disk cut short."""
     try:
         record = json.loads(line)
         fields = RECORDS[record["kind"]]
@@ -589,7 +592,7 @@ def parsed(line: bytes) -> Record:
 
 
 def read_json(path: Path, default: Any) -> Any:
-    """What the file says; the default if it isn't there or is damaged: what is then done again changes nothing."""
+    """The file's content; the default if it is missing or damaged, because delivering again changes nothing."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

@@ -7,9 +7,9 @@
         | the last lines of its log
         its whole log: logs/r1_tiny/rejection.log
 
-Every line is written whole and ends itself: no cursor tricks, no colours. (tqdm and rich draw over a line that they
-have drawn, which two stages on one terminal and a log of a cluster garble.) A stage's place among the run's jobs comes
-from the workflow, which names them all in order in $R1FLOW_JOBS; by hand there is none, and the line says [rejection].
+Every line is written whole, with its line break, and without cursor movements or colours. (tqdm and rich redraw a line,
+which is garbled when two stages share a terminal, and in a cluster's log.) A stage's place among the run's jobs comes
+from the workflow, which lists them all in order in $R1FLOW_JOBS; a stage started by hand shows only [rejection].
 """
 
 import os
@@ -25,7 +25,7 @@ LOG_LINES = 15
 HEADLINES = 3
 # Shown first when a stage ends, in this order; then whatever else its metrics begin with.
 FAVOURITES = ("reward", "accuracy", "loss", "length", "kept", "rows")
-# Say nothing about how it went.
+# Numbers that say nothing about how a stage went.
 DULL = {"step", "epoch", "learning_rate", "steps", "seconds"}
 
 
@@ -39,14 +39,14 @@ class Progress:
         self.begin = clock()
         self.shown: float | None = None  # when the last update was
         self.phase: tuple[int, Any] | None = None  # total, and the step if the stage has several
-        self.first: tuple[int, float] = (0, 0.0)  # done, when: of the phase's first update
+        self.first: tuple[int, float] = (0, 0.0)  # the phase's first update: done, and when
 
     def started(self) -> None:
         self.begin = self.clock()
         self.say("started")
 
     def update(self, done: int, total: int, **fields: float | str) -> None:
-        """Show that `done` of `total` is reached: at once for a phase's first and last, else every EVERY_S at most."""
+        """Show that `done` of `total` is reached: at once for a phase's first and last, else at most every EVERY_S."""
         now, phase = self.clock(), (total, fields.get("step"))
         if phase != self.phase or done < self.first[0]:
             self.phase, self.first, self.shown = phase, (done, now), None
@@ -56,7 +56,7 @@ class Progress:
         self.say("  ".join([f"{done}/{total}", *shown(fields), *self.left(done, total, now)]))
 
     def left(self, done: int, total: int, now: float) -> list[str]:
-        """The time left at the pace since this phase's first update; nothing while there is no pace."""
+        """The time left at the pace since this phase's first update; empty while no pace is known."""
         before, since = self.first
         if done == before or done >= total:
             return []

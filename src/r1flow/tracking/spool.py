@@ -1,4 +1,4 @@
-"""What a run tells MLflow, on the side of those who tell: append a line to a file, and go on.
+"""What a run reports to MLflow, on the writers' side: a stage appends a line to a file, and goes on.
 
 Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py, the only
 module that imports MLflow) brings the lines to MLflow while the run goes on:
@@ -12,10 +12,10 @@ run), SQLite takes one writer at a time, and a dead server stalls its client for
 works from other machines through a shared folder, and keeps what could not be delivered for the next run, or for
 `r1flow deliver`, to bring there.
 
-Where MLflow is, and the way in, is in the environment: MLFLOW_TRACKING_URI, MLFLOW_TRACKING_USERNAME and _PASSWORD or
-_TOKEN. Files get the address without user and password, and only the delivery gets these; no stage sees them.
+MLflow's address and credentials come from the environment: MLFLOW_TRACKING_URI, MLFLOW_TRACKING_USERNAME and _PASSWORD
+or _TOKEN. Files get the address without user and password. Only the delivery gets these; no stage sees them.
 
-Tracking is write-only and best effort: what goes wrong here is one line on stderr and never stops or changes a run.
+Tracking is write-only and best effort: a failure here prints one line on stderr and never stops or changes a run.
 """
 
 import fcntl
@@ -37,13 +37,13 @@ from r1flow.tracking.system_metrics import start_sampling
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
-REDIRECT = "--redirect"  # the delivery's word for `r1flow deliver --to`
+REDIRECT = "--redirect"  # the delivery's argument for `r1flow deliver --to`
 PARENT = "execution"  # the name of the parent run's file
 EXPERIMENT = "r1flow"
 END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
 
-# MLflow's noise and patience, unless the user set them: no telemetry, and no retries of its own: it would send again
-# what makes a run, which the server may have made before the reply was lost. The delivery looks first.
+# MLflow's settings, unless the user set them: no telemetry, and no retries by MLflow. It would repeat a request that
+# creates a run, although the server may have created it before the reply was lost. The delivery looks first.
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
@@ -87,7 +87,7 @@ class Execution:
         self.delivery = self.start_delivery(root)
 
     def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
-        """A process in a session of its own: Ctrl-C ends the run, and then the delivery ends its record."""
+        """Start the delivery in a session of its own: Ctrl-C ends the run, and the delivery then closes its record."""
         with (root / TRACKING / "delivery.log").open("w") as log:
             return subprocess.Popen(
                 [*DELIVERY, self.folder.name],
@@ -120,7 +120,7 @@ class Execution:
 
 
 def refused(folder: Path) -> Path:
-    """The file with the records of an execution that a healthy server didn't take, and its reasons."""
+    """The file with the records of an execution that a healthy server refused, and its reasons."""
     return folder.with_name(f"{folder.name}.refused.jsonl")
 
 
@@ -146,14 +146,14 @@ def store(root: Path) -> dict[str, str | None]:
 
 
 def bare(uri: str) -> str:
-    """An address without user, password, query and fragment: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
+    """An address without user, password, query, fragment: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
     if re.match(r"(sqlite|file):|[/.]", uri):  # a path, in which @ and # stand for themselves
         return uri.partition("?")[0]
     return re.sub(r"[?#].*", "", re.sub(r"^([\w+.-]+://)?.*@", r"\1", uri))
 
 
 def credentials() -> dict[str, str]:
-    """User and password that stand in $MLFLOW_TRACKING_URI, as variables that MLflow keeps out of messages."""
+    """User and password that $MLFLOW_TRACKING_URI contains, as variables that MLflow keeps out of messages."""
     parts = urlsplit(os.environ.get(URI, ""))
     if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
         return {}
@@ -162,7 +162,7 @@ def credentials() -> dict[str, str]:
 
 
 def forget_credentials() -> None:
-    """The delivery has them. Stages, what a model wrote, and a cluster's job files get along without."""
+    """Remove them from the environment. The delivery has them; stages, model-written programs and job files mustn't."""
     for name in (USER, PASSWORD, TOKEN):
         os.environ.pop(name, None)
     if URI in os.environ:
@@ -173,7 +173,7 @@ class StageRun:
     """One stage as a writer, a child run in MLflow; does nothing when no execution is under way (a stage by hand).
 
     As a context manager it closes the record with what happened: FINISHED, FAILED with the error's line, or KILLED.
-    A process that dies without a word is closed by the delivery, which sees that the file is no longer held.
+    If the process dies without doing so, the delivery closes the record: it sees that the file is no longer locked.
     """
 
     def __init__(self, run: str, stage: str, config: dict[str, Any], provenance: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ class StageRun:
         self.append("tag", key=key, value=str(value))
 
     def finish(self, metrics: dict[str, Any], out: Path) -> None:
-        """The outputs are in place: stage/… are the top-level numbers of metrics.json, dicts of words become tags."""
+        """Record the finished stage: numbers at the top of metrics.json as stage/…, dicts of words as tags, outputs."""
         cost = read_json(out / "cost.json") if (out / "cost.json").is_file() else {}
         both = {**metrics, **cost}
         self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in both.items()}))
@@ -233,7 +233,7 @@ class StageRun:
 
 
 class Spool:
-    """A file of records; held (flock) while its writer lives, so that others can see a silent death."""
+    """A file of records; locked (flock) while its writer lives, so that others notice when it dies."""
 
     def __init__(self, path: Path) -> None:
         self.file: IO[str] = path.open("a")
@@ -248,14 +248,14 @@ class Spool:
                 time.sleep(0.01)
 
     def renew(self) -> None:
-        """The stage and its sampling write lines; a fork, as ranks are, may come while the other one does."""
+        """Make a new lock for the stage's thread and its metrics sampler's: a fork may have copied a held one."""
         self.writing = threading.Lock()
 
     def append(self, kind: str, **fields: Any) -> None:
         try:
             line = json.dumps({"kind": kind, "time": now_ms(), **fields}, default=str, ensure_ascii=False)
             with self.writing:
-                if not self.file.closed:  # a last sample may come late
+                if not self.file.closed:  # the last metrics sample may come late
                     self.file.write(line + "\n")
                     self.file.flush()
         except (OSError, ValueError, TypeError) as error:
@@ -279,7 +279,7 @@ def file_name(name: str) -> str:
 
 
 def numbers(values: dict[str, Any]) -> dict[str, float]:
-    """Those of the values that are numbers, as floats; numpy's and one-element tensors too."""
+    """The values that are numbers, as floats; also numpy's numbers and one-element tensors."""
     found = {}
     for key, value in values.items():
         try:
@@ -301,7 +301,7 @@ def now_ms() -> int:
 
 
 def warn(error: Exception | str) -> None:
-    """One line per process, whatever goes wrong however often."""
+    """Print one line per process, whatever goes wrong and however often."""
     global _warned
     if not _warned:
         print(f"r1flow: tracking: {error}; the run itself is not affected", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""What a stage's program is given: what it reads, where it writes, and whom it tells.
+"""What a stage's program is given: what it reads, where it writes, and how it reports.
 
 A program is a folder of r1flow.programs with a function `compute(stage) -> metrics` in its compute.py. It reads
 `stage.config` and `stage.inputs`, writes its outputs to `stage.work`, keeps what a killed training needs in
-`stage.snapshots`, and tells how it goes. Everything around that (engine/driver.py) can't change an output.
+`stage.snapshots`, and reports its progress. The code around it (engine/driver.py) can't change an output.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Stage:
-    """One stage being computed: what it reads, where it writes, and whom it tells."""
+    """One stage being computed: what it reads, where it writes, and how it reports."""
 
     name: str  # "zero_rl", or "evaluate/zero_rl"
     config: dict[str, Any]

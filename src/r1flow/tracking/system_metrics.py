@@ -1,12 +1,12 @@
 """How busy the machine is while a stage computes: CPU, memory and the stage's GPUs, as lines of its tracking record.
 
-What is counted as the stage's is its process and all below it, so the ranks of a training too:
+Its process and all processes below it, such as the ranks of a training, count as the stage's:
 
     {"kind": "metrics", "time": 1795240531177, "step": 3, "values": {"system/cpu_utilization_percentage": 97.1,
      "system/process_memory_megabytes": 812.4, "system/gpu_0_utilization_percentage": 88.0, …}}
 
-The names are those of MLflow's own system metrics, so its UI shows them on a page apart, but MLflow isn't imported for
-it (2 s and 100 MB a stage). GPUs are asked through nvidia-smi, which comes with the driver. MLflow's variables hold:
+The names are those of MLflow's own system metrics, so its UI shows them on a page of their own; MLflow isn't imported
+for it (2 s and 100 MB a stage). GPUs are read through nvidia-smi, a part of the driver. MLflow's variables apply:
 MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=false turns it off, MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL is in seconds. The
 first sample comes after two intervals, so that short stages pay nothing. Left out: disks, networks, other makers' GPUs.
 """
@@ -46,7 +46,7 @@ def sample_machine(record: Callable[[int, dict[str, float]], None], every: float
         return
     import psutil
 
-    psutil.cpu_percent()  # shares are of the time since the last call
+    psutil.cpu_percent()  # it gives the share since the last call
     step, used = 0, Used.now(psutil)
     while not ended.wait(every):
         step += 1
@@ -65,11 +65,11 @@ def machine(psutil: ModuleType) -> dict[str, float]:
 
 
 class Used(NamedTuple):
-    """What this process and all below it (ranks, workers, sandboxes) have used by some time."""
+    """What this process and all below it (ranks, workers, sandboxes) had used at one moment."""
 
     at_s: float
-    cpu_s: float  # with that of processes which have ended
-    memory: int  # resident bytes, pages that several share counted in each
+    cpu_s: float  # including that of processes that have ended
+    memory: int  # resident bytes; a page that several processes share counts in each
 
     @classmethod
     def now(cls, psutil: ModuleType) -> Self:
@@ -81,13 +81,13 @@ class Used(NamedTuple):
         return cls(time.monotonic(), cpu_s, memory)
 
     def since(self, before: Self) -> dict[str, float]:
-        """As metrics; 100 % a core."""
+        """The use since then, as metrics; 100 % is one core."""
         share = (self.cpu_s - before.cpu_s) / (self.at_s - before.at_s)
         return {"process_cpu_percentage": 100 * max(0.0, share), "process_memory_megabytes": self.memory / 1e6}
 
 
 def gpus(timeout: float) -> dict[str, float]:
-    """The devices that this process sees, numbered as in torch; nothing without any, or when nvidia-smi can't tell."""
+    """The devices that this process sees, numbered as in torch; empty without any, or if nvidia-smi can't tell."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if seen == "":  # a stage on the CPU
         return {}
@@ -111,7 +111,7 @@ def gpu(utilization: float, used: float, total: float, power: float) -> dict[str
 
 
 def number(word: str) -> float:
-    """NaN for what a device doesn't tell: [N/A]."""
+    """NaN for what a device doesn't report: [N/A]."""
     try:
         return float(word)
     except ValueError:

@@ -1,1 +1,1 @@
-"""What the trainings share: snapshots and curves, ranks, rollouts and how they are scored."""
+"""What the trainings share: snapshots, curves, several processes (ranks), and how rollouts are drawn and scored."""

@@ -1,10 +1,10 @@
-"""What our trainers share: the curve they draw while they train, and the snapshot from which they go on.
+"""Callbacks that all our trainers share: they record the training's curve, and make snapshots safe to resume from.
 
 `History` turns a trainer's logs into progress lines, tracking metrics and the rows of metrics.json, e.g. for SFT
 
     {"step": 12, "loss": 0.41, "learning_rate": 0.0007}
 
-The rows are read from the trainer's own state, which is part of every snapshot: a resumed run has the whole curve.
+The rows are read from the trainer's own state. Every snapshot includes it, so a resumed training has the whole curve.
 """
 
 import shutil
@@ -32,7 +32,7 @@ class History(TrainerCallback):
 
     @property
     def rows(self) -> list[dict[str, float]]:
-        """One row per logged step, in order: `step` and those of the fields that the step has."""
+        """One row per logged step, in order: `step`, and the fields that were logged at that step."""
         named = ({"step": entry["step"], **self.named(entry)} for entry in self.log_history)
         return [row for row in named if len(row) > 1]
 
@@ -45,14 +45,14 @@ class History(TrainerCallback):
         self.log_history = state.log_history
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """No snapshot after the last step: resumed there within an epoch, transformers takes one step too many."""
+        """Prevent a snapshot after the last step: resumed there mid-epoch, transformers takes one step too many."""
         if state.global_step >= state.max_steps:
             control.should_save = False
 
     on_epoch_end = on_step_end  # save_strategy: epoch
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """A snapshot's manifest, when all ranks have written theirs and the disk holds it."""
+        """Write a snapshot's manifest, once all ranks have written their files and these are on disk."""
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
             snapshot = Path(args.output_dir, f"checkpoint-{state.global_step}")
@@ -69,9 +69,9 @@ class History(TrainerCallback):
 
 
 def last_snapshot(folder: Path) -> str | None:
-    """The newest `checkpoint-N` in a trainer's output folder that is what its manifest says, or None.
+    """The newest `checkpoint-N` in a trainer's output folder that matches its manifest, or None.
 
-    One that isn't, as after a kill or a power cut, is set aside as `damaged`, which holds the last such.
+    A snapshot that doesn't match, as after a kill or a power cut, is renamed to `damaged`; only the last is kept.
     """
     aside = folder / "damaged"
     snapshots = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
@@ -79,7 +79,7 @@ def last_snapshot(folder: Path) -> str | None:
         if not (fault := manifest.broken(snapshot)):
             return str(snapshot)
         print(f"{fault}: {snapshot.name} isn't whole; set aside as {aside}", file=sys.stderr)
-        with suppress(OSError):  # another rank was quicker
+        with suppress(OSError):  # another rank has already renamed it
             shutil.rmtree(aside, ignore_errors=True)
             snapshot.rename(aside)
     return None

@@ -1,12 +1,13 @@
-"""Stops a GRPO training whose sampler and trainer have become two models.
+"""Stops a GRPO training whose sampler and trainer no longer compute the same probabilities (the mismatch).
 
-vLLM, and our own engine, sample with their own kernels and in bfloat16; the trainer computes the same probabilities
-another way. The mean over tokens of |log p of the trainer - log p of the sampler| is a curve: TRL logs it of vLLM and
-corrects for it by importance sampling, `measured` logs it of our engine and leaves the loss as it is. Where it grows
-large, a stale copy of the weights, another dtype or a wrong kernel has been sampled from, and no weight mends
-that. Dense models in bfloat16 stay at 0.01 to 0.04 (measured: vllm-project/vime 64, huggingface/trl 4772), trainings
-that wouldn't converge were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests fail above 0.1
-(THUDM/slime 1968), which conf/grpo has as `stop_above.mismatch`. Our engine in bfloat16 is at 0.003 (r1_tiny).
+vLLM and our own engine sample with their own kernels and in bfloat16; the trainer computes the same probabilities in
+another way. The mismatch is the mean over tokens of |log p of the trainer - log p of the sampler|, and is logged as a
+curve. For vLLM, TRL logs it and corrects for it by importance sampling; for our engine, `measured` logs it and leaves
+the loss unchanged. If it grows large, the sampler used stale weights, another dtype or a wrong kernel, which no
+importance weight can correct. Dense models in bfloat16 stay at 0.01 to 0.04 (measured: vllm-project/vime 64,
+huggingface/trl 4772), trainings that wouldn't converge were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests
+fail above 0.1 (THUDM/slime 1968), the value of `stop_above.mismatch` in conf/grpo. Our engine in bfloat16 is at 0.003
+(r1_tiny).
 
     zero_rl.stop_above.mismatch: sampling/sampling_logp_difference/mean is 0.31, 0.35, 0.33 in the latest 3 logged
     steps, above 0.1; …
@@ -22,13 +23,13 @@ from r1flow.core.errors import UserError
 
 METRIC = "sampling/sampling_logp_difference/mean"
 LARGEST = "sampling/sampling_logp_difference/max"
-IN_A_ROW = 3  # logged steps: one may have a few odd completions in it
+IN_A_ROW = 3  # logged steps above the limit: a single step may just contain a few unusual completions
 
 
 class MismatchWatch(TrainerCallback):
-    """Raises UserError when the metric was above `limit` in the latest logged steps; None never does.
+    """Raises UserError when the metric was above `limit` in the latest logged steps; with limit None never.
 
-    What it knows is the trainer's own log, which is in every snapshot: a resumed training counts on.
+    It reads the trainer's own log, which every snapshot includes, so a resumed training continues the count.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -38,7 +39,7 @@ class MismatchWatch(TrainerCallback):
         if self.limit is None:
             return
         latest = [entry[METRIC] for entry in state.log_history if METRIC in entry][-IN_A_ROW:]
-        if len(latest) == IN_A_ROW and not any(value <= self.limit for value in latest):  # NaN isn't, either
+        if len(latest) == IN_A_ROW and not any(value <= self.limit for value in latest):  # NaN counts as above
             shown = ", ".join(f"{value:.3g}" for value in latest)
             raise UserError(
                 f"stop_above.mismatch: {METRIC} is {shown} in the latest {IN_A_ROW} logged steps, above {self.limit}:"
@@ -49,7 +50,7 @@ class MismatchWatch(TrainerCallback):
 
 
 def measured(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
-    """A trainer that logs the metric, and the largest difference, of each pass; its loss sees nothing of it."""
+    """A subclass of `trainer` that logs the metric and the largest difference of each pass, with the same loss."""
 
     class Measured(trainer):
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:

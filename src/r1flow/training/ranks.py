@@ -1,17 +1,18 @@
-"""A training that several processes share: what each rank's trainer is told, and how the model comes out whole.
+"""A training by several processes (ranks): the options for each rank's trainer, and how the whole model is saved.
 
-A stage that holds N GPUs is computed by N processes (launch.py). N is no part of the configuration, and a step of N
-ranks trains on what a step of one trains on: `gradient_accumulation_steps` counts for one process and is shared out,
+A stage that holds N GPUs is computed by N processes (engine/launch.py). N isn't part of the configuration, and a step
+of N ranks trains on the same rows as a step of one: they divide the configured `gradient_accumulation_steps`,
 
     {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 64}      4 ranks: 16 passes each
 
-How the ranks share a model is the stage's `strategy`, part of its configuration: other reductions, other low bits.
+How the ranks share a model is the stage's `strategy`. It is part of the configuration, because sums in another order
+change the results' low bits.
 
-    ddp      every rank has all of it (and one process is just one process)
-    fsdp2    weights, gradients and optimizer in shares, by torch
-    zero2    gradients and optimizer in shares, by DeepSpeed; zero3: the weights too
+    ddp      every rank has the whole model (with one process this changes nothing)
+    fsdp2    weights, gradients and optimizer sharded, by torch
+    zero2    gradients and optimizer sharded, by DeepSpeed; zero3: the weights too
 
-Left out: several nodes, tensor and context parallelism, and adapters on weights in shares. No torch is imported here.
+Left out: several nodes, tensor and context parallelism, and adapters on sharded weights. No torch is imported here.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ DEEPSPEED = {
 }
 STRATEGIES: dict[str, dict[str, Any]] = {
     "ddp": {},
-    # Snapshots in shares too: no rank has to hold the whole.
+    # Snapshots are sharded too, so that no rank must hold the whole model.
     "fsdp2": {"fsdp": True, "fsdp_config": {"version": 2, "state_dict_type": "SHARDED_STATE_DICT"}},
     "zero2": {"deepspeed": {**DEEPSPEED, "zero_optimization": {"stage": 2}}},
     "zero3": {
@@ -42,8 +43,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
         }
     },
 }
-PASSES = ("gradient_accumulation_steps", "steps_per_generation")  # forward-backward passes, of one process
-IN_SHARES = ("fsdp2", "zero3")  # the weights
+PASSES = ("gradient_accumulation_steps", "steps_per_generation")  # numbers of passes, configured for one process
+IN_SHARES = ("fsdp2", "zero3")  # strategies that shard the weights
 
 
 def strategy_of(config: dict[str, Any]) -> str:
@@ -51,7 +52,7 @@ def strategy_of(config: dict[str, Any]) -> str:
 
 
 def check_strategy(config: dict[str, Any]) -> None:
-    """Refuse what no rank could train with; raises UserError that names the key."""
+    """Refuse unknown strategies and combinations that can't work; raises UserError that names the key."""
     strategy, lora, trainer = strategy_of(config), config.get("lora"), config["trainer"]
     if strategy not in STRATEGIES:
         raise UserError(f"strategy: there is no {strategy!r}{did_you_mean(strategy, list(STRATEGIES))}")
@@ -72,7 +73,7 @@ def check_strategy(config: dict[str, Any]) -> None:
 
 
 def check_batches(trainer: dict[str, Any], ranks: int) -> None:
-    """Refuse a number of ranks that a step can't be shared out to; raises UserError."""
+    """Refuse a number of ranks that doesn't divide a step's passes; raises UserError."""
     batch = trainer["per_device_train_batch_size"]
     passes = {key: trainer.get(key) or 0 for key in PASSES}
     passes["generation_batch_size"] = (trainer.get("generation_batch_size") or 0) // batch
@@ -85,17 +86,17 @@ def check_batches(trainer: dict[str, Any], ranks: int) -> None:
 
 
 def trainer_options(stage: "Stage") -> dict[str, Any]:
-    """What a trainer of this rank is told: the config's options, its share of the passes, strategy, seed, folder."""
+    """The options of this rank's trainer: the config's, its share of the passes, strategy, seed and output folder."""
     trainer = dict(stage.config["trainer"])
     for key in PASSES:
         if trainer.get(key):
-            trainer[key] //= stage.ranks  # without a rest: check_batches
+            trainer[key] //= stage.ranks  # check_batches has made sure that nothing remains
     strategy = STRATEGIES[strategy_of(stage.config)]
     return {**trainer, **strategy, "seed": stage.seed, "data_seed": stage.seed, "output_dir": str(stage.snapshots)}
 
 
 def adapters(config: dict[str, Any], task: str = "CAUSAL_LM") -> Any:
-    """The config's `lora` as peft's; None where all weights are trained."""
+    """The config's `lora` as peft's LoraConfig; None where all weights are trained."""
     if not (lora := config.get("lora")):
         return None
     from peft import LoraConfig
@@ -110,7 +111,7 @@ def adapters(config: dict[str, Any], task: str = "CAUSAL_LM") -> Any:
 
 
 def parameters_of(model: Any) -> int:
-    """How many numbers a model has, whole; with zero3 a parameter is only as large as this rank's share."""
+    """The number of parameters of the whole model; with zero3, `numel` would count this rank's share only."""
     return sum(getattr(parameter, "ds_numel", parameter.numel()) for parameter in model.parameters())
 
 
@@ -119,8 +120,8 @@ def save(stage: "Stage", trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase
     accelerator = trainer.accelerator
     model = accelerator.unwrap_model(trainer.model)
     shares = strategy_of(stage.config) in IN_SHARES
-    state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None  # of all ranks together
-    for name in model.all_tied_weights_keys if state else ():  # gathered, it is a copy
+    state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None  # gathered from all ranks
+    for name in model.all_tied_weights_keys if state else ():  # after gathering, a tied weight is a copy
         state.pop(name, None)
     if accelerator.is_main_process:
         model = model.merge_and_unload() if stage.config.get("lora") else model

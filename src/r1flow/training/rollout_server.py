@@ -1,11 +1,12 @@
-"""vLLM's server for GRPO's rollouts: its address, what it must be, and the command that starts it.
+"""vLLM's server for GRPO's rollouts: how it is found, checked and started.
 
-    r1flow serve-rollouts results/r1_qwen2.5_7b/base/model                 # on 127.0.0.1:8000, no one else's
+    r1flow serve-rollouts results/r1_qwen2.5_7b/base/model                 # on 127.0.0.1:8000, this machine only
     export R1FLOW_ROLLOUT_URL=http://127.0.0.1:8000
 
-TRL sends the weights to it before it samples (NCCL, so both sides need GPUs), through endpoints that vLLM has in its
-development mode only. None of these asks who is calling: whoever reaches the port can replace the weights or run code
-there. So it listens on localhost unless told otherwise. Left out: starting it for a stage, several servers.
+TRL sends the weights to the server before it samples (by NCCL, so both sides need GPUs), through endpoints that vLLM
+has in its development mode only. These have no authentication: anyone who can reach the port can replace the weights or
+run code there. So the server listens on localhost unless told otherwise. Left out: starting it for a stage, several
+servers.
 """
 
 import json
@@ -23,9 +24,9 @@ from r1flow.core.endpoint import LARGEST_REPLY, split_address
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import check_weights
 
-ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one: a server that moves reruns nothing
+ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one; not in the configuration, so a new one reruns nothing
 PAUSE_S = 2.0
-# What weights sent from one model to another must share.
+# Keys in which two models must agree, so that one can take the other's weights.
 SHAPE = (
     "architectures",
     "vocab_size",
@@ -36,7 +37,7 @@ SHAPE = (
     "num_key_value_heads",
     "tie_word_embeddings",
 )
-# As TRL's trainers need it: a way in for the weights, and log-probabilities after temperature and top_p.
+# What TRL's trainers need: an endpoint for the weights, and log-probabilities after temperature and top_p.
 FLAGS = [
     *("--weight-transfer-config", '{"backend": "nccl"}'),
     *("--logprobs-mode", "processed_logprobs"),
@@ -45,8 +46,8 @@ FLAGS = [
 
 
 def serve(model: Path, host: str, port: int, more: list[str]) -> None:
-    """Become vLLM's server of a model's folder; `more` are options of vLLM's own."""
-    if any(word.replace("_", "-").startswith("--trust-rem") for word in more):  # vLLM takes it shortened, too
+    """Replace this process by vLLM's server of the model in a folder; `more` are vLLM's own options."""
+    if any(word.replace("_", "-").startswith("--trust-rem") for word in more):  # vLLM accepts abbreviations
         raise UserError("serve-rollouts: --trust-remote-code runs what a model's folder says; it can't be set")
     if any(word.partition("=")[0] == "--config" for word in more):
         raise UserError("serve-rollouts: --config can set any option of vLLM's unseen; write them as words here")
@@ -58,17 +59,17 @@ def serve(model: Path, host: str, port: int, more: list[str]) -> None:
 def find(model_dir: Path, configured: str | None, wait_s: float, say: Callable[[str], None]) -> str:
     """The address of the server that a stage starting from `model_dir` may train with, once it answers.
 
-    Raises UserError when there is none after `wait_s` seconds, or when it serves something else. The port that the
-    weights leave by is then open on the way to the server only: for one on this machine, on its loopback.
+    Raises UserError when there is none after `wait_s` seconds, or when it serves something else. The port from which
+    weights are sent then opens only on the interface towards the server: for a local server, on the loopback.
     """
     url = wait(configured, wait_s, model_dir, say)
     check_server(url, vllm_config(url), model_dir)
-    os.environ.setdefault("VLLM_HOST_IP", own_address(url))  # else vLLM takes the interface that reaches the internet
+    os.environ.setdefault("VLLM_HOST_IP", own_address(url))  # else vLLM takes the interface towards the internet
     return url
 
 
 def own_address(url: str) -> str:
-    """This machine's address on the way to the server: 127.0.0.1 for one that is here."""
+    """This machine's address towards the server: 127.0.0.1 for a local one."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     with socket.create_connection((parts.hostname, port), timeout=10) as connection:
@@ -76,7 +77,7 @@ def own_address(url: str) -> str:
 
 
 def address(configured: str | None) -> str | None:
-    """The server's address; None while the file that is to have it isn't there."""
+    """The server's address; None while the file that will contain it doesn't exist."""
     given = configured or os.environ.get(ADDRESS, "")
     if not given:
         raise UserError(f"trainer.vllm_mode: server, and no server is named; set {ADDRESS} (docs/scaling.md)")
@@ -90,7 +91,7 @@ def address(configured: str | None) -> str | None:
 
 
 def wait(configured: str | None, wait_s: float, model_dir: Path, say: Callable[[str], None]) -> str:
-    """The address as soon as the server there is healthy; one that is still queued or loading gets its time."""
+    """The address, once the server there is healthy; waits while it is still queued or loading."""
     until, told = time.monotonic() + wait_s, False
     while True:
         url = address(configured)
@@ -109,11 +110,11 @@ def wait(configured: str | None, wait_s: float, model_dir: Path, say: Callable[[
 
 
 def reply(url: str, timeout_s: float, **parameters: str) -> tuple[int, bytes] | None:
-    """Status and content; None without an answer, and for one that takes longer or is of no bounds."""
+    """Status and content; None without an answer, and for one that takes too long or is too large."""
     import httpx
 
     until, content = time.monotonic() + timeout_s, bytearray()
-    try:  # httpx's own time limit starts again with every byte
+    try:  # httpx's own time limit restarts with every byte
         with httpx.stream("GET", url, params=parameters, timeout=timeout_s) as response:
             for part in response.iter_bytes():
                 content += part
@@ -125,7 +126,7 @@ def reply(url: str, timeout_s: float, **parameters: str) -> tuple[int, bytes] | 
 
 
 def vllm_config(url: str) -> dict[str, Any]:
-    """What the server says of itself."""
+    """The configuration that the server reports."""
     status, content = reply(f"{url}/server_info", 60, config_format="json") or (None, b"")
     try:
         found = json.loads(content)["vllm_config"] if status == 200 else None
@@ -149,7 +150,7 @@ def check_server(url: str, config: dict[str, Any], model_dir: Path) -> None:
 
 
 def shape(folder: Path) -> dict[str, Any]:
-    """What of a model vLLM keeps when other weights come: its layers, and the ids that end a text."""
+    """What vLLM keeps of a model when it receives new weights: its layers, and the ids that end a text."""
     config, generation = (read_config(folder / name) for name in ("config.json", "generation_config.json"))
     ends = generation.get("eos_token_id", config.get("eos_token_id"))
     return {name: config.get(name) for name in SHAPE} | {"ends": sorted(ends) if isinstance(ends, list) else [ends]}

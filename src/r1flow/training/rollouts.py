@@ -1,8 +1,8 @@
-"""How many completions TRL samples at once, and for how many passes: its own rules, as plain arithmetic."""
+"""How many completions TRL samples at once, and how many passes it makes over them: TRL's rules as arithmetic."""
 
 from typing import Any
 
-MISMATCH = "mismatch"  # in stop_above: a limit of mismatch.py's, where the others are shares of failed rewards
+MISMATCH = "mismatch"  # a key of stop_above: the limit of mismatch.py; the other keys limit shares of failed rewards
 
 
 def generation_size(trainer: dict[str, Any]) -> int:
@@ -20,12 +20,12 @@ def steps_per_generation(trainer: dict[str, Any]) -> int:
 
 
 def rollouts(trainer: dict[str, Any]) -> int:
-    """Completions of a whole training: each set of them is passed over `num_iterations` times."""
+    """Completions of a whole training: each set of them is trained on `num_iterations` times."""
     passes = trainer["max_steps"] * trainer["gradient_accumulation_steps"]
     return -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"])) * generation_size(trainer)
 
 
 def readings(trainer: dict[str, Any]) -> int:
-    """Forward passes over each row beside sampling and training: the KL term's, and the correction's for vLLM."""
+    """Forward passes over each row besides sampling and training: one for the KL term, one for vLLM's correction."""
     corrected = trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True)
     return bool(trainer.get("beta")) + bool(corrected)

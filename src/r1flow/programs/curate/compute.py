@@ -1,19 +1,21 @@
-"""Curation: long chains of thought from files become the packed token ids that SFT trains on.
+"""Curation: long chains of thought from files are filtered, deduplicated, mixed, and packed as token ids for SFT.
 
-Inputs: `data`, the data folder with the benchmarks; `model`, whose tokenizer and template the rows are written with;
-`rejection`, or `source_<name>`, where a source is of that stage or a folder. Outputs: packed/*.parquet (data/packed.py
-says what is in them), tokenizer/, rows.parquet, every row with why it was dropped, and curation.json:
+Inputs: `data`, the data folder with the benchmarks; `model`, whose tokenizer and chat template encode the rows; and,
+where a source names them, `rejection` (that stage's folder) or `source_<name>` (a folder from outside). Outputs:
+packed/*.parquet (data/packed.py describes them), tokenizer/, rows.parquet (every row, and why it was dropped), and
+curation.json:
 
     {"rows": 800000, "kept": 641202, "dropped": {"near duplicate": 40123, "leak: 13-gram": 212, …},
      "sources": {"traces": {"rows": 600000, "kept": 480901, "share": 75, "reached": 0.75, "tokens": 2.1e9}, …},
      "packs": 130213, "tokens": 2.1e9, "filled": 0.997, …}
 
-First each shard is sifted for itself (data/sift.py), then it is chosen among all rows (data/choose.py), then each
-shard's chosen rows are packed. Processes compute shards side by side, as many as the stage has threads, and no byte
-depends on how many. A finished shard waits in the stage's snapshots, so a kill costs those that were being computed.
+First the rows of each shard are filtered on their own (data/sift.py), then rows are chosen among all shards
+(data/choose.py), then each shard's chosen rows are packed. As many shards are computed at once as the stage has
+threads; the output's bytes don't depend on that number. Finished shards are kept among the stage's snapshots, so a
+kill loses only the shards that were being computed.
 
-DeepSeek-R1, section 2.3.3: 600k reasoning and 200k general samples. Left out: whether answers are right (rejection),
-and mixing rows of several shards in one pack: training draws packs at random.
+DeepSeek-R1, section 2.3.3: 600k reasoning and 200k general samples. Left out: whether answers are right (the program
+rejection checks that), and packs with rows of several shards, since training draws packs at random anyway.
 """
 
 import os
@@ -44,7 +46,7 @@ from r1flow.recipe.stages import input_of
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
-EXAMPLES = 3  # of dropped rows, of each reason
+EXAMPLES = 3  # of dropped rows, for each reason
 MARK = "\0"  # stands for a question in a rendered prompt
 # Each process computes one shard on one thread.
 SINGLE = dict.fromkeys(("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS"), "1")
@@ -69,11 +71,11 @@ def compute(stage: "Stage") -> dict[str, Any]:
     return report
 
 
-# What is to be done.
+# The shards, and the rules for them.
 
 
 def plan(config: dict[str, Any], inputs: dict[str, Path]) -> list[Shard]:
-    """The shards of all sources; raises UserError for files that aren't there or can't be read."""
+    """The shards of all sources; raises UserError for files that are missing or can't be read."""
     shards: list[Shard] = []
     for name, source in config["sources"].items():
         folder = inputs[input_of(name, source["of"])]
@@ -87,7 +89,7 @@ def plan(config: dict[str, Any], inputs: dict[str, Path]) -> list[Shard]:
 
 
 def rules_of(stage: "Stage") -> Rules:
-    """What every shard is held to; writes the tokenizer to work."""
+    """The rules by which every shard is filtered and encoded; also writes the tokenizer to work."""
     from transformers import AutoTokenizer
 
     config = stage.config
@@ -117,7 +119,7 @@ def rules_of(stage: "Stage") -> Rules:
 
 
 def around(tokenizer: Any) -> tuple[str, str]:
-    """The prompt before and after its question; raises UserError for a template that does more than put it there."""
+    """The prompt's text before and after the question; raises UserError for a template that changes the question."""
     before, found, after = render(tokenizer, MARK).partition(MARK)
     if not found or render(tokenizer, "8 + 16 = ?") != f"{before}8 + 16 = ?{after}":
         raise UserError("init_from: the model's chat template changes the question; set a plain one for that stage")
@@ -135,7 +137,7 @@ def benchmarks_of(stage: "Stage") -> dict[str, dict[str, Any]]:
     return {file: {"sha256": manifest.sha256(path), "rows": len(read_jsonl(path))} for file, path in paths.items()}
 
 
-# Shards, each in a folder that is there when it is whole.
+# Shards: each gets its folder only once it is complete.
 
 
 def sift_shard(rules: Rules, folder: Path, shard: Shard) -> None:
@@ -143,7 +145,7 @@ def sift_shard(rules: Rules, folder: Path, shard: Shard) -> None:
 
 
 def pack_shard(max_length: int, folder: Path, tokens: Path, places: np.ndarray) -> None:
-    """The chosen rows of a shard's tokens, packed; no file where none is chosen."""
+    """Pack a shard's chosen rows, which are at `places` in `tokens`; without chosen rows no file is written."""
 
     def write(partial_folder: Path) -> None:
         if len(places):
@@ -154,7 +156,7 @@ def pack_shard(max_length: int, folder: Path, tokens: Path, places: np.ndarray) 
 
 
 def keep(folder: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` make the folder, unless it is there and whole."""
+    """Let `write` make the folder, unless it exists and is complete."""
     if manifest.broken(folder) is None:
         return
     unfinished = folder.with_suffix(".partial")
@@ -167,7 +169,7 @@ def keep(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def run(stage: "Stage", step: str, work: Callable[..., None], tasks: list[Task]) -> None:
-    """Do all tasks, as many at once as the stage has threads."""
+    """Do all tasks, at most as many at once as the stage has threads."""
     workers = min(stage.config["threads"], len(tasks))
     stage.progress(0, len(tasks), step=step)
     if workers == 1:
@@ -176,7 +178,7 @@ def run(stage: "Stage", step: str, work: Callable[..., None], tasks: list[Task])
             stage.progress(number, len(tasks), step=step)
         return
     os.environ.update(SINGLE)
-    with pool(workers) as processes:  # of which an error leaves the shards that are being computed to be kept
+    with pool(workers) as processes:  # after an error, shards that are being computed are finished and kept
         waiting = [processes.submit(work, *task) for task in tasks]
         for number, done in enumerate(as_completed(waiting), 1):
             done.result()
@@ -187,7 +189,7 @@ def run(stage: "Stage", step: str, work: Callable[..., None], tasks: list[Task])
 
 
 def chosen(shards: list[Shard], sifted: list[Path], config: dict[str, Any]) -> pl.DataFrame:
-    """Every row of every shard with what became of it; `place` is where its tokens are in its shard's."""
+    """Every row of every shard, with why it was dropped; `place` is its row number in its shard's tokens."""
     frames = [named(shard, folder) for shard, folder in zip(shards, sifted, strict=True)]
     rows = pl.concat(frames).with_columns(
         row=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32).over("source", "file"),
@@ -220,7 +222,7 @@ def read_sketches(folder: Path, into: np.ndarray) -> None:
 
 
 def tasks_of(rows: pl.DataFrame, sifted: list[Path], parts: list[Path]) -> list[Task]:
-    """Where each shard's packs go, where its tokens are, and the places of its chosen rows in them."""
+    """For each shard: the folder for its packs, the file of its tokens, and the places of its chosen rows there."""
     kept = rows.filter(pl.col("dropped").is_null())
     places = {shard: part["place"].to_numpy() for (shard,), part in kept.partition_by("shard", as_dict=True).items()}
     none = np.zeros(0, np.int64)
@@ -231,7 +233,7 @@ def tasks_of(rows: pl.DataFrame, sifted: list[Path], parts: list[Path]) -> list[
 
 
 def gather(parts: list[Path], folder: Path, max_length: int) -> dict[str, Any]:
-    """Put the packs where they belong, and count them; links, so that a kill here leaves the shards whole."""
+    """Link the packs into the output folder, and count them; with links, a kill here leaves the shards complete."""
     folder.mkdir()
     count = {"packs": 0, "tokens": 0, "response_tokens": 0}
     for part in parts:
@@ -264,7 +266,7 @@ def counts_of(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def examples_of(rows: pl.DataFrame) -> dict[str, list[str]]:
-    """Where the first dropped rows of each reason are."""
+    """For each reason, the places of the first rows that were dropped for it."""
     first = rows.drop_nulls("dropped").group_by("dropped", maintain_order=True).head(EXAMPLES)
     place = pl.concat_str(
         "source", pl.lit(": "), "file", pl.lit(": row "), "row", pl.lit(" ("), "id", pl.lit(")"), ignore_nulls=True

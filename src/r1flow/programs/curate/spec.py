@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that mixes and packs rows."""
+"""Facts about the program that mixes and packs rows, for plan, checks and report (programs/specs.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Curate(Seeded):
 
 
 def check_curate(config: dict[str, Any]) -> None:
-    """Shares that are shares, sources that are there, and filters that can filter."""
+    """Refuse impossible shares, missing sources, and filters that can't work; raises UserError."""
     filters.check_filters("curate", config["filters"])
     for name, source in config["sources"].items():
         if source["of"] not in curated_from(config) and not Path(source["of"]).is_dir():

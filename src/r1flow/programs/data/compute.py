@@ -5,10 +5,10 @@ mean and how many rows it has:
 
     {"rl.jsonl": {"rows": 1200, "fields": {"id": "str: 12 hex digits of the canonical problem or prompt", …}}, …}
 
-The same config and seed give the same bytes. With the input `pin` (data.dvc) the data is what that pins: it is brought
-from DVC when DVC has it, else generated, and must have the pinned hashes. That splits share no problem is a property of
-the ids (data/splits.py), and is checked all the same, on ids and on questions; that none nearly does, by the report in
-decontamination.json (data/leaks.py). Left out: data from outside (fetch.py).
+The same config and seed give the same bytes. With the input `pin` (data.dvc) the data must have the pinned hashes: it
+is brought from DVC if DVC has it, else generated. Splits can't share a problem, because the id decides the split
+(data/splits.py); ids and questions are checked all the same. Near copies are looked for too, and reported in
+decontamination.json (data/leaks.py). Left out: data from outside (programs/fetch).
 """
 
 import json
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from r1flow.tracking.stage import Stage
 
-Chat = Callable[[str], str]  # a question → the prompt that the chat template makes of it
+Chat = Callable[[str], str]  # a question → the prompt, as the chat template renders it
 Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
 Prompts = dict[str, list[General]]  # split → general prompts
 PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
@@ -98,7 +98,7 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
 
 
 def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
-    """General prompts by split, at most so many of each kind."""
+    """General prompts by split; the config limits how many there are of each kind."""
     prompts: Prompts = {split: [] for split in config["general_shares"]}
     counts: dict[tuple[str, str], int] = {}
     for prompt in general.all_prompts(seed):
@@ -111,7 +111,7 @@ def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
 
 
 def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.Rows], dict[str, leaks.Rows]]:
-    """Ids and questions behind every file, those to learn from and those to be asked."""
+    """Ids and questions behind every file: first the training files, then the evaluation sets."""
     reasoning = {
         split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()
     }
@@ -123,7 +123,7 @@ def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.
 
 
 def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
-    """Take rows out of all splits; raises UserError when a family has none left in one of them."""
+    """Remove these rows from all splits; raises UserError when that leaves a split without rows of some family."""
     for split, families in problems.items():
         for task, rows in families.items():
             families[task] = [worked for worked in rows if worked.problem.id not in ids]
@@ -134,7 +134,7 @@ def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
 
 
 def chat_prompt(template: str) -> Chat:
-    """A function from a question to the prompt that a chat template makes of it."""
+    """A function that renders a question as a prompt by a chat template."""
     from jinja2 import TemplateError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -153,7 +153,7 @@ def chat_prompt(template: str) -> Chat:
 
 
 def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
-    """Raise UserError when the tokenizer's chat differs from the corpus's."""
+    """Raise UserError when the tokenizer renders prompts differently from those in the corpus."""
     messages = [{"role": "user", "content": "8 + 16 ="}]
     if tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) != chat("8 + 16 ="):
         raise UserError("data.template: transformers renders the chat template otherwise than this stage")
@@ -167,7 +167,7 @@ def write_documents(config: dict[str, Any], seed: int, problems: Problems, promp
 
 
 def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:
-    """Rows of the files of reasoning problems; families in a shuffled order, so that the first n are of all."""
+    """Rows of the files of reasoning problems, shuffled, so that the first n rows come from all families."""
     rng = random.Random(f"{seed}/order")
     files: dict[str, list[Any]] = {}
     for split in PROBLEM_SPLITS:

@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that generates a run's data."""
+"""Facts about the program that generates a run's data, for plan, checks and report (programs/specs.py)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +72,7 @@ def check_data(config: dict[str, Any]) -> None:
 
 
 def outputs(config: dict[str, Any]) -> list[str]:
-    """All that can be generated."""
+    """All files that the program writes."""
     return ["schema.json", REPORT, "corpus.jsonl", *(f"{name}.jsonl" for name in FILES), "tokenizer/"]
 
 

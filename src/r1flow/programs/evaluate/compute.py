@@ -2,12 +2,12 @@
 
 Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (problems with a checkable answer) and
 general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
-metrics.json. A sample's random numbers are decided by the seed, its problem and its index alone: models that are
-evaluated with one seed answer the same problems with the same luck. A problem whose own gold answer its scorer refuses
-is left out before sampling, and counted. Programs are graded by their tests in the sandbox; a sample on which that
-failed is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
+metrics.json. A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated
+with the same seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's
+own gold answer is left out before sampling, and counted. Programs are graded by their tests in the sandbox. If the
+sandbox fails, the sample is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
 
-Left out: few-shot prompts and greedy decoding (the paper: they hurt), judges.
+Left out: few-shot prompts and greedy decoding (the paper finds that both hurt), judges.
 
     {"model": "zero_rl", "task": "chain_sum", "kind": None, "problem_id": "3f0c…", "sample_index": 0, "correct": True,
      "answer": "5", "answer_lenient": "5", "completion": "<think>…</think><answer>5</answer>", "length": 41, …}
@@ -42,14 +42,14 @@ SCHEMA = pa.schema(
     {
         "model": pa.string(),
         "task": pa.string(),
-        "kind": pa.string(),  # of a general prompt
+        "kind": pa.string(),  # the kind of a general prompt
         "problem_id": pa.string(),
         "sample_index": pa.int32(),
         "question": pa.string(),
         "gold": pa.string(),
         "completion": pa.string(),
-        "answer": pa.string(),  # that the reward pays for; of a problem that asks for one, the program
-        "answer_lenient": pa.string(),  # else in a box, else the last number
+        "answer": pa.string(),  # by the strict rule, as the reward grades it; a program where one is asked for
+        "answer_lenient": pa.string(),  # by the lenient rule: else what is in a box, else the last number
         "correct": pa.bool_(),  # null: not graded
         "correct_lenient": pa.bool_(),
         "well_formed": pa.bool_(),
@@ -60,14 +60,14 @@ SCHEMA = pa.schema(
     }
 )
 Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
-TABLE_ROWS = 40  # sample completions shown in tracking: the first of every so many problems
-TEXTS = ("question", "gold", "completion")  # what metrics don't need
+TABLE_ROWS = 40  # sample completions shown in tracking: the first ones of evenly spaced problems
+TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
 
-    With problems that ask for programs also `sandbox`, its tier, and of samples that it failed on `ungraded`, by cause.
+    If problems ask for programs, also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
@@ -84,13 +84,13 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 
 def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
-    """Sample a part of the shards that `compute` will look for."""
+    """Sample a part of the shards, which `compute` reads back later."""
     problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
     return answer(stage, problems, part)
 
 
 def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Write samples.parquet; returns of every row what metrics need, and the whole rows for tracking's table."""
+    """Write samples.parquet; returns the columns of each row that metrics need, and some rows for tracking's table."""
     config = stage.config
     asked = questions(stage, problems)
     grade = grader(config["language"], config["languages"], config["reflection_words"])
@@ -116,22 +116,23 @@ def row_of(
 
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
-    """A row without texts and with ballots for answers: rows are held, and answers are as long as a model likes."""
+    """A row without texts, its answers replaced by ballots: rows stay in memory, and an answer may have any length."""
     short = {key: value for key, value in row.items() if key not in TEXTS}
     return short | {key: ballot(row[key]) for key in ("answer", "answer_lenient")}
 
 
 def ballot(answer: str | None) -> str | None:
-    """Equal for answers that vote alike, itself in the spelling of the vote; None for none."""
+    """A short hash that is equal for answers that count as one in the majority vote; None for no answer."""
     if answer is None or not answer.strip():
         return None
     return "x" + blake2b(normalise_answer(answer).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
-    """The split's gradable problems and general prompts, at most `limit` of each family and kind, and how many weren't.
+    """The split's gradable problems and general prompts, at most `limit` of each family and kind.
 
-    Rows keep the files' order; general prompts get task "general". Raises UserError when there is nothing to ask.
+    The second value counts the problems that can't be graded. Rows keep the files' order; general prompts get task
+    "general". Raises UserError when there is nothing to ask.
     """
     paths = [data / f"{name}.jsonl", data / f"general_{name}.jsonl"]
     found = [row for path in paths if path.is_file() for row in read_jsonl(path)]
@@ -169,12 +170,12 @@ def questions(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[dict
 
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
-    """One completion for every question, or for a part of them, in order."""
+    """One completion for every question, or for those in `part`, in order."""
     return shards.sample_shards(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
 
 
 def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:
-    """The model, and prompt and seed of every question."""
+    """The sampler, and the prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem in problems}
@@ -195,7 +196,7 @@ def grade_sample(
     problem: dict[str, Any],
     completion: Completion,
 ) -> dict[str, Any]:
-    """What samples.parquet has of a sample, beside its model and index."""
+    """A sample's row of samples.parquet, without model and index."""
     programs = grade_program if is_program(problem) else grade_reasoning
     verdict = grade_general if problem["task"] == GENERAL else programs
     return {
@@ -213,7 +214,7 @@ def grade_sample(
 
 
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-    """By both rules of `tasks.answer_of`: strictly, as training pays, and leniently."""
+    """By both rules of `generated.answer_of`: strictly, as the training's reward does, and leniently."""
     strict_text, lenient_text = (
         generated.answer_of(completion.text, problem["entry"], rule) for rule in (generated.STRICT, generated.LENIENT)
     )
@@ -233,7 +234,7 @@ def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str
 
 
 def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-    """Strictly (the program that the reward code_tests takes) and leniently (else the last code block of all)."""
+    """Strictly (the program that the reward code_tests would run) and leniently (else the last code block anywhere)."""
     strict, lenient = code.program_of(completion.text), code.lenient_program(completion.text)
     correct = code.passes(strict, problem["entry"]).correct
     correct_lenient = correct if lenient == strict else code.passes(lenient, problem["entry"]).correct
@@ -249,7 +250,7 @@ def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, 
 
 
 def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-    """By the prompt's rule; well formed is a finished reply without stray tags, with or without a reasoning block."""
+    """By the prompt's rule; a finished reply without stray tags is well formed, with or without a reasoning block."""
     passed = replies.passes(problem["check"], completion.text)
     parts = split(completion.text)
     visible = completion.text.strip().removeprefix(f"<think>{parts.reasoning}</think>")
@@ -264,7 +265,7 @@ def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, 
 
 
 def track(stage: "Stage", summaries: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """Means as eval/<task>/<metric>, and the rows as a table."""
+    """Send means to tracking as eval/<task>/<metric>, and the rows as a table."""
     for task, summary in summaries.items():
         stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
     shown = ("task", "question", "gold", "completion", "answer", "correct")

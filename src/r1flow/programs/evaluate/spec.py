@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that examines a model."""
+"""Facts about the program that evaluates a model, for plan, checks and report (programs/specs.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    """Of problems and general prompts."""
+    """The cost of sampling answers to all problems and general prompts."""
     split, limit, data = config["split"], config["n_problems"], book.run.slice("data")
     families = len(data["tasks"] if book.origin == "generated" else data["sources"])
     asked = least(book.rows.get(split, UNKNOWN), limit and limit * families)

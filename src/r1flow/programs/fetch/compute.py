@@ -1,19 +1,19 @@
-"""Data from outside as the files that every stage reads: the `data` stage of an experiment that names sources.
+"""Fetch datasets from outside and convert them to the files that stages read: the `data` stage, if it names sources.
 
-Inputs: `source_<name>`, the folder of each source that lies here; the others come from the hub at their pinned commit.
-Outputs: a JSONL file for each name under the pools' `into`, in the rows of schema.py; schema.json, which says what they
-mean; and sources.json, what they were made from:
+Inputs: `source_<name>`, the folder of each local source; the other sources come from the hub at their pinned commit.
+Outputs: a JSONL file for each name under the pools' `into`, with rows as in core/schema.py; schema.json, which explains
+the fields; and sources.json, which records what the files were made from:
 
     {"gsm8k": {"repo": "openai/gsm8k", "revision": "740312…", "files": {"main/train-00000-of-00001.parquet": "3f2a…"},
                "splits": {"train": {"read": 7473, "kept": 7473, "left_out": {}}}}, …}
 
-A pool takes splits of sources and shares their rows out by their ids (data/splits.py), so that a problem is in one
-file, whichever data sets have it: where two pools have it, the earlier one keeps it. So evaluation sets come first, and
-no exact copy of a test problem is trained on; near ones are left out too, and reported (data/leaks.py). A file's rows
-stand in the order of their ids, which are hashes: its first n are a fair sample. With the input `pin` the outputs are
-what data.dvc pins.
+A pool takes splits of sources and distributes their rows to its files by their ids (data/splits.py). So a problem is in
+one file only, even if several data sets have it; if two pools have it, the earlier pool keeps it. Therefore evaluation
+sets come first, and no exact copy of a test problem is trained on; near copies are left out too, and reported
+(data/leaks.py). Rows are sorted by their ids, which are hashes, so a file's first n rows are a fair sample. With the
+input `pin` the outputs must be those that data.dvc pins.
 
-Left out: a corpus and a tokenizer. Base models of such experiments are taken, not pretrained (`base.init_from`).
+Left out: a corpus and a tokenizer. Such experiments start from existing base models (`base.init_from`).
 """
 
 import json
@@ -35,7 +35,7 @@ from r1flow.data.splits import split_of
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
-# Where fields mean something else than in generated data.
+# Fields that mean something else than in generated data.
 MEANS = {
     "id": "str: 12 hex digits of the question, spaces and case aside; of a pair, with its responses",
     "task": "str: the data set's name",
@@ -46,7 +46,7 @@ MEANS = {
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
-    """Write every file to work; metrics: rows of each file, and of each source how many were left out and why."""
+    """Write every file to work; metrics: rows of each file, and how many rows of each source were left out."""
     versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build(stage))
     schema, made_from = read_json(stage.work / "schema.json"), read_json(stage.work / "sources.json")
     left_out = {
@@ -61,7 +61,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 
 def build(stage: "Stage") -> None:
-    """Fetch, map, share out and write."""
+    """Fetch the sources, convert their rows, distribute them to files, and write these."""
     config = stage.config
     taken = [take.split(".") for pool in config["pools"] for take in pool["take"]]
     names = sorted({name for name, _ in taken})
@@ -82,7 +82,7 @@ def build(stage: "Stage") -> None:
 
 
 def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
-    """A source's files, all splits that are taken; raises UserError with the source's key."""
+    """A source's files, for the splits that are used; raises UserError with the source's key."""
     source = stage.config["sources"][name]
     patterns = [pattern for split in splits for pattern in source["files"][split]]
     try:
@@ -94,7 +94,7 @@ def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
 
 
 def about(source: dict[str, Any], fetched: Fetched) -> dict[str, Any]:
-    """What a source is; a folder's path is not part of that."""
+    """A source's entry in sources.json; the path of a local folder is not part of it."""
     hub = {"repo": source["repo"], "revision": source["revision"]} if source["revision"] else {}
     return {**hub, "files": fetched.files, "splits": {}}
 
@@ -107,7 +107,7 @@ def share_out(
     owners: dict[str, str],
     files: dict[str, "Rows"],
 ) -> Count:
-    """Put a split's rows into the files that their ids decide; `owners` says which file has which id."""
+    """Put a split's rows into the files that their ids decide; `owners` maps each id to the file that has it."""
     count = Count()
     names = matching(str(fetched.folder), fetched.files, source["files"][split])
     for row in loaders.load(fetched.folder, names, source, count):
@@ -126,7 +126,7 @@ def share_out(
 
 
 def check_count(key: str, split: str, count: Count, damaged_share: float) -> None:
-    """Refuse a split of which too many rows are damaged, or none is left."""
+    """Refuse a split if too many of its rows are damaged, or none is left."""
     reasons = "; ".join(f"{place} ({count.left_out[reason]} such)" for reason, place in count.first.items())
     if count.damaged > damaged_share * count.read:
         raise UserError(
@@ -140,7 +140,7 @@ def check_count(key: str, split: str, count: Count, damaged_share: float) -> Non
 def write_files(
     work: Path, files: dict[str, "Rows"], limits: dict[str, int | None], rules: dict[str, Any]
 ) -> dict[str, int]:
-    """Write every file without the rows that give an evaluation set away, and the report on them; rows of each file."""
+    """Write every file without rows that leak evaluation problems, and the report; returns the rows of each file."""
     training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
     asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
     matches = leaks.examine(training, asked)
@@ -152,13 +152,13 @@ def write_files(
 
 
 class Rows:
-    """A file being written: rows as they come, put in the order of their ids at the end, none kept in memory whole."""
+    """A file being written: rows go to disk as they come, and are sorted by id at the end, so memory holds none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.fields = [field.name for field in fields(FILES[path.stem])]
         self.part = path.with_suffix(".part").open("w+b")
-        self.places: list[tuple[str, int, int]] = []  # id, where its line begins, how long that is
+        self.places: list[tuple[str, int, int]] = []  # id, where its line begins, the line's length in bytes
 
     def add(self, row: Row) -> None:
         line = json.dumps({name: row[name] for name in self.fields}, ensure_ascii=False).encode() + b"\n"
@@ -166,7 +166,7 @@ class Rows:
         self.part.write(line)
 
     def choose(self, limit: int | None) -> list[tuple[str, str]]:
-        """Keep the `limit` rows with the smallest ids; the ids and questions of all that are kept."""
+        """Keep only the `limit` rows with the smallest ids; returns the ids and questions of the kept rows."""
         self.places = sorted(self.places)[:limit]
         return [(identity, json.loads(self.line(start, length))["question"]) for identity, start, length in self.places]
 
@@ -175,7 +175,7 @@ class Rows:
         return self.part.read(length)
 
     def write(self, without: Collection[str]) -> int:
-        """Write the chosen rows but for these ids; their number."""
+        """Write the chosen rows except those with these ids; returns how many were written."""
         kept = [place for place in self.places if place[0] not in without]
         if not kept:
             raise UserError(

@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that fetches a run's data from a hub or from folders."""
+"""Facts about the program that fetches data from a hub or folders, for plan, checks and report (programs/specs.py)."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ class Fetch(Place):
     decontaminate: Decontaminate
 
 
-# Rules judge general prompts in dev and test, and foreign prompts have none.
+# General prompts in dev and test are judged by rules, and prompts from outside have no rules.
 FETCHED = [file for file in FILES if file not in ("general_dev", "general_test")]
 
 
 def check_fetch(config: dict[str, Any]) -> None:
-    """Sources that are pinned and can be mapped, and pools that share out what there is."""
+    """Refuse sources that aren't pinned or can't be converted, and pools that use what isn't there."""
     for name, source in config["sources"].items():
         try:
             check_source(source)
@@ -70,7 +70,7 @@ def check_fetch(config: dict[str, Any]) -> None:
 
 
 def check_source(source: dict[str, Any]) -> None:
-    """A commit or a folder, and known functions of columns that there are."""
+    """Refuse a source without a commit or folder, and unknown functions or columns."""
     repo, revision = source["repo"], source["revision"]
     if revision is not None:
         check_revision("dataset", repo, revision)
@@ -101,7 +101,7 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
 
 
 def outputs(config: dict[str, Any]) -> list[str]:
-    """What its pools make, and from what."""
+    """The pools' files, and the record of what they were made from."""
     names = {file for pool in config["pools"] for file in pool["into"]}
     return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
 

@@ -1,6 +1,6 @@
 """Group relative policy optimisation (GRPO): the reinforcement learning of all five stages that have one.
 
-For each prompt a step samples G completions o_1 … o_G from the model as it is, π_old, and scores them by rewards r_i.
+For each prompt a step samples G completions o_1 … o_G from the current model, π_old, and scores them by rewards r_i.
 It then takes a gradient step with TRL's GRPOTrainer to maximise (DeepSeekMath, equation 3; DeepSeek-R1, section 2.2.1)
 
     1/G Σ_i 1/|o_i| Σ_t [ min(ρ_it A_i, clip(ρ_it, 1 - ε, 1 + ε) A_i) - β KL_it ]
@@ -8,8 +8,8 @@ It then takes a gradient step with TRL's GRPOTrainer to maximise (DeepSeekMath, 
     ρ_it = π(o_it | q, o_i<t) / π_old(o_it | q, o_i<t)               1 while there is one update for each set of samples
     KL_it = π_ref/π - log(π_ref/π) - 1                     how far the token is from the model that the stage began with
 
-The options under `trainer:` choose TRL's variants of it: which mean over tokens (`loss_type`), whether to divide by the
-deviation (`scale_rewards`), ratios of tokens or of sequences. A sample in numbers:
+The options under `trainer:` choose among TRL's variants: the mean over tokens (`loss_type`), whether to divide by the
+standard deviation (`scale_rewards`), and ratios of tokens or of sequences. An example:
 
     prompt      "User: What is 8 + 16 - 19?\\nAssistant: "
     completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
@@ -17,9 +17,9 @@ deviation (`scale_rewards`), ratios of tokens or of sequences. A sample in numbe
 Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
 needs one.
 
-With `engine: r1flow` our own sampler draws the completions, plugged in at TRL's `rollout_func`; with `transformers` TRL
-does, by itself or, with `use_vllm`, by vLLM in this process or on a server (rollout_server.py). DeepSeek-R1, sections
-2.2 (zero RL), 2.3.2, 2.3.4. Left out: tools.
+With `engine: r1flow` our own sampler draws the completions, called by TRL's `rollout_func`. With `transformers` TRL
+draws them itself or, with `use_vllm`, by vLLM in this process or on a server (training/rollout_server.py). DeepSeek-R1,
+sections 2.2 (zero RL), 2.3.2, 2.3.4. Left out: tool use.
 """
 
 import os
@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is; its contract is tested here and TRL is pinned
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; our tests check it, and TRL is pinned
 
 from datasets import Dataset
 from transformers import (
@@ -61,7 +61,7 @@ from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, readings, rollouts
 from r1flow.training.scoring import CompactGRPOTrainer
 
-# TRL's names for what our curves show.
+# The curves: TRL's name of each metric, and ours.
 FIELDS = {
     "reward": "reward",
     "accuracy": "accuracy",
@@ -80,7 +80,7 @@ FIELDS = {
     "grad_norm": "grad_norm",
     "num_tokens": "tokens",
 }
-COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # what rewards may ask of a row
+COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # columns of a row that rewards may use
 SHOWN = 4  # completions in a table of samples
 SAMPLES_EVERY = 10  # steps between tables
 
@@ -107,8 +107,8 @@ def compute(stage: Stage) -> dict[str, Any]:
         callbacks=[history, samples, watch],
         rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
     )
-    trainer.remove_callback(PrinterCallback)  # History reports
-    if options.use_vllm:  # which has set all generators to its rank's number: runs with other seeds would draw alike
+    trainer.remove_callback(PrinterCallback)  # History reports instead
+    if options.use_vllm:  # it seeds all generators by the rank alone: runs with different seeds would draw the same
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
@@ -121,18 +121,18 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 
 def server_of(options: GRPOConfig, stage: Stage) -> str:
-    """The address of vLLM's server, once one answers that this stage can train with."""
+    """The address of vLLM's server; waits until a server answers that fits this stage."""
     configured, wait_s = options.vllm_server_base_url, options.vllm_server_timeout
     return rollout_server.find(stage.inputs["model"], configured, wait_s, stage.terminal.say)
 
 
 def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
-    """Whether a reward runs what the model writes; its sandbox is then on record."""
+    """Whether a reward runs programs that the model writes; the metrics then record the sandbox's tier."""
     return any((spec.get("name") or label) == "code_tests" for label, spec in specs.items())
 
 
 def trainer_of(stage: Stage) -> type[GRPOTrainer]:
-    """TRL's trainer, or with our engine one that measures its mismatch, which TRL does of vLLM alone."""
+    """TRL's trainer; with our engine, one that also measures the mismatch, as TRL does for vLLM only."""
     if stage.config["engine"] != "r1flow":
         return GRPOTrainer
     return measured(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
@@ -146,8 +146,8 @@ def compact(stage: Stage) -> bool:
 def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
     """The prompts of the whole training in their order: reasoning and, at the config's share, general ones.
 
-    All that is needed and each file reshuffled when used up, so that there is one epoch: TRL's sampler, resumed in a
-    second one, would start again with the first one's order.
+    The list has every prompt that the training needs (a used-up file is reshuffled and used again), so there is only
+    one epoch: TRL's sampler, resumed in a second epoch, would start again with the order of the first.
     """
     data, order = config["data"], random.Random(config["seed"])
     count = rollouts(config["trainer"]) // config["trainer"]["num_generations"]
@@ -161,7 +161,7 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
 
 
 def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list[dict[str, Any]]:
-    """`count` rows: all of them in a random order, then all in another, and so on."""
+    """`count` rows: all of them in a random order, then all again in another order, and so on."""
     chosen: list[dict[str, Any]] = []
     while len(chosen) < count:
         chosen += order.sample(rows, len(rows))
@@ -180,7 +180,8 @@ def rollout(
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
     """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
 
-    Rows are counted over all ranks. The log-probabilities are for the curve `mismatch` (mismatch.py), not for the loss.
+    Rows are numbered over all ranks. Log-probabilities are returned for the curve `mismatch` (mismatch.py) only; the
+    loss doesn't use them.
     """
     from r1flow.sampling.engine import Engine, eos_ids_of
 
@@ -188,7 +189,7 @@ def rollout(
 
     def sample(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any]:
         args = trainer.args
-        # Several generations in one step are distinct, and each rank has a slice of each.
+        # One step may have several generations, which need different seeds; each rank samples its share of each.
         within = trainer._step % args.gradient_accumulation_steps * stage.ranks
         first = trainer.accelerator.process_index * len(prompts)
         when = f"step {trainer.state.global_step}.{within}"
@@ -207,14 +208,14 @@ def rollout(
 
 
 class Samples(TrainerCallback):
-    """Shows some completions of every n-th step as a table."""
+    """Logs a table with some completions of every n-th step."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.latest: list[dict[str, Any]] = []
 
     def watch(self, reward: Reward) -> Reward:
-        """The same reward, whose latest values are remembered."""
+        """The same reward function, except that some of its latest values are kept for the table."""
 
         def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
             values = reward(prompts=prompts, completions=completions, **columns)
@@ -230,10 +231,11 @@ class Samples(TrainerCallback):
 
 
 def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[str, Any]) -> dict[str, float]:
-    """Tokens, and FLOPs by the usual rule: with N parameters, 2N a token forward and 6N forward and backward.
+    """Tokens, and FLOPs by the usual rule: with N parameters, 2N per token forward and 6N forward and backward.
 
-    Sampling is a forward pass of prompt and completion, training one forward and backward per iteration, the KL term
-    and the correction of vLLM's numerics one more forward each. Attention's own products are left out: below 10 %.
+    Sampling is a forward pass over prompt and completion; training is one forward and backward pass per iteration; the
+    KL term and the correction of vLLM's numerics are one more forward pass each. The attention products themselves are
+    left out: they are below 10 %.
     """
     parameters = parameters_of(model)
     log = trainer.state.log_history

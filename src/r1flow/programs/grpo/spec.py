@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that trains a model by rewards."""
+"""Facts about the program that trains a model by rewards, for plan, checks and report (programs/specs.py)."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ ROLLOUT_ENGINES = ("r1flow", "transformers")
 
 
 def check_grpo(config: dict[str, Any]) -> None:
-    """Refuse what can't be trained with GRPO, or not be resumed exactly."""
+    """Refuse a configuration that GRPO can't train, or that a resumed training can't continue exactly."""
     trainer = config["trainer"]
     if config["engine"] not in ROLLOUT_ENGINES:
         raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(ROLLOUT_ENGINES)}")
@@ -66,7 +66,7 @@ def check_grpo(config: dict[str, Any]) -> None:
         )
     check_snapshots(trainer)
     server = trainer.get("vllm_server_base_url") or ""
-    if ":" in server and not PLAIN_URL.fullmatch(server):  # without one it is a file that has the address
+    if ":" in server and not PLAIN_URL.fullmatch(server):  # without a colon it names a file with the address
         raise UserError("trainer.vllm_server_base_url: use an address like http://127.0.0.1:8000, without a password")
     if config["engine"] == "r1flow":
         check_engine_options(trainer)
@@ -75,14 +75,14 @@ def check_grpo(config: dict[str, Any]) -> None:
 
 
 def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
-    """Refuse a reward that there isn't, or not with these arguments; a user's own is looked for and not imported."""
+    """Refuse unknown rewards and wrong arguments; a user's own reward is only looked up in its source, not imported."""
     from r1flow.rewards.combine import check_args, factories
 
     ours = factories()
     for label, part in rewards.items():
         name, args = part.get("name") or label, part.get("args") or {}
         if name in ours:
-            given = {"model_dir": None} if name == "reward_model" else {}  # the stage's own
+            given = {"model_dir": None} if name == "reward_model" else {}  # the stage fills this in
             check_args(f"rewards.{label}.args", ours[name], given | args)
         elif "." in name:
             check_own(f"rewards.{label}: {name}", *name.rsplit(".", 1))
@@ -91,19 +91,19 @@ def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
 
 
 def check_own(place: str, module: str, name: str) -> None:
-    """Refuse a reward of the user's own whose module isn't there, or doesn't define it, as far as its text says."""
+    """Refuse a user's own reward if its module is missing, or if the module's source text doesn't define it."""
     path = fingerprint.file_of(module)
     if path is None:
         file, files = f"{module.replace('.', '/')}.py", sorted(map(str, Path().glob("*.py")))
         hint = did_you_mean(file, files) if files else "; put it there"
         raise UserError(f"{place}: there is no {file} in the project's folder{hint}")
-    known = names_in(path) if fingerprint.folder_of(module.partition(".")[0]) else {"*"}  # installed: not ours to read
+    known = names_in(path) if fingerprint.folder_of(module.partition(".")[0]) else {"*"}  # installed ones aren't read
     if name not in known and not known & {"*", "__getattr__"}:
         raise UserError(f"{place}: there is no {name!r} in {path.name}{did_you_mean(name, sorted(known))}")
 
 
 def names_in(path: Path) -> set[str]:
-    """Every name that a module may define, "*" for what can't be known; a mistake in its syntax is fingerprint.py's."""
+    """Every name that a module may define; "*" if that can't be known. Syntax errors are left to fingerprint.py."""
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes()))) if path.suffix == ".py" else []
     except SyntaxError:
@@ -121,13 +121,13 @@ def check_shares(config: dict[str, Any]) -> None:
     if bool(share) != bool(file):
         raise UserError(f"data.general_share: {share} and data.general_file: {file} go together: both, or 0 and null")
     names = {part.get("name") or label for label, part in config["rewards"].items()}
-    scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # the user's own might
+    scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # a user's own reward might, too
     if share and not scored:
         raise UserError("data.general_share: general prompts need a reward_model or judge in rewards; set it to 0")
 
 
 def check_limits(stop_above: dict[str, float]) -> None:
-    """The causes and shares at which rewards stop a training, and the mismatch at which its sampler does."""
+    """Check the limits that stop a training: a share for each cause of missing rewards, and the sampler's mismatch."""
     known = [*(cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE), MISMATCH]
     for cause, share in stop_above.items():
         if cause not in known:
@@ -137,7 +137,7 @@ def check_limits(stop_above: dict[str, float]) -> None:
 
 
 def check_groups(trainer: dict[str, Any]) -> None:
-    """A group is num_generations completions of one prompt, and a generation is whole groups."""
+    """A group is num_generations completions of one prompt, and a generation must consist of whole groups."""
     group, batch = trainer["num_generations"], trainer["per_device_train_batch_size"]
     if group < 2:
         raise UserError(f"trainer.num_generations: a group of {group} has no spread of rewards; use 2 or more")
@@ -156,7 +156,7 @@ def check_groups(trainer: dict[str, Any]) -> None:
 
 
 def check_snapshots(trainer: dict[str, Any]) -> None:
-    """A snapshot holds no completions: taken while some are still to be trained on, it resumes to other bytes."""
+    """Refuse snapshots between passes over one set of completions: they don't hold these, so resuming would differ."""
     if trainer.get("save_strategy") != "steps":
         return
     passes = trainer["save_steps"] * trainer["gradient_accumulation_steps"]
@@ -170,7 +170,7 @@ def check_snapshots(trainer: dict[str, Any]) -> None:
 
 
 def check_engine_options(trainer: dict[str, Any]) -> None:
-    """Options of TRL's own generation that our engine doesn't have."""
+    """Refuse options of TRL's own generation that our engine doesn't have."""
     plain = {"top_k": (0, None), "min_p": (None,), "repetition_penalty": (1, None), "generation_kwargs": (None,)}
     for key, allowed in plain.items():
         if trainer.get(key) not in allowed:
@@ -181,13 +181,13 @@ def check_engine_options(trainer: dict[str, Any]) -> None:
         raise UserError(f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, above 0")
 
 
-# Sampling from all tokens. vLLM gives probabilities among those that are left, the trainer among all, and the quotient
-# is then no correction but a bias (huggingface/trl 6789).
+# Values that leave all tokens to sample from. Otherwise vLLM's probabilities are among the remaining tokens and the
+# trainer's among all, so their ratio is a bias, not a correction (huggingface/trl 6789).
 ALL_TOKENS = {"top_p": (1,), "top_k": (0, None), "min_p": (0, None)}
 
 
 def check_vllm(config: dict[str, Any]) -> None:
-    """What TRL would refuse when the model is loaded, or pass over."""
+    """Refuse options that TRL would refuse only after loading the model, or ignore."""
     trainer = config["trainer"]
     mode, longest = trainer.get("vllm_mode", "colocate"), trainer["max_completion_length"]
     if mode == "server" and config["device"] != "cuda":
@@ -205,7 +205,7 @@ def check_vllm(config: dict[str, Any]) -> None:
 
 
 def check_correction(trainer: dict[str, Any], stop_above: dict[str, float]) -> None:
-    """The weights that correct for vLLM's numerics, and the measure that TRL takes with them."""
+    """Check the importance weights that correct for vLLM's numerics, and the mismatch that TRL measures with them."""
     corrected = trainer.get("vllm_importance_sampling_correction", True)
     if corrected and MISMATCH not in stop_above:
         raise UserError(
@@ -230,7 +230,7 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "data.general_file", config["data"]["general_file"]
 
 
-# Words of options that TRL's config class doesn't list, though it takes no others; a test reads them there.
+# The only values that TRL takes for these options. Its config class doesn't list them; a test compares with its source.
 WORDS = {
     "loss_type": ["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"],
     "scale_rewards": ["group", "batch", "none"],
@@ -243,12 +243,12 @@ WORDS = {
 }
 
 
-CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")  # losses that TRL counts the clipped ratios of
-BY_RULE = {"answer_format": "format", "language_consistency": "language"}  # rewards of every reasoning row
+CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")  # losses for which TRL logs the share of clipped ratios
+BY_RULE = {"answer_format": "format", "language_consistency": "language"}  # rewards that score every reasoning row
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
-    """Left out: those of rewards that are for some kinds of rows only, and of the user's own."""
+    """The curves that a training must log, each with the reason; not those of users' own rewards or of rare rows."""
     names = ("reward", "length", "cut", "entropy", "zero_variance", "tokens")
     trainer, found = config["trainer"], curves_of(names, config, metrics)
     if not found:
@@ -267,7 +267,7 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 
 
 def reward_curves(config: dict[str, Any]) -> dict[str, str]:
-    """Those of the rewards of reasoning rows, if any such row is asked; programs have no answer to compare."""
+    """The curves of rewards on reasoning rows, if there are any; none for accuracy if rows ask for programs."""
     trainer, share = config["trainer"], config["data"]["general_share"]
     prompts = rollouts(trainer) // trainer["num_generations"]
     if round(prompts * share) == prompts:
@@ -281,7 +281,7 @@ def reward_curves(config: dict[str, Any]) -> dict[str, str]:
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    """Of rollouts, each trained on `num_iterations` times; the KL term and a correction are forward passes more."""
+    """The cost of the rollouts: each is trained on `num_iterations` times; KL and correction add forward passes."""
     trainer = config["trainer"]
     seen = rollouts(trainer) * (book.prompt + book.completion(trainer["max_completion_length"]))
     return cost_of(
@@ -303,7 +303,7 @@ def memory(config: dict[str, Any], parameters: float, reward: float) -> tuple[fl
 
 
 def vllm_share(trainer: dict[str, Any]) -> float:
-    """Of a GPU's memory, what vLLM takes for its rollouts."""
+    """The share of a GPU's memory that vLLM takes for its rollouts."""
     here = trainer.get("use_vllm") and trainer.get("vllm_mode", "colocate") == "colocate"
     return trainer.get("vllm_gpu_memory_utilization", 0.3) if here else 0
 

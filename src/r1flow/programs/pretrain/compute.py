@@ -1,13 +1,13 @@
-"""Pretrain a small Llama from scratch on the corpus, or take an existing model in its place.
+"""The base models: pretrain a small Llama from scratch on the corpus, or take an existing model instead.
 
-Input: `data`, the folder with corpus.jsonl and tokenizer/. Whole documents are packed into blocks, and see nothing of
-each other:
+Input: `data`, the folder with corpus.jsonl and tokenizer/. Whole documents are packed into blocks, and tokens attend to
+their own document only:
 
     zuerst 8 + 16 = 24, …<|endoftext|>User: Solve for f: 20*f = 60\\nAssistant: 3<|endoftext|><|pad|>…
 
-The matrices of the layers are trained by Muon (loss 0.76 where AdamW alone had 0.85, at step 150 of a like model), and
-the rest by AdamW. Output: work/model with weights, tokenizer and chat template. Left out: everything a large base
-model needs and 1M parameters don't: mixed sources, weight decay, validation.
+Muon trains the matrices of the layers (loss 0.76 where AdamW alone had 0.85, at step 150 of a similar model), and
+AdamW the rest. Output: work/model with weights, tokenizer and chat template. Left out: what a large base model needs
+and one of 1M parameters doesn't: mixed sources, weight decay, validation.
 """
 
 from collections.abc import Callable
@@ -41,11 +41,11 @@ from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
-IGNORED = -100  # the label that the loss leaves out
+IGNORED = -100  # the label of tokens that the loss leaves out
 
 
 def compute(stage: Stage) -> dict[str, Any]:
-    """Make work/model; metrics: parameters, tokens and the loss curve (empty for a model that was taken)."""
+    """Make work/model; metrics: parameters, tokens and the loss curve (empty for an existing model)."""
     return adopt(stage) if stage.config["init_from"] else train(stage)
 
 
@@ -54,7 +54,7 @@ def train(stage: Stage) -> dict[str, Any]:
     tokenizer.chat_template = stage.config["template"]
     documents = load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer)
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
-    set_seed(stage.seed)  # the weights start at random
+    set_seed(stage.seed)  # for the weights, which are initialised at random
     model = build(stage.config["model"], tokenizer)
     history = History(stage, FIELDS)
     trainer = Trainer(
@@ -83,7 +83,7 @@ def train(stage: Stage) -> dict[str, Any]:
 
 
 def adopt(stage: Stage) -> dict[str, Any]:
-    """An existing model as the base: a directory, or a hub id with a pinned revision; given the stage's template."""
+    """Use an existing model, a directory or a hub id with a pinned revision; it gets the stage's chat template."""
     source, revision = stage.config["init_from"], stage.config["revision"]
     hashes = stage.config.get("sha256")
     fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
@@ -110,7 +110,7 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Pat
 
 
 def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Token ids of each document, with the end of text; raises UserError for an empty corpus."""
+    """Token ids of each document, followed by the end-of-text token; raises UserError for an empty corpus."""
     texts = [row["text"] for row in read_jsonl(path)]
     if not texts:
         raise UserError(f"{path}: no documents; look at data.corpus.documents")
@@ -130,12 +130,12 @@ def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaF
 
 
 class Blocks(Dataset):
-    """Documents packed into blocks of `size` tokens, by TRL's best fit, decreasing; what is longer is cut.
+    """Documents packed into blocks of `size` tokens, by TRL's best-fit decreasing; longer documents are cut.
 
     Row i has input_ids and labels, both (size,), and attention_mask, (1, size, size), to be added to the scores: a
-    token sees itself and what is before it in its own document.
+    token sees itself and the tokens before it in its own document.
 
-    So every document is read as if it stood alone, as prompts do when a model is used.
+    So every document is read as if it stood alone, as a prompt does when the model is used.
     """
 
     def __init__(self, documents: list[list[int]], size: int, pad: int) -> None:
@@ -145,7 +145,7 @@ class Blocks(Dataset):
         rows = datasets.Dataset.from_dict({"input_ids": documents})
         packed = pack_dataset(rows, size, "bfd", {"batch_size": len(rows)}).with_format("torch")
         self.ids_BT = torch.full((len(packed), size), pad)
-        self.owner_BT = torch.full((len(packed), size), -1)  # which of the block's documents a token is of
+        self.owner_BT = torch.full((len(packed), size), -1)  # the number of each token's document in its block
         for ids_T, owner_T, block in zip(self.ids_BT, self.owner_BT, packed, strict=True):
             ids_T[: len(block["input_ids"])] = block["input_ids"]
             owner_T[: len(block["input_ids"])] = torch.repeat_interleave(block["seq_lengths"])
@@ -175,7 +175,7 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.join()
 
     def join(self) -> None:
-        """Show the parts' groups as our own: the scheduler sets the learning rates there."""
+        """Take over the parameter groups of both optimizers: the scheduler sets the learning rates there."""
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     def step(self, closure: Callable[[], float] | None = None) -> None:

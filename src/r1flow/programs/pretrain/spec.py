@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that makes a model from nothing, or takes one from a hub."""
+"""Facts about the program that pretrains a base model or fetches one, for plan, checks and report (specs.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Pretrain(Seeded):
     muon: dict[str, Any]
     adamw: dict[str, Any]
     trainer: dict[str, Any]
-    sha256: dict[str, str] | None = None  # of the hub's files, by name; sources.lock brings them
+    sha256: dict[str, str] | None = None  # of the hub's files, by name; filled in from sources.lock
 
 
 def check_pretrain(config: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
 
 
 def all_logits(tokens: float, model: Model) -> float:
-    """transformers' loss has all of them and their gradients, in float32."""
+    """Bytes of the logits of all tokens and of their gradients: transformers' loss holds both, in float32."""
     return 2 * F32 * tokens * model.vocabulary
 
 

@@ -1,6 +1,7 @@
-"""Rejection sampling: what a model does well becomes training data for the next models.
+"""Rejection sampling: a model's good samples become training data for the next models.
 
-Two stages: `rejection`, of the reasoning RL checkpoint, and `cold_start_data`, of R1-Zero or of a stronger model.
+Two stages use it: `rejection` samples from the reasoning RL checkpoint, and `cold_start_data` from R1-Zero or from a
+stronger model. For each prompt it draws several samples and drops those that a filter rejects.
 
 Inputs: `model`, the checkpoint, and `data`, a folder with rejection.jsonl (prompts) and general_sft.jsonl. Outputs:
 samples.parquet, every sample with the reason why it was dropped (null: kept), and mix.jsonl, the kept samples mixed
@@ -8,11 +9,11 @@ with general data in a declared share and shuffled:
 
     {"id": "4be0c1d2a3f4-2", "source": "rejection", "question": "8 + 16 - 19 = ?", "response": "<think>…</answer>"}
 
-DeepSeek-R1, section 2.3.3: several samples a prompt; only correct ones; no chains of thought that mix languages, no
+DeepSeek-R1, section 2.3.3: several samples per prompt; only correct ones; no chains of thought that mix languages, no
 long paragraphs, no code blocks. Section 2.3.1, for a cold start: a model that is shown examples of long reasoning, or
-asked for it (`preamble`), and R1-Zero's outputs in a readable form (the same filters; `closing` in place of annotators
-who write the missing summary). Left out: the judge model for answers that rules can't grade, and chains of thought
-generated for general prompts.
+asked for it (`preamble`), and R1-Zero's outputs in a readable form (the same filters; the text `closing` replaces the
+annotators who write a missing summary). Left out: the judge model for answers that rules can't grade, and chains of
+thought generated for general prompts.
 """
 
 import random
@@ -40,7 +41,7 @@ from r1flow.sampling import Completion, Sampler, load, seed_of, shards
 from r1flow.tracking.stage import Stage
 
 TABLE_ROWS = 100  # samples shown in tracking
-DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two look at a prompt's other samples
+DUPLICATE, SURPLUS = "duplicate", "surplus"  # these two reasons depend on a prompt's other samples
 SAMPLE_SCHEMA = pa.schema(
     [
         ("problem_id", pa.string()),
@@ -74,7 +75,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Kept:
-    """A kept sample whose text waits in a file: `size` bytes from `start` on."""
+    """A kept sample, whose text is in a temporary file: `size` bytes from `start` on."""
 
     problem: Problem
     index: int
@@ -82,7 +83,7 @@ class Kept:
     size: int
 
 
-Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop for that
+Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the cause as the reason
 
 
 def compute(stage: Stage) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 
 def sample_part(stage: Stage, part: shards.Part) -> Iterator[Completion]:
-    """Sample a part of the shards that `compute` will look for."""
+    """Sample a part of the shards, which `compute` reads back later."""
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", stage.config["prompts"])
     return answer(stage, problems, part)
 
@@ -113,7 +114,7 @@ def sample_part(stage: Stage, part: shards.Part) -> Iterator[Completion]:
 def load_problems(path: Path, limit: int | None) -> list[Problem]:
     """The prompts to sample from, the first `limit` of the file.
 
-    Raises UserError when it has none, and when they ask for programs and no sandbox holds.
+    Raises UserError when there are none, and when they ask for programs but no sandbox works here.
     """
     problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
     if not problems:
@@ -123,7 +124,7 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
 
 
 def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
-    """k samples of every problem, those of a problem side by side."""
+    """`samples_per_prompt` samples of every problem; those of one problem follow each other."""
     asked = questions(stage, problems)
     for (problem, index), completion in zip(asked, answer(stage, problems), strict=True):
         yield Sample(problem, index, completion.text, len(completion.ids), completion.finished)
@@ -135,12 +136,12 @@ def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]
 
 
 def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
-    """One completion for every question, or for a part of them, in order."""
+    """One completion for every question, or for those in `part`, in order."""
     return shards.sample_shards(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
 
 
 def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list[int]]:
-    """The model, and prompt and seed of every question."""
+    """The sampler, and the prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     prompts = {problem.id: render(sampler.tokenizer, problem.question, config["preamble"]) for problem in problems}
@@ -152,7 +153,7 @@ def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list
 def sift(
     stage: Stage, samples: Iterator[tuple[Sample, str | None]], texts: BinaryIO, closing: str | None = None
 ) -> tuple[Counter[str | None], list[Kept], list[dict[str, Any]]]:
-    """Write samples.parquet, and the kept texts to `texts`; returns counts by reason, the kept ones, and some rows."""
+    """Write samples.parquet, and kept texts to `texts`; returns counts by reason, the kept samples, and some rows."""
     reasons: Counter[str | None] = Counter()
     kept, shown = [], []
     with Table(stage.work / "samples.parquet", SAMPLE_SCHEMA) as table:
@@ -170,7 +171,7 @@ def sift(
 
 
 def readable(sample: Sample, closing: str | None) -> str:
-    """The text as it will be learnt: `closing` leads to an answer that stands alone after the reasoning."""
+    """The text as the next model will learn it: where a summary is missing, `closing` is put before the answer."""
     text = sample.text.strip()
     if not closing or not sample.parts.well_formed or not no_summary(sample):
         return text
@@ -178,7 +179,7 @@ def readable(sample: Sample, closing: str | None) -> str:
     return f"{before}{closing}{tag}{answer}"
 
 
-# Filters: True drops a sample. A config names them in order; the first that says so is the reason.
+# Filters: True drops a sample. A config names them in order; the first one that drops a sample is the reason.
 
 
 def unfinished(sample: Sample) -> bool:
@@ -196,7 +197,7 @@ def malformed(sample: Sample) -> bool:
 
 
 def no_summary(sample: Sample) -> bool:
-    """Nothing for a reader between the reasoning and the answer."""
+    """There is no text for a reader between the reasoning and the answer."""
     return sample.parts.summary == (sample.parts.answer or "")
 
 
@@ -210,7 +211,7 @@ def wrong(sample: Sample) -> bool | Cause:
 
 
 def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
-    """Less than `share` of the words, in reasoning and summary, are in `language`; no words at all is not mixed."""
+    """Less than `share` of the words, in reasoning and summary, are in `language`; a text without words passes."""
     parts = sample.parts
     found = consistency(f"{parts.reasoning or ''}\n{parts.summary}", language, languages)
     return found is not None and found < share
@@ -221,7 +222,7 @@ def long_paragraph(sample: Sample, max_words: int) -> bool:
 
 
 def code_block(sample: Sample) -> bool:
-    """Code, outside the reply to a problem that asks for a program."""
+    """The text has a code block; where a program is asked for, only the reasoning is looked at."""
     text = sample.parts.reasoning or "" if is_program(sample.problem) else sample.text
     return bool(re.search(r"```|~~~|<code>", text))
 
@@ -232,7 +233,7 @@ FILTERS = {
 
 
 def build_filters(specs: list[dict[str, Any]]) -> list[tuple[str, Filter | None]]:
-    """The filters of a config (filters.py checks it), in order; `duplicate` has no function of one sample."""
+    """A config's filters in order (filters.py has checked them); None for `duplicate`, which compares samples."""
     return [(spec["name"], build_filter(spec["name"], spec.get("args") or {})) for spec in specs]
 
 
@@ -246,9 +247,9 @@ def judged(
     keep_per_prompt: int,
     each: Callable[..., Iterator[Any]] = map,
 ) -> Iterator[tuple[Sample, str | None]]:
-    """Every sample with the name of the first filter that drops it, `surplus` for what is too much, or None: kept.
+    """Every sample with the name of the first filter that drops it, `surplus` beyond the limit, or None if it is kept.
 
-    The samples of a problem stand side by side; `each` judges one problem's after the other's.
+    The samples of one problem must follow each other; `each` maps a function over the problems in order.
     """
     groups = (list(group) for _, group in groupby(samples, key=lambda sample: sample.problem.id))
     judge = partial(judge_group, chain, keep_per_prompt)
@@ -259,7 +260,7 @@ def judged(
 def judge_group(
     chain: list[tuple[str, Filter | None]], keep_per_prompt: int, group: list[Sample]
 ) -> list[tuple[Sample, str | None]]:
-    """`judged` for the samples of one problem, of which the earlier ones win."""
+    """`judged` for the samples of one problem; of duplicates, and beyond the limit, the earlier samples are kept."""
     found: list[tuple[Sample, str | None]] = []
     seen: set[str] = set()
     kept = 0
@@ -286,13 +287,13 @@ def is_program(problem: Problem) -> bool:
 
 
 def answer_text(sample: Sample) -> str | None:
-    """What of a sample is graded: what training pays for."""
+    """The part of a sample that is graded: the same part as for the training's reward."""
     problem = sample.problem
     return code.program_of(sample.text) if is_program(problem) else generated.answer_of(sample.text, problem.entry)
 
 
 def canonical(text: str) -> str:
-    """What two samples must share to be the same: spacing and case aside."""
+    """The text without differences of spacing and case; samples with equal results are duplicates."""
     return " ".join(text.split()).casefold()
 
 
@@ -301,7 +302,7 @@ def mixed(
 ) -> list[Kept | dict[str, Any]]:
     """Kept samples and as many general rows as make up `general_share` of all, shuffled; raises UserError for too few.
 
-    Neither rows that are there twice nor fewer samples make up for those that are missing.
+    If general rows are missing, none are repeated and no samples are left out to reach the share.
     """
     chooser = random.Random(seed)
     wanted = round(len(kept) * general_share / (1 - general_share))

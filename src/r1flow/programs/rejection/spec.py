@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that samples responses and keeps the right ones."""
+"""Facts about the program that samples responses and keeps the right ones, for plan, checks and report (specs.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def check_rejection(config: dict[str, Any]) -> None:
 
 
 def check_preamble(preamble: list[dict[str, str]]) -> None:
-    """A system message or none, then examples: questions, each with a response in the pattern that the filters ask."""
+    """Allow a system message at the start, then only examples: questions, each with a well-formed response."""
     turns = preamble[1:] if preamble and preamble[0]["role"] == "system" else preamble
     if [turn["role"] for turn in turns] != ["user", "assistant"] * (len(turns) // 2):
         raise UserError("preamble: system first, if at all, then user and assistant in turn, assistant last")

@@ -1,7 +1,8 @@
-"""Read what the stages of a run left behind, into one object that the report draws from.
+"""Read the results of a run's stages into one object, from which the report is made.
 
-A run need not have every stage: the inputs are all that it has, and what needs another is "not in this run". What it
-has must be whole: a number that a stage's configuration promises and its folder lacks is an error.
+A run need not have every stage: its inputs are the stages that it has, and whatever needs another stage is reported as
+"not in this run". But these stages must be complete: a number that a stage's configuration promises and its folder
+lacks is an error.
 
     inputs: {"evaluate/base": results/r1_tiny/evaluate/base, "zero_rl": results/r1_tiny/zero_rl, …}
 """
@@ -27,7 +28,7 @@ from r1flow.recipe.stages import MODELS, RECIPE, program_of
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
 FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
-# Of samples.parquet: what the claims and the page are made from.
+# The columns of samples.parquet that the claims and the page use.
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections"),
@@ -36,7 +37,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Results:
-    """A run's evaluations and training histories: of all stages that it has."""
+    """The evaluations and training histories of all stages of a run."""
 
     run: str
     samples: Mapping[str, list[Row]]  # model -> rows of samples.parquet, models in MODELS' order
@@ -61,7 +62,7 @@ class Results:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What the claims look at: scores per problem, and the accuracy of every RL step."""
+        """The data for the claims: scores per problem, and the accuracy of every RL step."""
         trained = [stage for stage in self.metrics if stage in RL_STAGES]
         accuracy = {stage: [value for _, value in self.history(stage, "accuracy")] for stage in trained}
         scores = {model: scores_of(rows) for model, rows in self.samples.items()}
@@ -77,7 +78,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def scores_of(rows: Sequence[Row]) -> dict[str, dict[str, PerProblem]]:
-    """A model's metrics per problem: reasoning families together, general prompts apart; no scope without rows."""
+    """A model's metrics per problem, by scope: all reasoning families together, and general prompts, if it has any."""
     by_scope = {scope: [row for row in rows if scope_of(row) == scope] for scope in SCOPES}
     return {scope: per_problem(found) for scope, found in by_scope.items() if found}
 
@@ -89,8 +90,8 @@ def scope_of(row: Row) -> str:
 def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     """Read every input folder.
 
-    Raises UserError if no model was evaluated, or one of the run's wasn't, and for a file that is missing, can't be
-    read or lacks what its stage's configuration promises.
+    Raises UserError if a model of the run, or every one, wasn't evaluated, and for a file that is missing, can't be
+    read, or lacks what its stage's configuration promises.
     """
     evaluated = {name.removeprefix("evaluate/"): path for name, path in inputs.items() if name.startswith("evaluate/")}
     if not evaluated:
@@ -112,7 +113,7 @@ def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
 
 
 def read_metrics(job: str, folder: Path) -> dict[str, Any]:
-    """A stage's metrics.json, with all that the config beside it promises."""
+    """A stage's metrics.json; raises UserError if it lacks what the config beside it promises."""
     config, metrics = read_input(folder / "config.yaml", frozen.load), read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
     if found := fault(program, config, metrics):
@@ -129,7 +130,7 @@ def read_samples(path: Path) -> list[Row]:
 
 
 def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) -> None:
-    """Every model was asked all that one was, and of every scope that the data has prompts of."""
+    """Require that all models were asked the same problems, from every scope that the data has prompts for."""
     asked = {model: {row["problem_id"] for row in rows} for model, rows in samples.items()}
     everything = set().union(*asked.values())
     for model, ids in asked.items():

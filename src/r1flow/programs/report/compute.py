@@ -1,8 +1,8 @@
-"""The report of a run: report.html for people, summary.json for programs; what it cost is beside them.
+"""The report of a run: report.html for people, and summary.json for programs.
 
-Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"); computes the claims
-C1–C7 from the samples. Both depend on results alone and are the same for equal runs, byte by byte; what the run cost
-(making.py) is beside them. Left out: anything that needs a network or a server to be read.
+Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"), and computes the claims
+C1–C7 from the samples. Both files depend on the results only, so equal runs give the same bytes; the costs of the run
+are in files of their own (making.py). Left out: anything that needs a network or a server to be read.
 
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny"}
@@ -28,7 +28,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 
 def summarise_run(results: Results) -> dict[str, Any]:
-    """Every number of the report that a program may want, without times."""
+    """Every number of the report that a program may use, without times."""
     return {
         "run": results.run,
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},

@@ -20,7 +20,7 @@ from r1flow.core.metrics import Interval
 from r1flow.recipe.claims import MARGIN
 from r1flow.recipe.stages import RECIPE
 
-WIDTH_IN = 4.9  # two side by side on a desktop, one on a phone
+WIDTH_IN = 4.9  # inches: two figures side by side on a desktop, one on a phone
 INK, GREY, RULE = "#1f2933", "#7b8794", "#d9dee4"
 COLOURS = {stage: row.colour for stage, row in RECIPE.items() if row.colour}
 STYLE = {
@@ -47,7 +47,7 @@ Curve = Sequence[tuple[float, float]]  # (step, value)
 
 
 def to_svg(figure: Figure, name: str, title: str) -> str:
-    """A figure as an `<svg>` element that scales with its column; `title` is what a screen reader says."""
+    """A figure as an `<svg>` element that scales with its column; `title` is for screen readers."""
     buffer = io.StringIO()
     with plt.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -56,7 +56,7 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)  # the family is the page's
+    svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)  # the page chooses the font family
     svg = re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1)
     return svg.strip()
 
@@ -82,7 +82,7 @@ def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
 
 @plt.rc_context(STYLE)
 def draw_curves(curves: Mapping[str, Curve], name: str, title: str, y_label: str) -> str:
-    """One line per training: points are steps, the line their moving mean over five."""
+    """One line per training: points are steps, and the line is their moving mean over five steps."""
     figure, axes = canvas(3.1)
     for stage, curve in curves.items():
         steps, values = zip(*curve, strict=True)

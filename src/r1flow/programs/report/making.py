@@ -1,7 +1,7 @@
-"""making.html: what each stage of a run cost, and what decided its outputs; costs.json for programs.
+"""making.html: what each stage of a run cost, and its provenance; costs.json has the costs for programs.
 
-No output of the report's stage: time and memory change from run to run, and provenance may change where the outputs
-don't. So it is written anew whenever a run ends well.
+Neither file is an output of the stage report, because time and memory change from run to run, and provenance may change
+even if the outputs don't. So both are rewritten whenever a run succeeds.
 
     costs.json: {"zero_rl": {"seconds": 113.0, "peak_mb": 1450, "revision": "20ea22a…"}, …}
 """
@@ -29,7 +29,7 @@ def sidecars(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
 
 
 def cost_rows(costs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every stage's time and memory, the evaluations as one line, with its share of the longest for a bar."""
+    """Every stage's time and memory, and for bars their shares of the maximum; all evaluations are one row."""
     stages = {name: cost for name, cost in costs.items() if "/" not in name}
     evaluations = [cost for name, cost in costs.items() if "/" in name]
     if evaluations:

@@ -30,7 +30,7 @@ from r1flow.recipe.stages import RECIPE
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
-# first − second; a base model counts leniently, as in C1
+# first − second; a base model is scored leniently, as in C1
 COMPARISONS = (
     ("zero_rl", "base"),
     ("cold_start", "base"),
@@ -55,7 +55,7 @@ REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejectio
 
 
 def render(results: Results) -> str:
-    """report.html: what came out, and nothing that another run of the same recipe wouldn't say."""
+    """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
     return fill(
         "report.html.jinja",
         run=results.run,
@@ -88,7 +88,7 @@ def count_verdicts(claims: Sequence[Claim]) -> list[tuple[str, int]]:
 
 
 def path(results: Results) -> list[tuple[str, float]]:
-    """pass@1 on all reasoning along the recipe's main line, as far as the run went; base models leniently."""
+    """pass@1 on all reasoning problems, for the main sequence of models that the run has; base models leniently."""
     line = ("base", "zero_rl", "cold_start", "reasoning_rl", "align_rl", "student_rl", "distill")
     scores = {model: tasks.get("reasoning", {}) for model, tasks in results.summaries.items()}
     keys = {model: f"pass_at_1{scorings(model)[-1][1]}" for model in line}
@@ -139,12 +139,12 @@ def tidy(value: float) -> float:
 
 
 def scorings(model: str) -> list[tuple[str, str]]:
-    """(label, suffix of the metric): base models are scored both ways, the others strictly."""
+    """(label, suffix of the metric): base models are scored strictly and leniently, the others strictly."""
     return [(f"{model} (strict)", ""), (f"{model} (lenient)", "_lenient")] if model in BASES else [(model, "")]
 
 
 def score_rows(results: Results) -> list[dict[str, Any]]:
-    """Model × task: pass@1 ± SE and cons@k, base models twice."""
+    """Model × task: pass@1 ± SE and cons@k; base models have two rows, strict and lenient."""
     rows = []
     for model in results.models:
         for label, suffix in scorings(model):
@@ -164,13 +164,13 @@ def shape_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def mismatches(results: Results) -> list[tuple[str, float]]:
-    """The largest difference of log-probabilities that a step of each RL stage had between its sampler and itself."""
+    """For each RL stage, the largest mismatch of a step: log-probabilities of the sampler against the trainer's."""
     curves = {stage: results.history(stage, "mismatch") for stage in RL_STAGES}
     return [(stage, max(value for _, value in curve)) for stage, curve in curves.items() if curve]
 
 
 def draw_all(results: Results) -> dict[str, str]:
-    """The pictures by name; an empty text where there is nothing to draw."""
+    """The pictures by name; an empty string where there is nothing to draw."""
     curves = {
         key: {stage: curve for stage in RL_STAGES if (curve := results.history(stage, key))}
         for key in ("accuracy", "length")
@@ -280,7 +280,7 @@ def examples(results: Results) -> list[dict[str, Any]]:
 
 
 def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dict[str, Row]:
-    """One wanted sample per model, on the same problem for as many models as possible (then the smallest id)."""
+    """One matching sample per model, on the same problem for as many models as possible (on ties the smallest id)."""
     candidates: dict[str, dict[str, Row]] = {}
     for model, rows in samples.items():
         for row in rows:
@@ -294,7 +294,7 @@ def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dic
 
 
 def present(row: Row) -> dict[str, Any]:
-    """A sample as the page shows it: the reasoning apart from what a user reads."""
+    """A sample as the page shows it: the reasoning, and separately what a user reads."""
     parts = split(row["completion"])
     return {
         "task": row["kind"] or row["task"],

@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that writes the report."""
+"""Facts about the program that writes the report, for plan and checks (programs/specs.py)."""
 
 from dataclasses import dataclass
 

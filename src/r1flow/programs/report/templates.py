@@ -1,4 +1,4 @@
-"""Fills the pages' templates (*.html.jinja). Text of a model is hostile: it is escaped, and what hides is spelt out."""
+"""Fills the pages' templates (*.html.jinja). A model's text may be hostile: it is escaped, hidden characters shown."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
-    """Text as a person should see it: invisible and direction-changing characters spelt out, the end cut off."""
+    """Text safe to show: invisible and direction-changing characters are spelt out, and a long text is cut."""
     text = text or ""
     shown = INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text[:limit])
     return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown

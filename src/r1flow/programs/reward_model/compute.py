@@ -4,10 +4,10 @@ Inputs: `model`, the base model's directory, and `data`, a folder with preferenc
 
     {"id": "…", "kind": "helpful", "question": "hello!", "chosen": "Hello! How can I help?", "rejected": "No."}
 
-Helpful pairs are shown as summaries, harmless ones as whole responses, by the same function that RL calls. A tenth of
-the pairs, chosen by a hash of the question, is held out; its accuracy (chosen scores higher) is in the metrics.
-DeepSeek-R1, section 2.3.4, which says no more than that it follows DeepSeek-V3's pipeline. Left out: margins, several
-heads.
+For helpful pairs the model is shown the summaries, for harmless ones the whole responses, by the same function as in
+RL. A tenth of the pairs, chosen by a hash of the question, is held out; the metrics have the accuracy on these (how
+often the chosen side scores higher). DeepSeek-R1, section 2.3.4, which only says that it follows DeepSeek-V3's
+pipeline. Left out: margins, several heads.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, save, trainer_options
 
 SEES = {"helpful": "summary", "harmless": "response"}
-HELD_OUT = 10  # one question in so many
+HELD_OUT = 10  # one question in ten is held out
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accuracy"}
 
 
@@ -53,7 +53,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
     """Train on the pairs, save to work/model, and return the curve."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
-    set_seed(stage.seed)  # the head starts at random
+    set_seed(stage.seed)  # for the head, which is initialised at random
     model = read_model(
         AutoModelForSequenceClassification,
         stage.inputs["model"],
@@ -68,7 +68,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
         args=options,
         train_dataset=Dataset.from_list([pair(tokenizer, row) for row in rows]),
         processing_class=tokenizer,
-        peft_config=adapters(stage.config, "SEQ_CLS"),  # and the head, whole
+        peft_config=adapters(stage.config, "SEQ_CLS"),  # with adapters the whole head is still trained
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
@@ -104,7 +104,7 @@ def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, l
 def chosen_wins(stage: Stage, rows: list[dict[str, Any]], kind: str) -> list[bool]:
     """For each pair of a kind, whether its chosen side scores higher, by the scores that RL will see.
 
-    Ranks score a share each and all get the whole.
+    Each rank scores a share of the pairs, and every rank gets all results.
     """
     wins = []
     with PartialState().split_between_processes([row for row in rows if row["kind"] == kind]) as mine:

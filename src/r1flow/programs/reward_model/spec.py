@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that trains a model to tell the better of two replies."""
+"""Facts about the program that trains a reward model, for plan, checks and report (programs/specs.py)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    """Of both sides of every pair; a score is one number, and no logits."""
+    """The cost of training on both sides of every pair; the output is one score per text, so no logits count."""
     trained = 2 * taught(book, config, book.prompt + book.response("preferences"))
     length = 2 * config["trainer"]["max_length"]
     return cost_of(book, job, config, trained, length, logits=lambda tokens, model: 0)

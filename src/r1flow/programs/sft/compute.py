@@ -1,15 +1,15 @@
-"""Supervised fine-tuning: cold start, the SFT on the mix, and distillation are this program with other inputs.
+"""Supervised fine-tuning (SFT): cold start, the SFT on the mix, and distillation use this program with other inputs.
 
 Inputs: `model`, a model directory, and `data`, a folder with the file that the config names; each row has a `question`
-and the `response` to learn. The loss is on the response and its end of sequence only. A row becomes
+and the `response` to learn. The loss is the cross-entropy of the response and its end of sequence only. A row becomes
 
     prompt    "User: What is 8 + 16 - 19?\\nAssistant: "             (by the chat template)
     response  "<think>8 + 16 = 24. …</think>so <answer>5</answer>" + end of sequence
 
-tokenised apart, as in sampling: training and sampling see the same tokens at the seam even where a tokenizer would
-merge across it. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT
-only, no RL). With `data.file: packed` the rows are those that the stage curate has tokenised and packed
-(data/packed.py).
+tokenised separately, as in sampling: so both see the same tokens where prompt and response meet, even if a tokenizer
+would merge across that border. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4
+(distillation: SFT only, no RL). With `data.file: packed` the rows are those that the stage curate has tokenised and
+packed (data/packed.py).
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: rows, tokens of the responses, steps, and the loss curve."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
-    # Before the model: with zero3 the options say how that is loaded.
+    # These come before the model, because with zero3 they decide how it is loaded.
     options = SFTConfig(**trainer_options(stage), dataset_kwargs={"skip_prepare_dataset": is_packed(stage)})
     model = read_model(
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
@@ -56,7 +56,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         "rows": count["rows"],
         "response_tokens": count["response_tokens"],
         "steps": trainer.state.global_step,
-        # 6N a token, as in grpo.py
+        # 6N per token, as in programs/grpo
         "flops": 6.0 * parameters_of(model) * count["tokens"] * trainer.state.epoch,
         "history": history.rows,
     }
@@ -67,7 +67,7 @@ def is_packed(stage: Stage) -> bool:
 
 
 def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dataset, dict[str, int]]:
-    """What the trainer learns from, and how many rows and tokens that is; a curate stage's packs, or a file's rows."""
+    """The training data, a curate stage's packs or a file's rows, with its numbers of rows and tokens."""
     file, limit = stage.config["data"]["file"], stage.config["data"]["limit"]
     if is_packed(stage):
         dataset = packed.load(stage.inputs["data"], stage.inputs["model"], stage.snapshots / "dataset")
@@ -95,7 +95,7 @@ def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
 
 
 def example(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:
-    """Token ids of prompt + response + end of sequence, and a mask that is 1 where the loss is."""
+    """Token ids of prompt + response + end of sequence, and a mask that is 1 for tokens that the loss counts."""
     texts = (render(tokenizer, row["question"]), row["response"])
     prompt_ids, response_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
     response_ids = [*response_ids, tokenizer.eos_token_id]

@@ -1,4 +1,4 @@
-"""What the neighbours of the program must know that teaches a model by examples."""
+"""Facts about the program that fine-tunes a model on examples, for plan, checks and report (programs/specs.py)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ class Sft(Seeded):
 
 
 def check_sft(config: dict[str, Any]) -> None:
-    """Packed examples are kept apart by their positions; cut at any place, nothing tells them apart."""
+    """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer = config["trainer"]
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
         raise UserError("trainer.padding_free: without packing nothing is cut to max_length; set that to null, or pack")
