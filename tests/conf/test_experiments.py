@@ -5,11 +5,13 @@ import copy
 import importlib.util
 import math
 import re
-from functools import reduce
+import shutil
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import frozen
@@ -88,6 +90,35 @@ def test_composing_twice_gives_the_same_bytes():
 def test_an_override_changes_its_own_stage_and_no_other():
     plain, changed = Run.compose(ROOT), Run.compose(ROOT, overrides="reasoning_rl.trainer.learning_rate=1.0e-5")
     assert [s for s in STAGES if plain.slice(s) != changed.slice(s)] == ["reasoning_rl"]
+
+
+DIALECTS = sorted(path.stem for path in (ROOT / "conf/dialect").glob("*.yaml"))
+
+
+undisturbed = cache(partial(Run.compose, ROOT))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_dialect_of_grpo_is_one_override_and_changes_its_own_stage_only(dialect):
+    said = yaml.safe_load((ROOT / f"conf/dialect/{dialect}.yaml").read_text())
+    for experiment in ("r1_tiny", "r1_qwen2.5_1.5b"):  # the second samples with vLLM
+        plain, changed = undisturbed(experiment), Run.compose(ROOT, experiment, f"dialect@reasoning_rl={dialect}")
+        assert [stage for stage in STAGES if plain.slice(stage) != changed.slice(stage)] == ["reasoning_rl"]
+        before, after = (run.slice("reasoning_rl")["trainer"] for run in (plain, changed))
+        assert after == before | said["trainer"] and set(said) == {"trainer"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_dialect_of_grpo_is_one_line_of_an_experiment(dialect, tmp_path):
+    """The line that docs/grpo.md shows; the experiment's own values, and overrides, come after it."""
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    line = re.search(r"^  - override /dialect@zero_rl: \w+$", (ROOT / "docs/grpo.md").read_text(), re.M)[0]
+    lines = ["# @package _global_", "defaults:", "  - r1_zero", line.replace("dr_grpo", dialect), "  - _self_"]
+    own = "zero_rl: {trainer: {epsilon: 0.1}}"
+    (tmp_path / "conf/experiment/mine.yaml").write_text("\n".join([*lines, own]))
+    found = config.compose(tmp_path / "conf", "mine", "zero_rl.trainer.beta=0.5")["zero_rl"]
+    expected = config.compose(ROOT / "conf", "r1_zero", f"dialect@zero_rl={dialect}")["zero_rl"]
+    assert found == expected | {"trainer": expected["trainer"] | {"epsilon": 0.1, "beta": 0.5}}
 
 
 REFUSED = {

@@ -125,9 +125,9 @@ def fresh(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32)
 
 
-def fixed_rows(model: Any) -> list[Row]:
+def fixed_rows(model: Any, ratios_of: list[list[float]] = RATIOS) -> list[Row]:
     rows = []
-    for prompt, completion, ratios, advantage in zip(PROMPTS, COMPLETIONS, RATIOS, ADVANTAGES, strict=True):
+    for prompt, completion, ratios, advantage in zip(PROMPTS, COMPLETIONS, ratios_of, ADVANTAGES, strict=True):
         logp_T, entropy_T = score(model, prompt, completion, OPTIONS["temperature"])
         old_T = logp_T.detach() - torch.tensor(ratios).log()
         ref_T = logp_T.detach() + torch.tensor(REFERENCE[: len(ratios)])

@@ -9,7 +9,8 @@ It then takes a gradient step with TRL's GRPOTrainer to maximise (DeepSeekMath, 
     KL_it = π_ref/π - log(π_ref/π) - 1                     how far the token is from the model that the stage began with
 
 The options under `trainer:` choose among TRL's variants: the mean over tokens (`loss_type`), whether to divide by the
-standard deviation (`scale_rewards`), and ratios of tokens or of sequences. An example:
+standard deviation (`scale_rewards`), and ratios of tokens or of sequences. docs/grpo.md explains them and compares the
+dialects of papers and libraries, which are in conf/dialect/. An example:
 
     prompt      "User: What is 8 + 16 - 19?\\nAssistant: "
     completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
