@@ -17,11 +17,12 @@ from r1flow.artifacts import frozen, manifest, versions
 from r1flow.artifacts.provenance import identity
 from r1flow.commands.publish import drop_pointers_without_a_stage, keep_contract, publish
 from r1flow.commands.restore import find_pointers, pull, restore, verify
+from r1flow.commands.trace import trace
 from r1flow.core.errors import UserError
 from r1flow.engine.run import hold
 
 ROOT = Path(__file__).parents[2]
-RUN = Path("results/tiny")
+RUN, POINTERS = Path("results/tiny"), Path("published/tiny")
 PARENTS = {"base": ["data"], "zero_rl": ["data", "base"], "evaluate/zero_rl": ["data", "zero_rl"]}
 STAGES = sorted(PARENTS)
 WEIGHTS = Path("results/tiny/base/model/model.safetensors")
@@ -111,13 +112,14 @@ def in_remote(path: Path) -> Path:
 
 
 def is_of(listing: Path, path: Path) -> bool:
-    pointer = yaml.safe_load(RUN.joinpath(f"{path.parts[2]}.dvc").read_text())
+    pointer = yaml.safe_load(POINTERS.joinpath(f"{path.parts[2]}.dvc").read_text())
     return pointer["outs"][0]["md5"] == f"{listing.parent.name}{listing.name}"
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    """Every file of the run and of its data."""
-    paths = [path for top in ("results", "data") for path in (root / top).rglob("*") if path.is_file()]
+def contents(root: Path, *tops: str) -> dict[str, bytes]:
+    """Every file of these folders, or else of the run, its pointers and its data."""
+    tops = tops or ("results", "published", "data")
+    paths = [path for top in tops for path in (root / top).rglob("*") if path.is_file()]
     skipped = (".snakemake_timestamp", ".gitignore")
     return {str(path.relative_to(root)): path.read_bytes() for path in paths if path.name not in skipped}
 
@@ -142,8 +144,8 @@ def test_publishing_leaves_outputs_as_they_were_whatever_the_users_cache_type_is
 
 
 def test_the_printed_command_commits_every_pointer_and_nothing_else_of_the_run(published):
-    tracked = git("-C", str(published), "ls-files", "results", "data*").split()
-    pointers = [f"results/tiny/{stage}.dvc" for stage in STAGES]
+    tracked = git("-C", str(published), "ls-files", "results", "published", "data*").split()
+    pointers = [f"published/tiny/{stage}.dvc" for stage in STAGES]
     assert sorted(tracked) == sorted(["data.cost.json", "data.dvc", "data.provenance.json", *pointers])
     assert git("-C", str(published), "status", "--porcelain") == ""
 
@@ -163,13 +165,13 @@ def test_data_that_is_not_byte_for_byte_as_pinned_keeps_its_contract_and_is_refu
 def test_a_stage_that_the_run_no_longer_has_does_not_come_back_with_it(project):
     shutil.rmtree(RUN / "evaluate/zero_rl")
     drop_pointers_without_a_stage(RUN)
-    assert find_pointers("tiny") == [RUN / "base.dvc", RUN / "zero_rl.dvc", Path("data.dvc")]
+    assert find_pointers("tiny") == [POINTERS / "base.dvc", POINTERS / "zero_rl.dvc", Path("data.dvc")]
 
 
 def test_pinned_data_is_not_asked_of_a_remote_for_a_run_with_data_of_its_own(project):
-    Path("results/more").mkdir()
-    Path("results/more/data.dvc").touch()
-    assert find_pointers("more") == [Path("results/more/data.dvc")]
+    Path("published/more").mkdir()
+    Path("published/more/data.dvc").touch()
+    assert find_pointers("more") == [Path("published/more/data.dvc")]
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_text("other"), lambda path: path.unlink()])
@@ -178,7 +180,7 @@ def test_a_file_that_is_wrong_or_missing_in_the_remote_is_named_and_not_served(c
     stored.chmod(0o644)
     damage(stored)
     with pytest.raises(
-        UserError, match=r"results/tiny/base/model/model\.safetensors of results/tiny/base\.dvc"
+        UserError, match=r"results/tiny/base/model/model\.safetensors of published/tiny/base\.dvc"
     ) as error:
         restore(None, "tiny")
     assert "remote local" in str(error.value) and "\n" not in str(error.value)
@@ -197,7 +199,7 @@ def test_a_wrong_file_from_a_remote_that_dvc_does_not_check_is_named_and_removed
 
 def test_a_remote_that_is_away_is_one_line(clone):
     shutil.rmtree(".dvc-remote")
-    with pytest.raises(UserError, match=r"^remote local \(.*\.dvc-remote\).* results/tiny/base of results/tiny/base\."):
+    with pytest.raises(UserError, match=r"^remote local \(.*\.dvc-remote\).* results/tiny/base of published/tiny/b"):
         restore(None, "tiny")
 
 
@@ -217,7 +219,7 @@ def test_a_remote_that_is_away_leaves_the_pointers_and_the_push_can_be_repeated(
         publish(Path("more"))
     Path(".dvc-remote").unlink()
     publish(Path("more"))
-    assert Path("results/more/data.dvc").exists() and list(Path(".dvc-remote").rglob("*.dir"))
+    assert Path("published/more/data.dvc").exists() and list(Path(".dvc-remote").rglob("*.dir"))
 
 
 def test_an_s3_remote_by_configuration(clone, monkeypatch):
@@ -311,13 +313,53 @@ def test_restore_finds_what_the_plan_finds(project, monkeypatch, line):
     assert not list((RUN / "base").rglob(Path(line.split()[0]).name))  # and isn't served
 
 
-@pytest.mark.parametrize("name", ["results", "results/tiny", "data"])
-def test_a_run_behind_a_link_is_refused_with_a_way_that_works_before_it_is_hashed(project, monkeypatch, name):
-    monkeypatch.setattr("r1flow.commands.restore.sha256", lambda path: pytest.fail("hashed"))
-    Path(name).rename("elsewhere")
-    Path(name).symlink_to(Path("elsewhere").absolute())
-    with pytest.raises(UserError, match=rf"^{name}: is a link.*mount --bind \S+/elsewhere {name}\)$"):
+@pytest.mark.parametrize("links", [["results", "data"], ["results/tiny/base", "results/tiny"]])
+def test_a_run_behind_a_link_is_published_and_comes_back_in_a_clone(published, tmp_path, monkeypatch, capsys, links):
+    project, clone, disk = (tmp_path / name for name in ("project", "clone", "disk"))
+    shutil.copytree(published, project)
+    monkeypatch.chdir(project)
+    git("checkout", "--quiet", "-b", "linked", "v1~")
+    disk.mkdir()
+    for link in map(Path, links):
+        link.rename(disk / link.name)
+        link.symlink_to(disk / link.name)
+    publish(RUN)
+    printed = capsys.readouterr().out
+    subprocess.run(next(line for line in printed.splitlines() if "git add" in line), shell=True, check=True)
+    assert git("status", "--porcelain") == "" and git("diff", "--stat", "v1", "linked") == ""  # the pointers are equal
+    assert {path.name for path in disk.rglob("*")} & {".gitignore", "base.dvc"} == set()
+    git("clone", "--quiet", str(project), str(clone))
+    shutil.copytree(".dvc-remote", clone / ".dvc-remote")
+    assert trace("results/tiny/base/metrics.json") == 0
+    assert re.search(r"DVC base [0-9a-f]{32}\.dir", capsys.readouterr().out)
+    monkeypatch.chdir(clone)
+    restore(None, None)
+    assert contents(clone) == contents(published) and verify(None) == 0
+
+
+def test_a_run_of_another_project_is_not_published(project, tmp_path):
+    for name in ("tiny", "more"):
+        make_stage(tmp_path / "other/results" / name / "data", "data", [])
+        with pytest.raises(UserError, match=rf"other/results/{name}: isn't a run in this project's results/"):
+            publish(tmp_path / "other/results" / name)
+
+
+def test_no_pointer_is_written_through_a_link(project):
+    Path("published").rename("elsewhere")
+    Path("published").symlink_to("elsewhere")
+    before = contents(Path(), "elsewhere")
+    with pytest.raises(UserError, match=r"^published: is a link"):
         publish(RUN)
+    assert before and contents(Path(), "elsewhere") == before
+
+
+@pytest.mark.parametrize("run", [None, "tiny"])
+def test_what_an_earlier_version_published_is_said_to_be_for_its_code(project, run):
+    POINTERS.joinpath("base.dvc").rename(RUN / "base.dvc")
+    shutil.rmtree("published")
+    with pytest.raises(UserError, match=r"^results/tiny/base\.dvc: was published by an earlier version") as error:
+        restore(None, run)
+    assert "\n" not in str(error.value)
 
 
 def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
@@ -376,9 +418,9 @@ def stored(content: bytes, suffix: str = "", root: str = ".dvc/cache") -> str:
 
 def point(top: dict[str, Any] = {}, **out: object) -> None:  # noqa: B006
     """Rewrite base's pointer."""
-    found = yaml.safe_load((RUN / "base.dvc").read_text())
+    found = yaml.safe_load((POINTERS / "base.dvc").read_text())
     found["outs"][0] |= out
-    (RUN / "base.dvc").write_text(yaml.safe_dump(found | top))
+    (POINTERS / "base.dvc").write_text(yaml.safe_dump(found | top))
 
 
 @pytest.mark.parametrize("name", LEADING_OUT)
@@ -387,10 +429,10 @@ def test_names_that_lead_out_of_a_stages_folder_are_refused_before_anything_is_t
     before = contents(Path())
     fetched(*(("a", "0" * 32, name) if whose == "manifest" else (name, "0" * 32, {})))
     with pytest.raises(
-        UserError, match=r"^results/tiny/base\.dvc: names files outside results/tiny/base/; nothing was t"
+        UserError, match=r"^published/tiny/base\.dvc: names files outside results/tiny/base/; nothing was t"
     ):
-        pull([RUN / "base.dvc"], None)
-    (RUN / "base.dvc").unlink()
+        pull([POINTERS / "base.dvc"], None)
+    (POINTERS / "base.dvc").unlink()
     assert Path("victim.txt").read_text() == "mine"
     assert contents(Path()) == {path: text for path, text in before.items() if not path.endswith("base.dvc")}
 
@@ -398,7 +440,7 @@ def test_names_that_lead_out_of_a_stages_folder_are_refused_before_anything_is_t
 def test_a_hash_that_leads_out_of_the_cache_is_refused(fetched):
     fetched("a", "ab/../../../victim.txt", {})
     with pytest.raises(UserError, match="names files outside"):
-        pull([RUN / "base.dvc"], None)
+        pull([POINTERS / "base.dvc"], None)
 
 
 @pytest.mark.parametrize("name", [name for name in LEADING_OUT if name != 5])
@@ -411,31 +453,38 @@ def test_a_manifest_on_disk_that_names_files_outside_costs_none_of_them(project,
     assert Path("victim.txt").read_text() == "mine"
 
 
-POINTERS = {
+HOSTILE = {
     "another folder": lambda: point(path="../../src"),
     "an absolute path": lambda: point(path="/tmp/victim"),
     "another place to begin": lambda: point({"wdir": "../../src"}),
+    "another run": lambda: point({"wdir": "../../results/other"}),
+    "the folder beside it": lambda: point({"wdir": "."}),
+    "an absolute place": lambda: point({"wdir": str(RUN.absolute())}),
+    "a place that leads out": lambda: point({"wdir": "../../results/tiny/../../src"}),
+    "pinned data elsewhere": lambda: Path("data.dvc").write_text(f"{Path('data.dvc').read_text()}wdir: src\n"),
     "more than one folder": lambda: point({"outs": [{"path": "base"}, {"path": "../../src"}]}),
     "a hash that is a path": lambda: point(md5="ab/../../../victim.txt"),
     "another remote": lambda: point(remote="theirs"),
     "an import": lambda: point({"deps": [{"path": "x", "repo": {"url": "https://evil.example/x"}}]}),
-    "no mapping": lambda: (RUN / "base.dvc").write_text("[]"),
-    "a link": lambda: (RUN / "base.dvc").rename("b.dvc") and (RUN / "base.dvc").symlink_to("../../b.dvc"),
+    "no mapping": lambda: (POINTERS / "base.dvc").write_text("[]"),
+    "a link": lambda: (POINTERS / "base.dvc").rename("b.dvc") and (POINTERS / "base.dvc").symlink_to("../../b.dvc"),
+    "pointers behind a link": lambda: POINTERS.rename("src") and POINTERS.symlink_to("../src"),
+    "results behind a link": lambda: Path("results").rename("src") and Path("results").symlink_to("src"),
     "a stage that is a link": lambda: (RUN / "base").rename("src") and (RUN / "base").symlink_to("../../src"),
     "a run that is a link": lambda: RUN.rename("src") and RUN.symlink_to("../src"),
     "a link in a stage": lambda: (RUN / "base/tokenizer").symlink_to("../../../src"),
 }
 
 
-@pytest.mark.parametrize("what", POINTERS)
-def test_a_pointer_to_anything_but_the_folder_beside_it_is_refused_before_dvc_is_called(project, what):
-    POINTERS[what]()
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_pointer_to_anything_but_its_own_folder_is_refused_before_dvc_is_called(project, what):
+    HOSTILE[what]()
     with pytest.raises(UserError, match=r"(is no pointer to|is a link).*nothing was touched"):
         restore(None, "tiny")
 
 
 def test_nothing_is_planted_beside_the_stages_by_a_publisher_and_a_remote_that_agree(clone):
-    pointer = yaml.safe_load((RUN / "base.dvc").read_text())["outs"][0]["md5"]
+    pointer = yaml.safe_load((POINTERS / "base.dvc").read_text())["outs"][0]["md5"]
     listing = json.loads(Path(".dvc-remote/files/md5", pointer[:2], pointer[2:]).read_text())
     listing.append({"relpath": "../../../src/evil.py", "md5": stored(b"evil", root=".dvc-remote")})
     point(md5=f"{stored(json.dumps(listing).encode(), '.dir', '.dvc-remote')}.dir")

@@ -159,9 +159,17 @@ def test_pinned_data_and_a_model_from_outside_are_sources(tmp_path, capsys):
 # -- what is said of each ----------------------------------------------------------------------------------------
 
 
+def point_to(stage: Path, text: str) -> None:
+    """Publish a stage, as far as its pointer goes."""
+    pointer = Path("published", stage.parent.name, f"{stage.name}.dvc")
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    pointer.write_text(text)
+
+
 def test_a_link_has_everything_that_decided_the_stage(run, capsys):
-    (run / "zero_rl/model.dvc").write_text("outs: [{md5: 8a27.dir, path: model}]")
-    (run / "data.dvc").write_text("outs: [{md5: 1b2c.dir, path: data}]")
+    hashes = {stage: f"{sha256(run / stage / 'manifest.json')[:32]}.dir" for stage in ("zero_rl", "data")}
+    for stage, md5 in hashes.items():
+        point_to(run / stage, f"outs: [{{md5: {md5}, hash: md5, path: {stage}}}]\nwdir: ../../results/tiny")
     data, _, link, evaluation, _ = traced(capsys, f"results/tiny/report/summary.json#{NUMBER}")["stages"]
     provenance = read_json(run / "zero_rl/provenance.json")
     for key in ("program", "config", "code", "seed", "threads", "device"):
@@ -170,7 +178,7 @@ def test_a_link_has_everything_that_decided_the_stage(run, capsys):
     assert link["outputs"] == {"model/model.safetensors": sha256(run / "zero_rl/model/model.safetensors")}
     assert evaluation["outputs"] == {"samples.parquet": sha256(run / "evaluate/zero_rl/samples.parquet")}
     assert link["git"] == f"{'zero_rl':r<40}" and link["mlflow"] == "unknown"
-    assert (link["dvc"], data["dvc"], evaluation["dvc"]) == ({"model": "8a27.dir"}, {"data": "1b2c.dir"}, {})
+    assert (link["dvc"], data["dvc"], evaluation["dvc"]) == (*({stage: md5} for stage, md5 in hashes.items()), {})
     assert data["generator"]["note"] == "data" and link["generator"] is None
 
 
@@ -249,8 +257,8 @@ def test_a_manifest_edited_by_hand_is_refused(run):
 
 @pytest.mark.parametrize("text", ["[7]", "outs: 7", "outs: [{path: model}]", "{", "outs: ["])
 def test_a_pointer_that_is_none_is_named(run, text):
-    (run / "zero_rl.dvc").write_text(text)
-    with pytest.raises(UserError, match=r"zero_rl\.dvc: is no pointer of DVC's"):
+    point_to(run / "zero_rl", text)
+    with pytest.raises(UserError, match=r"published/tiny/zero_rl\.dvc: is no pointer to .*/results/tiny/zero_rl/"):
         trace("results/tiny/zero_rl")
 
 

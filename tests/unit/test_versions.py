@@ -10,6 +10,8 @@ from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
 from r1flow.engine.run import hold
 
+OUTS = [{"md5": f"{'0' * 32}.dir", "hash": "md5", "path": "data"}]
+
 
 @pytest.fixture
 def data(tmp_path):
@@ -17,7 +19,7 @@ def data(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "rl.jsonl").write_text('{"id": "1"}\n')
-    pointer = {"outs": [{"path": "data"}], "meta": {"config": "abc", "files": versions.contents(folder)}}
+    pointer = {"outs": OUTS, "meta": {"config": "abc", "files": versions.contents(folder)}}
     (tmp_path / "data.dvc").write_text(yaml.safe_dump(pointer))
     return folder
 
@@ -53,10 +55,13 @@ def test_data_that_a_power_cut_left_in_dvcs_cache_is_made_again(data, tmp_path, 
     assert (work / "rl.jsonl").read_text() == made and "it is made again" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["[]", "7", "a: [", "meta: 5"])
+NO_POINTERS = ["[]", "7", "a: [", "meta: {}", "outs: []", yaml.safe_dump({"outs": OUTS, "meta": 5})]
+
+
+@pytest.mark.parametrize("text", NO_POINTERS)
 def test_a_pointer_that_is_none_is_one_line(tmp_path, text):
     (tmp_path / "data.dvc").write_text(text)
-    with pytest.raises(UserError, match=r"data\.dvc: is no pointer of DVC's; bring it back"):
+    with pytest.raises(UserError, match=r"data\.dvc: is no pointer to .*data/, .*: bring it back"):
         versions.pinned(tmp_path / "data.dvc")
 
 
@@ -66,7 +71,7 @@ def test_without_a_pointer_nothing_is_pinned(tmp_path):
 
 def test_data_that_dvc_does_not_have_is_not_fetched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("data.dvc").write_text(yaml.safe_dump({"outs": [{"md5": f"{'0' * 32}.dir", "hash": "md5", "path": "data"}]}))
+    Path("data.dvc").write_text(yaml.safe_dump({"outs": OUTS}))
     assert versions.fetch(tmp_path) is False and [path.name for path in tmp_path.iterdir()] == ["data.dvc"]
 
 

@@ -297,7 +297,7 @@ def test_a_published_run_comes_back_in_a_fresh_clone_with_nothing_to_do(copy, tm
     for words in ("init -q", "config user.name a", "config user.email a@b.c", "add .", "commit -qm run"):
         done(copy.folder, "git", *words.split())
     done(copy.folder, *r1flow, "publish", "results/r1_micro")
-    done(copy.folder, "git", "add", "results/r1_micro")
+    done(copy.folder, "git", "add", "published/r1_micro")
     done(copy.folder, "git", "commit", "-qm", "publish")
     done(tmp_path, "git", "clone", "-q", str(copy.folder), "fresh")
     shutil.copytree(copy.folder / ".dvc-remote", tmp_path / "fresh/.dvc-remote")

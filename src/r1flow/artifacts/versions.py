@@ -1,6 +1,13 @@
-"""Everything that concerns DVC: reads and writes `data.dvc`, the pointer that pins the data in data/, and calls DVC.
+"""Everything that concerns DVC: its pointers, and calls of its commands.
 
-Beside DVC's own hash of the folder, `data.dvc` has under `meta` the hash of the config that the data was made from
+A pointer is a file in git that names a folder, which is not, and DVC's hash of it. Results may lie behind a link, from
+where git takes nothing, so their pointers are in a folder of their own:
+
+    data.dvc                                data/
+    published/r1_tiny/base.dvc              results/r1_tiny/base/
+    published/r1_tiny/evaluate/base.dvc     results/r1_tiny/evaluate/base/
+
+`data.dvc` pins the data. Beside DVC's hash it has under `meta` the hash of the config that the data was made from
 (which shows whether a run's data is that data) and the sha256 of every file (which shows what differs if it isn't):
 
     meta: {config: 3f2a91c07b1d, files: {corpus.jsonl: 9f2c…, …}}
@@ -10,11 +17,12 @@ publish.py keeps them in git beside the pointer: data.provenance.json, data.cost
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,16 +33,76 @@ from r1flow.artifacts import manifest
 from r1flow.core.errors import UserError
 
 DATA, POINTER = Path("data"), Path("data.dvc")
+RESULTS, PUBLISHED = Path("results"), Path("published")
 BESIDE = {name: Path(f"data.{name}") for name in ("provenance.json", "cost.json")}  # file of data/: its copy in git
 DVC = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock"]  # wait if another DVC is at work
+
+# The same with the setting `core.no_scm`, which no option sets. DVC wants each folder in a .gitignore beside it (ours
+# has all of results/), and for a folder behind a link it would fail, since git has no files there.
+WITHOUT_GIT = """
+import sys; from functools import partialmethod; from dvc.cli import main; from dvc.repo import Repo
+Repo.__init__ = partialmethod(Repo.__init__, config={"core": {"no_scm": True}})
+sys.exit(main())
+"""
+DVC_WITHOUT_GIT = [sys.executable, "-P", "-c", WITHOUT_GIT, "--wait-for-lock"]
+
+
+def pointer_of(folder: Path) -> Path:
+    """Where the pointer of a stage's folder is, or would be; of a folder that isn't in results/: beside it."""
+    inside = PUBLISHED / folder.relative_to(RESULTS) if folder.is_relative_to(RESULTS) else folder
+    return inside.with_name(f"{inside.name}.dvc")
+
+
+def folder_of(pointer: Path) -> Path:
+    """The folder that a pointer is of."""
+    inside = pointer.with_suffix("")
+    return RESULTS / inside.relative_to(PUBLISHED) if inside.is_relative_to(PUBLISHED) else inside
+
+
+def pointers(run: Path) -> list[Path]:
+    """The pointers of a run, results/r1_tiny, whether or not their folders are here."""
+    folder = PUBLISHED / run.name
+    return sorted([*folder.glob("*.dvc"), *folder.glob("evaluate/*.dvc")])
+
+
+def read_pointer(pointer: Path, folder: Path) -> tuple[str, dict[str, Any]]:
+    """DVC's hash of the folder and the pointer's `meta`; raises UserError if it says anything else, or is of another
+    folder."""
+    try:
+        found = yaml.safe_load(pointer.read_text())
+        (out,), meta = found["outs"], found.get("meta", {})
+        fine = found.keys() <= {"outs", "meta", "wdir"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
+        fine &= out["path"] == folder.name and found.get("wdir", ".") == way(pointer, folder) and out["hash"] == "md5"
+        if fine and isinstance(meta, dict) and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
+            return out["md5"], meta
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        pass
+    raise UserError(
+        f"{pointer}: is no pointer to {folder}/, as r1flow writes it; nothing was touched: bring it back "
+        f"(git checkout {pointer}) or publish it again"
+    )
+
+
+def way(pointer: Path, folder: Path) -> str:
+    """From the pointer to where its folder lies, as DVC has it: `../../results/r1_tiny`."""
+    return os.path.relpath(folder.parent, pointer.parent)
 
 
 def pinned(pointer: Path = POINTER) -> dict[str, Any]:
     """What the pointer says of its data: `config` and `files`; empty without a pointer."""
-    try:
-        return dict(yaml.safe_load(pointer.read_text()).get("meta", {})) if pointer.exists() else {}
-    except (ValueError, TypeError, AttributeError, yaml.YAMLError):
-        raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
+    return read_pointer(pointer, pointer.with_suffix(""))[1] if pointer.exists() else {}
+
+
+def commit(folders: list[Path]) -> str | None:
+    """Put the folders into DVC's cache and their hashes into their pointers, in one call; returns what went wrong, or
+    None. The folders' files stay as they are. A data.dvc keeps its `meta`; other pointers are written anew."""
+    pointers = [pointer_of(folder) for folder in folders]
+    refuse_links({path for pointer in pointers for path in (pointer, *pointer.parents)})
+    for pointer, folder in zip(pointers, folders, strict=True):
+        if folder != DATA:
+            pointer.parent.mkdir(parents=True, exist_ok=True)
+            pointer.write_text(yaml.safe_dump({"outs": [{"path": folder.name}], "wdir": way(pointer, folder)}))
+    return dvc("commit", "--force", "--no-relink", *pointers, program=DVC_WITHOUT_GIT)
 
 
 def fetch(work: Path) -> bool:
@@ -50,21 +118,20 @@ def fetch(work: Path) -> bool:
 
 
 def check_pointer(pointer: Path) -> str:
-    """DVC's hash of the folder beside the pointer; raises UserError if it points elsewhere, or for symbolic links."""
-    folder = pointer.with_suffix("")
-    for path in (pointer, folder, *folder.rglob("*"), *folder.parents):
+    """DVC's hash of the pointer's folder; raises UserError if DVC would write anywhere else, or through a link."""
+    folder = folder_of(pointer)
+    refuse_links([pointer, *pointer.parents, folder, *folder.rglob("*"), *folder.parents])
+    return read_pointer(pointer, folder)[0]
+
+
+def refuse_links(paths: Iterable[Path]) -> None:
+    """Raise UserError for a symbolic link: it may be of somebody who published it, and lead anywhere."""
+    for path in paths:
         if path.is_symlink():
-            raise UserError(f"{path}: is a link, through which DVC would write; nothing was touched: remove it")
-    try:
-        found = yaml.safe_load(pointer.read_text())
-        (out,) = found["outs"]
-        fine = found.keys() <= {"outs", "meta"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
-        fine &= out["path"] == folder.name and out["hash"] == "md5"
-        if fine and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
-            return out["md5"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
-        pass
-    raise UserError(f"{pointer}: is no pointer to {folder}/, as `r1flow publish` writes it; nothing was touched")
+            raise UserError(
+                f"{path}: is a link, through which files would be written; nothing was touched: put a folder in its "
+                "place (from another disk: mount --bind it, or clone the project there)"
+            )
 
 
 def unlisted(pointers: list[Path]) -> str | None:
@@ -84,7 +151,7 @@ def unlisted(pointers: list[Path]) -> str | None:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             fine = False
         if not fine:
-            raise UserError(f"{pointer}: names files outside {pointer.with_suffix('')}/; nothing was touched")
+            raise UserError(f"{pointer}: names files outside {folder_of(pointer)}/; nothing was touched")
     return None
 
 
@@ -138,11 +205,11 @@ def pin(source: Path) -> None:
     POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
 
 
-def dvc(*arguments: str | Path) -> str | None:
+def dvc(*arguments: str | Path, program: list[str] = DVC) -> str | None:
     """Run one DVC command, with progress bars if there is a terminal; returns what went wrong, or None."""
     terminal = sys.stderr.isatty()
     done = subprocess.run(
-        [*DVC, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         stdin=subprocess.DEVNULL,  # it would ask before it overwrites; the answer is no
         stdout=subprocess.DEVNULL,
         stderr=None if terminal else subprocess.PIPE,

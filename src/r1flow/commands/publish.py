@@ -1,7 +1,7 @@
 """Versions a finished run with DVC: one pointer per stage, for git; the stages themselves to a remote.
 
-    results/r1_tiny/zero_rl.dvc             results/r1_tiny/zero_rl/: model or samples, manifest, provenance, cost
-    results/r1_tiny/evaluate/zero_rl.dvc
+    published/r1_tiny/zero_rl.dvc           results/r1_tiny/zero_rl/: model or samples, manifest, provenance, cost
+    published/r1_tiny/evaluate/zero_rl.dvc
     data.dvc, data.provenance.json, …       the pinned data, when the run reads it, and how it was made here
 
 A run is published only if it is consistent: every file is what its manifest says, and every stage was made from the
@@ -25,12 +25,14 @@ def publish(run: Path, remote: str | None = None) -> None:
     Raises UserError when a file isn't what its manifest says (nothing is published then), and when the remote can't
     be reached (the pointers exist then).
     """
-    run = run_folder(run)
+    given, run = run_folder(run), versions.RESULTS / run.name
+    if not (run.is_dir() and run.samefile(given)):
+        raise UserError(f"{given}: isn't a run in this project's results/; nothing was published: name one of these")
     folders = [*stages(run), *([versions.DATA] if reads_pinned_data(run) else [])]
     check_whole(run, folders)
-    pointers = add(folders)
+    add(folders)
     drop_pointers_without_a_stage(run)
-    push(run, pointers, remote)
+    push(run, folders, remote)
     print(f"{run}: {len(folders)} stages are versioned and pushed; commit their pointers with\n")
     print(f"  {commit_command(run, folders)}")
 
@@ -38,24 +40,17 @@ def publish(run: Path, remote: str | None = None) -> None:
 def check_whole(run: Path, folders: list[Path]) -> None:
     if not folders:
         raise UserError(f"{run}: has no stages; nothing to publish")
-    for link in {path for folder in folders for path in (folder, *folder.parents) if path.is_symlink()}:
-        raise UserError(
-            f"{link}: is a link, and git takes no pointers from behind one; nothing was published: clone the project on"
-            f" that disk, move {link.resolve()} into the clone as {link} and publish there, or put a folder in place of"
-            f" the link and mount the other there (mount --bind {link.resolve()} {link})"
-        )
     for problem in problems(folders, Hashing(folders)):
         raise UserError(f"{problem}; nothing was published: finish the run first")
 
 
-def add(folders: list[Path]) -> list[Path]:
-    """Add the folders to DVC in one call; returns the pointers. Raises UserError if data/ isn't what data.dvc pins."""
+def add(folders: list[Path]) -> None:
+    """Give the folders to DVC and make their pointers; raises UserError if data/ isn't what data.dvc pins."""
     contract = versions.POINTER.read_bytes() if versions.DATA in folders else b""
-    if (error := versions.dvc("add", *folders)) is not None:
+    if (error := versions.commit(folders)) is not None:
         raise UserError(f"{folders[0].parent}: DVC can't add its stages: {error}")
     if contract:
         keep_contract(contract)
-    return [folder.with_name(f"{folder.name}.dvc") for folder in folders]
 
 
 def keep_contract(contract: bytes) -> None:
@@ -74,14 +69,15 @@ def keep_contract(contract: bytes) -> None:
 
 def drop_pointers_without_a_stage(run: Path) -> None:
     """Remove pointers of stages that the run no longer has, so that restoring doesn't bring these back."""
-    for pointer in [*run.glob("*.dvc"), *run.glob("evaluate/*.dvc")]:
-        if not pointer.with_suffix("").is_dir():
+    for pointer in versions.pointers(run):
+        if not versions.folder_of(pointer).is_dir():
             pointer.unlink()
             print(f"{pointer}: removed, the run has no such stage now")
 
 
-def push(run: Path, pointers: list[Path], remote: str | None) -> None:
+def push(run: Path, folders: list[Path], remote: str | None) -> None:
     chosen = ["--remote", remote] if remote else []
+    pointers = map(versions.pointer_of, folders)
     if (error := versions.dvc("push", *chosen, *pointers)) is not None:
         raise UserError(
             f"remote {versions.describe_remote(remote)}: can't be pushed to: {error}; the pointers are made, "
@@ -90,7 +86,7 @@ def push(run: Path, pointers: list[Path], remote: str | None) -> None:
 
 
 def commit_command(run: Path, folders: list[Path]) -> str:
-    """The line to paste; of results/ it adds only the pointers, because .gitignore excludes all else."""
+    """The line to paste."""
     pinned = [path for path in (versions.POINTER, *versions.BESIDE.values()) if path.exists()]
-    paths = [run, *(pinned if versions.DATA in folders else [])]
+    paths = [versions.PUBLISHED / run.name, *(pinned if versions.DATA in folders else [])]
     return f"git add {shlex.join(map(str, paths))} && git commit -m {shlex.quote(f'Publish {run.name}')}"

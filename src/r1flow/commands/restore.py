@@ -18,11 +18,11 @@ from typing import Any
 
 from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
+from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.clean import megabytes, refuse_live
 from r1flow.core.errors import UserError, listed, printable
 from r1flow.tracking.progress import Progress
 
-RESULTS = Path("results")
 SHOWN = 5  # changed files in one line
 
 
@@ -37,7 +37,7 @@ def restore(revision: str | None, run: str | None, remote: str | None = None) ->
         checkout(revision)
     pointers = find_pointers(run)
     pull(pointers, remote)
-    folders = [pointer.with_suffix("") for pointer in pointers]
+    folders = [versions.folder_of(pointer) for pointer in pointers]
     if versions.DATA in folders:
         bring_what_was_beside_data()
     hashing = Hashing(folders)
@@ -67,15 +67,25 @@ def git(*arguments: str) -> str:
 
 def find_pointers(run: str | None) -> list[Path]:
     """The pointers to pull, data.dvc among them if a run reads the pinned data; raises UserError for an unknown run."""
-    runs = [RESULTS / Path(run).name] if run else sorted(RESULTS.glob("*/"))
-    own = {folder: sorted([*folder.glob("*.dvc"), *folder.glob("evaluate/*.dvc")]) for folder in runs}
-    if not any(own.values()):
-        known = sorted({path.parts[1] for path in RESULTS.glob("*/*.dvc")})
+    known = {folder.name: versions.pointers(folder) for folder in sorted(versions.PUBLISHED.glob("*/"))}
+    known = {name: pointers for name, pointers in known.items() if pointers}
+    own = {name: pointers for name, pointers in known.items() if run is None or name == Path(run).name}
+    if not own:
+        refuse_older_pointers(run)
         raise UserError(
-            f"results/{run or ''}: no pointers here; runs published in this revision: {', '.join(known) or 'none'}"
+            f"published/{run or ''}: no pointers here; runs published in this revision: {', '.join(known) or 'none'}"
         )
-    pinned = versions.POINTER.exists() and any(of and folder / "data.dvc" not in of for folder, of in own.items())
+    pinned = versions.POINTER.exists() and any("data.dvc" not in {path.name for path in of} for of in own.values())
     return [pointer for of in own.values() for pointer in of] + ([versions.POINTER] if pinned else [])
+
+
+def refuse_older_pointers(run: str | None) -> None:
+    """Raise UserError where the pointers are still in results/, as earlier versions wrote them."""
+    for pointer in sorted(RESULTS.glob(f"{Path(run).name if run else '*'}/*.dvc")):
+        raise UserError(
+            f"{pointer}: was published by an earlier version of r1flow, and only that reads it: `git checkout` the "
+            "revision that published it, which brings that version's code, and run `r1flow restore` again"
+        )
 
 
 def pull(pointers: list[Path], remote: str | None) -> None:
@@ -86,7 +96,7 @@ def pull(pointers: list[Path], remote: str | None) -> None:
     chosen = ["--remote", remote] if remote else []
     for pointer in pointers:
         versions.check_pointer(pointer)
-    error = versions.dvc("fetch", *chosen, *(pointer.with_suffix("") / MANIFEST for pointer in pointers))
+    error = versions.dvc("fetch", *chosen, *(versions.folder_of(pointer) / MANIFEST for pointer in pointers))
     error = error or versions.unlisted(pointers) or versions.dvc("pull", *chosen, *pointers)
     if error is None:
         return
@@ -106,7 +116,7 @@ def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
     """The names that belong to a pointer, each with it; a stage's folder only if none of its files is among them."""
     found = []
     for pointer in pointers:
-        folder = f"{pointer.with_suffix('')}/"
+        folder = f"{versions.folder_of(pointer)}/"
         own = [name for name in names if name.startswith(folder)]
         found += [f"{name.rstrip('/')} of {pointer}" for name in own if name != folder or len(own) == 1]
     return found

@@ -15,15 +15,14 @@ not hashed again (`r1flow verify` does that). MLflow's run is looked up only in 
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import yaml
-
-from r1flow.artifacts import manifest, provenance
+from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.frozen import load
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
 from r1flow.core.changes import children
@@ -103,7 +102,7 @@ def trace(target: str, as_json: bool = False) -> int:
     path = Path(name)
     record = read_record(stage_folder(path))
     value = look_up(path, keys) if keys else None
-    holds = is_as_made(record, path.resolve())
+    holds = is_as_made(record, place(path))
     links = follow(record, {}, only=chosen_inputs(record, path, keys.split(".")))
     if as_json:
         found = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
@@ -123,10 +122,16 @@ def stage_folder(path: Path) -> Path:
     """The nearest folder upwards that a stage has written; raises UserError when there is none."""
     if not path.exists():
         raise UserError(f"{path} doesn't exist; name a stage's folder or a file in it: results/r1_tiny/zero_rl")
-    for folder in (path.resolve(), *path.resolve().parents):
+    for folder in (place(path), *place(path).parents):
         if (folder / "provenance.json").is_file():
             return folder
     raise UserError(f"{path} is of no stage (no provenance.json); name one's folder or file: results/r1_tiny/zero_rl")
+
+
+def place(path: Path) -> Path:
+    """The absolute path: through links, but for results/ on another disk, as a run's pointers are beside results/."""
+    here = Path(os.path.abspath(path))
+    return here if "results" in here.parts else path.resolve()
 
 
 def look_up(file: Path, keys: str) -> Any:
@@ -223,22 +228,17 @@ def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
         "manifest": record.sha256,
         "outputs": {name: entry["sha256"] for name, entry in files.items() if name.endswith(SHOWN)},
         "git": cost.get("revision"),
-        "dvc": dvc_hashes(record.folder),
+        "dvc": dvc_hashes(record),
         "mlflow": mlflow_run(record),
         "inputs": edges,
         "generator": None if any("stage" in edge for edge in edges) else load(record.folder / "config.yaml"),
     }
 
 
-def dvc_hashes(folder: Path) -> dict[str, str]:
-    """DVC's hash of every output that a pointer in the folder or beside it versions: {"model": "8a27….dir"}."""
-    found = {}
-    for pointer in [*sorted(folder.glob("*.dvc")), folder.with_name(f"{folder.name}.dvc")]:
-        try:
-            found |= {out["path"]: out["md5"] for out in load(pointer)["outs"]} if pointer.is_file() else {}
-        except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-            raise UserError(f"{pointer}: is no pointer of DVC's; bring it back (git checkout {pointer})") from None
-    return found
+def dvc_hashes(record: Record) -> dict[str, str]:
+    """DVC's hash of the stage's folder as it was last published: {"zero_rl": "8a27….dir"}; empty if it never was."""
+    pointer = record.project / versions.pointer_of(record.folder.relative_to(record.project))
+    return {record.folder.name: versions.read_pointer(pointer, record.folder)[0]} if pointer.exists() else {}
 
 
 def mlflow_run(record: Record) -> str:
