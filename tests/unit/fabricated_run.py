@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from r1flow.core.metrics import summarise_tasks
+from r1flow.programs.evaluate.compute import summarise
 from r1flow.recipe.stages import RECIPE
 
 # model: (chance of being right, of the format, English share, mean length, chance of a reflection word, general score)
@@ -23,6 +23,8 @@ SKILLS = {
     "student_rl": (0.30, 0.99, 0.40, 44, 0.03, 0.02),
     "distill": (0.62, 0.98, 1.00, 50, 0.06, 0.60),
 }
+GIVEN = {"base": 0.55, "student_base": 0.25}  # chance of being right with <think> given, where it is another
+TEMPERATURES = (0.6, 1.0)
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
 TRAINED = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
@@ -44,23 +46,38 @@ METRICS = {
 }
 
 
-def fabricate_samples(model: str, problems: int = 60, k: int = 4, seed: int = 0) -> list[dict]:
+def fabricate_rows(model: str, problems: int = 60) -> list[dict]:
+    """All rows of samples.parquet: as asked, and with <think> given at every temperature."""
+    given = [fabricate_samples(model, problems, seed=1 + i, thinking=t) for i, t in enumerate(TEMPERATURES)]
+    return [row for rows in (fabricate_samples(model, problems), *given) for row in rows]
+
+
+def fabricate_samples(
+    model: str, problems: int = 60, k: int = 4, seed: int = 0, thinking: float | None = None
+) -> list[dict]:
     """Rows of samples.parquet for `problems` problems a task: its difficulty is the same for all models."""
     rows = []
-    for task in (*TASKS, *KINDS):
+    for task in TASKS if thinking is not None else (*TASKS, *KINDS):
         for number in range(problems if task in TASKS else max(2, problems // 4)):
             rng = np.random.default_rng([seed, *map(ord, model + task), number])
             difficulty = np.random.default_rng([1, *map(ord, task), number]).normal(0, 0.15)
             maker = fabricate_reasoning if task in TASKS else fabricate_general
-            rows += [maker(model, task, number, index, difficulty, rng) for index in range(k)]
+            rows += [maker(model, task, number, index, difficulty, rng, thinking) for index in range(k)]
     return rows
 
 
 def fabricate_reasoning(
-    model: str, task: str, number: int, index: int, difficulty: float, rng: np.random.Generator
+    model: str,
+    task: str,
+    number: int,
+    index: int,
+    difficulty: float,
+    rng: np.random.Generator,
+    thinking: float | None,
 ) -> dict:
     skill, form, english, length, reflects, _ = SKILLS[model]
-    well_formed = bool(rng.random() < form)
+    skill = skill if thinking is None else GIVEN.get(model, skill)
+    well_formed = bool(rng.random() < form) or thinking is not None
     right = bool(rng.random() < skill + difficulty)
     answer = str(24 + number) if right else str(rng.integers(1, 20))
     reflects_now = bool(rng.random() < reflects)
@@ -84,11 +101,19 @@ def fabricate_reasoning(
         "length": int(max(1, rng.normal(length, 5))),
         "finished": True,
         "reflections": int(reflects_now),
+        "thinks": well_formed,
+        "thinking": thinking,
     }
 
 
 def fabricate_general(
-    model: str, kind: str, number: int, index: int, difficulty: float, rng: np.random.Generator
+    model: str,
+    kind: str,
+    number: int,
+    index: int,
+    difficulty: float,
+    rng: np.random.Generator,
+    thinking: float | None,
 ) -> dict:
     right = bool(rng.random() < SKILLS[model][5] + difficulty / 3)
     return {
@@ -109,6 +134,8 @@ def fabricate_general(
         "length": 8,
         "finished": True,
         "reflections": 0,
+        "thinks": False,
+        "thinking": thinking,
     }
 
 
@@ -135,7 +162,7 @@ def fabricate_run(
     """Write evaluation and stage folders; returns the report's inputs. `edit` may change each model's rows."""
     inputs = {}
     for model in models:
-        inputs[f"evaluate/{model}"] = evaluation(folder / "evaluate" / model, edit(fabricate_samples(model, problems)))
+        inputs[f"evaluate/{model}"] = evaluation(folder / "evaluate" / model, edit(fabricate_rows(model, problems)))
     for stage in sorted({*models, "data"} | ({"rejection", "reward_model"} if "sft_mix" in models else set())):
         inputs[stage] = stage_folder(folder / stage, stage)
     return inputs
@@ -144,8 +171,8 @@ def fabricate_run(
 def evaluation(folder: Path, rows: list[dict]) -> Path:
     folder.mkdir(parents=True)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
-    write(folder / "config.yaml", {"split": "test"})
-    write(folder / "metrics.json", {"tasks": summarise_tasks(rows)})
+    write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES)})
+    write(folder / "metrics.json", summarise(rows, list(TEMPERATURES)))
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder
 

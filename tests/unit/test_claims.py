@@ -1,12 +1,12 @@
-"""The verdict rule on intervals, and the seven claims on runs whose effects we made ourselves."""
+"""The verdict rule on intervals, and the claims on runs whose effects we made ourselves."""
 
 import random
 
 import numpy as np
 import pytest
-from fabricated_run import SKILLS, TRAINED, fabricate_history, fabricate_samples
+from fabricated_run import SKILLS, TEMPERATURES, TRAINED, fabricate_history, fabricate_samples
 
-from r1flow.core.metrics import PROBLEM_METRICS, Interval
+from r1flow.core.metrics import PROBLEM_METRICS, Interval, per_problem
 from r1flow.programs.report.collect import scores_of
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -23,6 +23,9 @@ from r1flow.recipe.claims import (
     c5,
     c6,
     c7,
+    compare_modes,
+    compare_solved,
+    compare_thinking,
     describe,
     judge,
 )
@@ -34,9 +37,22 @@ def interval(low: float, high: float, n: int = 100) -> Interval:
 
 def fabricated(models=tuple(SKILLS), problems: int = 60, same_as: dict[str, str] | None = None) -> Evidence:
     """Evidence in which a model of `same_as` behaves as another one does."""
-    made = {model: fabricate_samples((same_as or {}).get(model, model), problems) for model in models}
+    behaving = {model: (same_as or {}).get(model, model) for model in models}
+    made = {model: fabricate_samples(like, problems) for model, like in behaving.items()}
     accuracy = {s: [row["accuracy"] for row in fabricate_history(s)] for s in TRAINED if s in models}
-    return Evidence({model: scores_of(rows) for model, rows in made.items()}, accuracy)
+    thinking = {
+        model: {t: fabricate_samples(like, problems, seed=1, thinking=t) for t in TEMPERATURES}
+        for model, like in behaving.items()
+    }
+    return evidence_of(made, accuracy, thinking)
+
+
+def evidence_of(samples, accuracy=None, thinking=None) -> Evidence:
+    """Evidence from rows as asked, training curves, and rows with <think> given by model and temperature."""
+    families = {row["problem_id"]: row["task"] for rows in samples.values() for row in rows}
+    given = {model: {t: per_problem(rows) for t, rows in found.items()} for model, found in (thinking or {}).items()}
+    scores = {model: scores_of(rows) for model, rows in samples.items()}
+    return Evidence(scores, accuracy or {}, (), given, families)
 
 
 @pytest.mark.parametrize(
@@ -77,51 +93,59 @@ def test_an_arm_that_the_run_has_not_is_named():
     assert Part("effect", Absent(("distill",))).verdict == NOT_IN_RUN
     without = fabricated(("base", "zero_rl", "reasoning_rl"), 30)
     needed = {claim.id: [part.needs for part in claim.parts] for claim in judge(without)}
-    assert needed["C1"] == ["", ""] and needed["C6"] == ["distill, student_rl"] * 2
+    assert set(needed["C1"]) == {""} and needed["C6"] == ["distill, student_rl"] * 2
     assert needed["C5"] == ["reasoning_rl_no_language"] * 2
-    assert needed["C4"] == ["cold_start", "cold_start", "", "", "cold_start"]
+    assert needed["C4"] == ["cold_start", "cold_start", "", "", "", "cold_start"]
+    assert set(needed["C11"]) == {"align_rl"}
 
 
 def test_an_arm_that_the_run_has_and_that_is_missing_is_a_fault():
     evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 30)
     stages = ("base", "zero_rl", "cold_start", "reasoning_rl")
-    judge(Evidence(evidence.scores, evidence.accuracy, stages))
+    judge(Evidence(evidence.scores, evidence.accuracy, stages, evidence.thinking, evidence.families))
     for model in ("base", "zero_rl"):
         scores = {name: found for name, found in evidence.scores.items() if name != model}
         with pytest.raises(LookupError, match=f"{model} is a stage of this run"):
-            judge(Evidence(scores, evidence.accuracy, stages))
+            judge(Evidence(scores, evidence.accuracy, stages, evidence.thinking, evidence.families))
     with pytest.raises(LookupError, match="reasoning_rl is a stage of this run"):
-        judge(Evidence(evidence.scores, {"zero_rl": evidence.accuracy["zero_rl"]}, stages))
+        curves = {"zero_rl": evidence.accuracy["zero_rl"]}
+        judge(Evidence(evidence.scores, curves, stages, evidence.thinking, evidence.families))
 
 
 def test_what_the_runs_data_or_rewards_have_not_is_named():
-    models = ("zero_rl", "cold_start", "reasoning_rl", "align_rl")
+    models = ("base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
     scores = {model: {"reasoning": found["reasoning"]} for model, found in fabricated(models, 30).scores.items()}
-    evidence = Evidence(scores, {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}, models)
+    evidence = Evidence(scores, {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}, models, {}, Everything())
     assert c7(evidence).parts[1].needs == "general prompts"
+    assert c1(evidence).parts[1].needs == "0.6 in evaluate.thinking"
+    assert c1(evidence).verdict == NOT_IN_RUN
     assert c4(evidence).parts[2].needs == "the reward accuracy in reasoning_rl"
 
 
 def test_known_effects_come_out():
     verdicts = {claim.id: claim.verdict for claim in judge(fabricated(problems=100))}
     assert verdicts["C5"] == NOT_IN_RUN
-    assert {verdicts[id] for id in ("C1", "C2", "C3", "C6", "C7")} == {REPRODUCED}
+    assert {verdicts[id] for id in ("C1", "C2", "C3", "C6", "C7", "C9", "C10", "C11")} == {REPRODUCED}
+    assert verdicts["C8"] == NOT_REPRODUCED  # this cold start is better than zero_rl
 
 
 def test_base_is_scored_leniently_so_that_format_alone_is_no_gain():
     samples = fabricate_samples("base", 100)
     formatted = [{**row, "correct": row["correct_lenient"], "well_formed": True} for row in samples]
-    claim = c1(Evidence({"base": scores_of(samples), "zero_rl": scores_of(formatted)}))
-    assert claim.verdict == NOT_REPRODUCED
-    assert claim.parts[1].interval.estimate > 0.05  # strictly, it would have looked like one
+    claim = c1(evidence_of({"base": samples, "zero_rl": formatted}))
+    assert claim.parts[0].verdict == NOT_REPRODUCED
+    assert claim.parts[-1].interval.estimate > 0.05  # strictly, it would have looked like one
 
 
 def test_claim_is_as_good_as_its_weakest_part_and_shows_it():
-    samples = fabricate_samples("zero_rl", 60)
-    silent = [{**row, "reflections": 0} for row in samples]
-    base = [{**row, "reflections": 0} for row in fabricate_samples("base", 60)]
-    claim = c2(Evidence({"base": scores_of(base), "zero_rl": scores_of(silent)}))
-    assert [part.verdict for part in claim.parts] == [REPRODUCED, NOT_REPRODUCED]
+    models = ("base", "zero_rl")
+    asked = {model: fabricate_samples(model, 60) for model in models}
+    silent = {
+        model: {0.6: [{**row, "reflections": 0} for row in fabricate_samples(model, 60, thinking=0.6)]}
+        for model in models
+    }
+    claim = c2(evidence_of(asked, thinking=silent))
+    assert [part.verdict for part in claim.parts] == [REPRODUCED, NOT_REPRODUCED, REPRODUCED]
     assert claim.verdict == NOT_REPRODUCED
     assert "reflection" in describe(claim)["measure"]
 
@@ -137,8 +161,10 @@ def test_cold_start_compares_the_first_quarter_of_training():
     cold, zero = 0.7 + rng.normal(0, 0.01, 40), np.linspace(0.1, 0.9, 40) + rng.normal(0, 0.08, 40)
     scores = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 100).scores
     claim = c4(Evidence(scores, {"reasoning_rl": list(cold), "zero_rl": list(zero)}))
-    assert claim.verdict == REPRODUCED
-    assert claim.parts[2].interval.n == 10
+    speed, steadiness, level = claim.parts[2:5]
+    assert [part.verdict for part in (speed, steadiness, level)] == [NOT_REPRODUCED, REPRODUCED, REPRODUCED]
+    assert not level.counts and claim.verdict == NOT_REPRODUCED  # it begins higher, and rises more slowly
+    assert {part.interval.n for part in (speed, steadiness, level)} == {10}
     assert c4(Evidence(scores)).verdict == NOT_IN_RUN
     assert c4(Evidence(scores, {"reasoning_rl": list(cold[:4]), "zero_rl": list(zero[:4])})).verdict == CANT_TELL
 
@@ -152,15 +178,56 @@ def test_language_reward_needs_its_ablation_to_read_worse(without, verdict):
 
 
 def test_final_model_must_hold_reasoning_and_gain_on_general_prompts():
-    forgetful = c7(fabricated(("align_rl", "reasoning_rl"), 100, {"align_rl": "distill"}))
-    assert [part.verdict for part in forgetful.parts] == [NOT_REPRODUCED, REPRODUCED]
-    unpolished = c7(fabricated(("align_rl", "reasoning_rl"), 100, {"align_rl": "reasoning_rl"}))
+    forgetful = c7(fabricated(("align_rl", "sft_mix"), 100, {"align_rl": "distill", "sft_mix": "reasoning_rl"}))
+    assert [part.verdict for part in forgetful.parts[:2]] == [NOT_REPRODUCED, REPRODUCED]
+    unpolished = c7(fabricated(("align_rl", "sft_mix"), 100, {"align_rl": "sft_mix"}))
     assert unpolished.verdict == NOT_REPRODUCED
 
 
-def test_no_models_give_seven_claims_of_other_runs():
+def test_what_sft_did_is_not_credited_to_the_last_rl():
+    models = ("reasoning_rl", "sft_mix", "align_rl")
+    claim = c7(fabricated(models, 100, {"align_rl": "sft_mix"}))
+    against_second_stage = claim.parts[-1]
+    assert against_second_stage.verdict == REPRODUCED and not against_second_stage.counts
+    assert claim.verdict == NOT_REPRODUCED
+
+
+def test_a_gain_that_is_only_a_habit_is_mode_and_no_skill():
+    """The second model solves the same problems when it thinks, and thinks only half of the time."""
+    always = [row for row in fabricate_samples("zero_rl", 200) if row["task"] != "general"]
+    lazy = [{**row, "correct_lenient": row["correct_lenient"] and row["sample_index"] % 2 == 0} for row in always]
+    given = {"zero_rl": {0.6: always}, "base": {0.6: always}}
+    evidence = evidence_of({"zero_rl": always, "base": lazy}, thinking=given)
+    gain, skill, mode = (compare(evidence, "zero_rl", "base") for compare in MEASURES)
+    assert gain.low > 0.2 and mode == gain
+    assert (skill.estimate, skill.low, skill.high) == (0.0, 0.0, 0.0)
+    assert c1(evidence).verdict == NOT_REPRODUCED
+
+
+MEASURES = (compare_solved, compare_thinking, compare_modes)
+
+
+def test_what_was_cut_off_is_not_solved():
+    rows = fabricate_samples("zero_rl", 60, thinking=0.6)
+    cut = [{**row, "finished": row["sample_index"] > 0} for row in rows]
+    evidence = evidence_of({"a": rows, "b": rows}, thinking={"a": {0.6: rows}, "b": {0.6: cut}})
+    assert compare_thinking(evidence, "a", "b").low > 0.1
+    assert compare_solved(evidence, "a", "b").estimate == 0
+
+
+def test_a_large_family_decides_no_more_than_a_small_one():
+    def rows(task: str, problems: int, right: bool) -> list[dict]:
+        made = [row for row in fabricate_samples("base", problems) if row["task"] == task]
+        return [{**row, "correct_lenient": right} for row in made]
+
+    first = rows("chain_sum", 300, True) + rows("products", 30, False)
+    second = rows("chain_sum", 300, False) + rows("products", 30, True)
+    assert compare_solved(evidence_of({"a": first, "b": second}), "a", "b").estimate == 0
+
+
+def test_no_models_give_the_claims_of_other_runs():
     claims = judge(Evidence({}))
-    assert [claim.id for claim in claims] == [f"C{i}" for i in range(1, 8)]
+    assert [claim.id for claim in claims] == [f"C{i}" for i in range(1, 12)]
     assert {claim.verdict for claim in claims} == {NOT_IN_RUN}
     assert describe(claims[0])["estimate"] is None
 
@@ -171,17 +238,21 @@ def test_estimate_lies_in_its_interval_whatever_the_claim():
         assert found["estimate"] is None or found["low"] <= found["estimate"] <= found["high"]
 
 
-# Every part as docs and paper have it: what is taken from what, the floor and ceiling of its verdict, and its weight.
+# Every part as docs/claims.md has it: what is taken from what, the floor and ceiling of its verdict, and its weight.
 STRICT, LENIENT, VOTE = "pass_at_1", "pass_at_1_lenient", "cons_at_k"
-EFFECT, LOSS = (0.0, 0.01), (-0.01, 0.0)
+EFFECT, LOSS, TOKENS = (0.0, 0.01), (-0.02, 0.0), (0.0, 1.0)
 MADE_OF = {
     "C1": [
         ("zero_rl", STRICT, "base", LENIENT, "reasoning", EFFECT, True),
+        ("zero_rl", "solved", "base", "solved", 0.6, EFFECT, True),
+        ("zero_rl", "solved", "base", "solved", 1.0, EFFECT, False),
+        ("zero_rl", "solved", "base", "solved", "mode", EFFECT, False),
         ("zero_rl", STRICT, "base", STRICT, "reasoning", EFFECT, False),
     ],
     "C2": [
-        ("zero_rl", "mean_length", "base", "mean_length", "reasoning", (0.0, 1.0), True),
-        ("zero_rl", "reflection_rate", "base", "reflection_rate", "reasoning", EFFECT, True),
+        ("zero_rl", "mean_length", "base", "mean_length", 0.6, TOKENS, True),
+        ("zero_rl", "reflection_density", "base", "reflection_density", 0.6, (0.0, 0.0005), True),
+        ("zero_rl", "mean_length", "base", "mean_length", "reasoning", TOKENS, False),
     ],
     "C3": [
         ("zero_rl", VOTE, "zero_rl", STRICT, "reasoning", EFFECT, True),
@@ -201,49 +272,85 @@ MADE_OF = {
         ("distill", LENIENT, "student_rl", LENIENT, "reasoning", EFFECT, False),
     ],
     "C7": [
-        ("align_rl", STRICT, "reasoning_rl", STRICT, "reasoning", LOSS, True),
-        ("align_rl", STRICT, "reasoning_rl", STRICT, "general", EFFECT, True),
+        ("align_rl", STRICT, "sft_mix", STRICT, "reasoning", LOSS, True),
+        ("align_rl", STRICT, "sft_mix", STRICT, "general", EFFECT, True),
+        *(("align_rl", "solved", "sft_mix", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
+        ("align_rl", STRICT, "reasoning_rl", STRICT, "reasoning", LOSS, False),
+        ("align_rl", STRICT, "reasoning_rl", STRICT, "general", EFFECT, False),
+    ],
+    "C8": [
+        ("zero_rl", STRICT, "cold_start", STRICT, "reasoning", EFFECT, True),
+        ("cold_start", STRICT, "zero_rl", STRICT, "general", EFFECT, True),
+        *(("cold_start", "solved", "base", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
+    ],
+    "C9": [
+        ("reasoning_rl", STRICT, "cold_start", STRICT, "reasoning", EFFECT, True),
+        *(("reasoning_rl", "solved", "cold_start", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
+    ],
+    "C10": [
+        ("sft_mix", STRICT, "reasoning_rl", STRICT, "general", EFFECT, True),
+        ("sft_mix", STRICT, "reasoning_rl", STRICT, "reasoning", EFFECT, False),
+    ],
+    "C11": [
+        ("align_rl", STRICT, "zero_rl", STRICT, "reasoning", LOSS, True),
+        *(("align_rl", "solved", "zero_rl", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
     ],
 }
+UNITS = {"mean_length": "tokens", "reflection_density": "per 100 tokens"}
 
 
-def value(model: str, scope: str, metric: str) -> float:
-    """Another number for every model, scope and metric."""
-    return random.Random(f"{model} {scope} {metric}").random()
+class Everything(dict):
+    """The family of any problem."""
+
+    def __missing__(self, problem: str) -> str:
+        return "chain_sum"
+
+
+def value(model: str, way: object, metric: str) -> float:
+    """Another number for every model, metric and scope, or temperature with <think> given; mode is a difference."""
+    if way == "mode":
+        return value(model, "reasoning", metric) - value(model, 0.6, metric)
+    return random.Random(f"{model} {way} {metric}").random()
 
 
 def test_every_part_is_the_difference_that_the_claim_is_about():
     models = {model for parts in MADE_OF.values() for part in parts for model in (part[0], part[2])}
-    scores = {
-        model: {
-            scope: {metric: {"p": value(model, scope, metric), "q": 1.0} for metric in PROBLEM_METRICS}
-            for scope in ("reasoning", "general")
-        }
-        for model in models
-    }
-    curves = {"reasoning_rl": [0.5, 0.6, 0.8, 0.0] * 10, "zero_rl": [0.1, 0.9, 0.1, 0.0] * 10}
-    for claim in judge(Evidence(scores, curves)):
+
+    def tables(model: str, ways: tuple) -> dict:
+        return {way: {metric: {"p": value(model, way, metric), "q": 1.0} for metric in PROBLEM_METRICS} for way in ways}
+
+    scores = {model: tables(model, ("reasoning", "general")) for model in models}
+    thinking = {model: tables(model, TEMPERATURES) for model in models}
+    for claim in judge(Evidence(scores, {}, (), thinking, Everything())):
         assert len({str(part.name) for part in claim.parts} - {"None"}) == len(claim.parts)
         of_models = [part for part in claim.parts if "quarter" not in part.name]
         for part, made in zip(of_models, MADE_OF[claim.id], strict=True):
-            first, metric, second, other, scope, limits, counts = made
-            expected = (value(first, scope, metric) - value(second, scope, other)) / 2  # q tells nothing
+            first, metric, second, other, way, limits, counts = made
+            expected = (value(first, way, metric) - value(second, way, other)) / 2  # q tells nothing
             assert part.interval.estimate == pytest.approx(expected), part.name
             assert ((part.floor, part.ceiling), part.counts, part.at_least) == (limits, counts, MIN_PROBLEMS), part.name
-            assert part.unit == ("tokens" if metric == "mean_length" else "points"), part.name
-    faster, steadier = (part for part in c4(Evidence(scores, curves)).parts if "quarter" in part.name)
-    start = {name: np.array(curve[:10]) for name, curve in curves.items()}
-    changes = {name: np.abs(np.diff(curve)).mean() for name, curve in start.items()}
-    assert faster.interval.estimate == pytest.approx(start["reasoning_rl"].mean() - start["zero_rl"].mean())
-    assert steadier.interval.estimate == pytest.approx(changes["zero_rl"] - changes["reasoning_rl"])
-    assert (faster.at_least, steadier.at_least) == (5, 4) and faster.counts and steadier.counts
-    assert steadier.interval.low < steadier.interval.estimate < steadier.interval.high
+            assert part.unit == UNITS.get(metric, "points"), part.name
+
+
+def test_the_start_of_training_is_compared_step_by_step():
+    curves = {"reasoning_rl": [0.5, 0.6, 0.8, 0.0] * 10, "zero_rl": [0.1, 0.9, 0.1, 0.0] * 10}
+    speed, steadiness, level = (part for part in c4(Evidence({}, curves)).parts if "quarter" in part.name)
+    steps, start = np.arange(10), {name: np.array(curve[:10]) for name, curve in curves.items()}
+    lines = {name: np.polyfit(steps, curve, 1) for name, curve in start.items()}
+    assert speed.interval.estimate == pytest.approx(lines["reasoning_rl"][0] - lines["zero_rl"][0])
+    off = {name: np.abs(start[name] - np.polyval(lines[name], steps)).mean() for name in start}
+    assert steadiness.interval.estimate == pytest.approx(off["zero_rl"] - off["reasoning_rl"])
+    assert level.interval.estimate == pytest.approx((start["reasoning_rl"] - start["zero_rl"]).mean())
+    assert [part.counts for part in (speed, steadiness, level)] == [True, True, False]
+    assert (speed.unit, speed.floor, speed.ceiling) == ("points per step", 0.0, pytest.approx(0.01 / 9))
+    assert {part.at_least for part in (speed, steadiness, level)} == {5}
+    assert steadiness.interval.low < steadiness.interval.estimate < steadiness.interval.high
 
 
 def test_every_claim_is_quoted_with_its_place_in_the_paper():
     claims = judge(Evidence({}))
     places = ["Fig. 2", "Fig. 3, Table 3", "Table 2", "§2.3.1", "§2.3.2", "Table 6", "§2.3.4, Table 4"]
-    assert [claim.source for claim in claims] == places
+    assert [claim.source for claim in claims] == places + ["journal version, Table 3"] * 4
     assert all(len(claim.text) > 20 and len(claim.how) > 20 for claim in claims)
 
 

@@ -33,6 +33,7 @@ CONFIG = {
     "language": "en",
     "languages": ["en", "de"],
     "reflection_words": ["wait", "let me check", "warte"],
+    "thinking": [],
 }
 RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think>so <answer>5</answer>"
 
@@ -168,6 +169,59 @@ def test_sampling_is_that_of_the_config(examine):
     sampler = Scripted(RIGHT)
     examine(sampler, [problem("a")], temperature=0.3, top_p=0.5, max_new_tokens=7)
     assert (sampler.params.temperature, sampler.params.top_p, sampler.params.max_new_tokens) == (0.3, 0.5, 7)
+
+
+THOUGHT = "we start with 4 and then add 1, wait, let me check that.</think>so <answer>5</answer>"
+
+
+class Thinks(Scripted):
+    """Answers at once, unless it is made to think; remembers what it was asked, and how."""
+
+    def __init__(self) -> None:
+        super().__init__("<answer>4</answer>")
+        self.asked = []
+
+    def sample(self, prompts, params, seeds, on_progress=None):
+        pairs = zip(prompts, seeds, strict=True)
+        self.asked += [(params.temperature, params.opening, prompt, seed) for prompt, seed in pairs]
+        return [Completion([1, 2, 3], THOUGHT if params.opening else self.text, True) for _ in prompts]
+
+
+def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(examine):
+    problems, prompts = [problem("a"), problem("b")], [greeting("g")]
+    sampler = Thinks()
+    metrics, rows, _ = examine(sampler, problems, prompts, thinking=[0.6, 1.0])
+    by_way = {(t, opening): [] for t, opening, *_ in sampler.asked}
+    for t, opening, *question in sampler.asked:
+        by_way[t, opening].append(tuple(question))
+    asked, cool, hot = by_way.values()
+    assert list(by_way) == [(0.6, ""), (0.6, "<think>"), (1.0, "<think>")]
+    assert cool == hot == [question for question in asked if "hello" not in question[0]]  # the same random numbers, too
+    given = [row for row in rows if row["thinking"] is not None]
+    assert [row["thinking"] for row in given] == [0.6] * 4 + [1.0] * 4
+    assert all(row["completion"] == f"<think>{THOUGHT}" and row["well_formed"] and row["correct"] for row in given)
+    assert not any(row["correct"] or row["thinks"] for row in rows if row["thinking"] is None)
+    assert metrics["reasoning"]["solved"] == metrics["reasoning"]["thinking_rate"] == 0.0
+    assert [each["temperature"] for each in metrics["thinking"]] == [0.6, 1.0]
+    assert all(set(each["tasks"]) == {"chain_sum", "reasoning"} for each in metrics["thinking"])
+    hot = metrics["thinking"][1]["tasks"]["reasoning"]
+    assert (hot["solved"], hot["n_problems"]) == (1.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "thought"),
+    [
+        ("<think>8 + 16 = 24, so it is 24.</think><answer>24</answer>", True),
+        (" <think>first 8 + 16 = 24, then", True),  # cut off
+        ("<think></think><answer>24</answer>", False),
+        ("<think>this is easy.</think><answer>24</answer>", False),
+        ("8 + 16 = 24, so it is <think>24, yes it is 24</think>", False),  # not at its start
+        ("<answer>24</answer>", False),
+        ("", False),
+    ],
+)
+def test_a_thought_has_at_least_five_words_or_numbers(text, thought):
+    assert evaluate.thinks(text) is thought
 
 
 def test_limit_holds_for_each_family_and_kind(examine):

@@ -10,15 +10,17 @@ from r1flow.core.metrics import (
     Interval,
     cons_at_k,
     mean_interval,
+    mean_over,
     normalise_answer,
     paired_difference,
     pass_at_k,
     per_problem,
+    residuals,
+    slope_interval,
     standard_error,
     summarise,
     summarise_tasks,
     t_quantile,
-    welch_difference,
 )
 
 
@@ -35,6 +37,7 @@ def row(problem: str, correct: bool, answer: str | None = "5", task: str = "chai
         "length": 10,
         "finished": True,
         "reflections": 0,
+        "thinks": True,
         **changes,
     }
 
@@ -57,11 +60,14 @@ def test_intervals_are_those_of_the_textbook():
     interval = mean_interval([0.0, 1.0])
     assert (interval.estimate, interval.se, interval.n) == (0.5, 0.5, 2)
     assert (interval.low, interval.high) == pytest.approx((0.5 - 12.7062 * 0.5, 0.5 + 12.7062 * 0.5), rel=1e-5)
-    welch = welch_difference([10.0, 20.0, 30.0, 40.0], [20.0, 40.0, 60.0])  # variances 500/3 and 400; 3.23 degrees
-    assert (welch.estimate, welch.se, welch.n) == (-15.0, pytest.approx(175**0.5), 3)
-    halves = [welch.high - welch.estimate, welch.estimate - welch.low]
-    assert halves == pytest.approx([3.1824 * 175**0.5] * 2, rel=0.002)  # as good as t_quantile
-    assert welch_difference([3.0, 3.0], [1.0, 1.0]) == Interval(2.0, 2.0, 2.0, 0.0, 2)
+    both = mean_over([mean_interval([10.0, 20.0, 30.0, 40.0]), mean_interval([20.0, 40.0, 60.0])])
+    assert (both.estimate, both.se, both.n) == (32.5, pytest.approx(175**0.5 / 2), 7)  # variances 500/3/4 and 400/3
+    halves = [both.high - both.estimate, both.estimate - both.low]
+    assert halves == pytest.approx([3.05571 * 175**0.5 / 2] * 2, rel=1e-5)  # Satterthwaite's 3.2347 degrees of freedom
+    line = slope_interval([1.0, 2.0, 4.0])  # residuals 1/6, −1/3, 1/6: s² = 1/6, and the steps' spread is 2
+    assert (line.estimate, line.se, line.n) == (pytest.approx(1.5), pytest.approx((1 / 12) ** 0.5), 3)
+    assert line.high - line.estimate == pytest.approx(12.7062 * line.se, rel=1e-5)
+    assert residuals([1.0, 2.0, 4.0]) == pytest.approx([1 / 6, -1 / 3, 1 / 6])
 
 
 def test_pass_at_k_is_the_share_of_k_subsets_with_a_right_sample():
@@ -154,14 +160,41 @@ def test_pairing_is_tighter_than_two_samples_when_problems_differ_in_difficulty(
     first, second = difficulty + 0.05 + rng.normal(0, 0.02, 200), difficulty + rng.normal(0, 0.02, 200)
     names = [f"p{i}" for i in range(200)]
     paired = paired_difference(dict(zip(names, first, strict=True)), dict(zip(names, second, strict=True)))
-    assert paired.low > 0 > welch_difference(first, second).low
+    spread = [mean_interval(values).se for values in (first, second)]
+    assert paired.low > 0 > paired.estimate - 1.96 * math.hypot(*spread)
 
 
-@pytest.mark.parametrize(("first", "second"), [([], [1.0]), ([1.0], [0.0, 0.0]), ([1.0, 1.0], [0.0, 0.0])])
-def test_welch_survives_too_little_data(first, second):
-    interval = welch_difference(first, second)
-    assert interval.n == min(len(first), len(second))
-    assert interval.estimate is None or math.isfinite(interval.estimate)
+def test_means_of_families_weigh_alike_and_miss_no_bound_that_there_is():
+    large, small = mean_interval([1.0] * 50 + [0.0] * 50), mean_interval([0.0] * 5 + [0.2] * 5)
+    both = mean_over([large, small])
+    assert both.estimate == pytest.approx((0.5 + 0.1) / 2) and both.n == 110
+    assert both.se == pytest.approx(math.hypot(large.se, small.se) / 2)
+    assert vars(mean_over([large])) == pytest.approx(vars(large))
+    assert mean_over([mean_interval([1.0] * 3), mean_interval([0.0] * 3)]) == Interval(0.5, 0.5, 0.5, 0.0, 6)
+    assert mean_over([large, mean_interval([1.0])]).low is None
+    assert mean_over([large, mean_interval([])]).estimate is mean_over([]).estimate is None
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 3.0], [2.0, 2.0, 2.0]])
+def test_a_slope_of_few_or_equal_values_is_no_nan(values):
+    found = slope_interval(values)
+    assert found.n == len(values)
+    assert all(number is None or math.isfinite(number) for number in vars(found).values())
+    assert (found.low is None) == (len(values) < 3)
+
+
+def test_slopes_have_their_nominal_coverage():
+    rng = np.random.default_rng(4)
+    intervals = [slope_interval(list(0.3 * np.arange(10) + rng.normal(size=10))) for _ in range(2000)]
+    assert np.mean([found.low <= 0.3 <= found.high for found in intervals]) == pytest.approx(0.95, abs=0.015)
+
+
+def test_solved_wants_an_end_and_reflections_count_by_tokens():
+    rows = [row("a", True), row("a", True, finished=False), row("a", False), row("a", False, reflections=4, length=70)]
+    found = per_problem(rows)
+    assert found["solved"] == {"a": 0.25}
+    assert found["reflection_density"] == {"a": 4 / 100}
+    assert found["thinking_rate"] == {"a": 1.0}
 
 
 def test_language_without_words_is_left_out_not_counted_as_zero():

@@ -64,14 +64,20 @@ def test_a_training_that_logs_no_step_promises_no_curve(trainer: dict) -> None:
 
 def test_an_examination_owes_every_measure_of_every_task() -> None:
     row = {"task": "sum", "problem_id": "a", **dict.fromkeys(("correct", "correct_lenient", "well_formed"), True)}
-    row |= {"language": None, "length": 3, "finished": True, "reflections": 0, "answer": "5", "answer_lenient": "5"}
+    row |= {"language": None, "length": 3, "finished": True, "reflections": 0, "thinks": True}
+    row |= {"answer": "5", "answer_lenient": "5"}
     tasks = {task: summarise([row]) for task in ("sum", "reasoning", "general")}
-    assert promises.fault("evaluate", {}, {"tasks": tasks}) is None
+    asked, whole = {"thinking": [0.6]}, {"tasks": tasks, "thinking": [{"temperature": 0.6, "tasks": tasks}]}
+    assert promises.fault("evaluate", asked, whole) is None
     for task in tasks:
         for measure in promises.MEASURES:
             lacks = tasks | {task: {key: value for key, value in tasks[task].items() if key != measure}}
-            assert promises.fault("evaluate", {}, {"tasks": lacks}) == f"tasks.{task}: {measure} is missing"
-    assert promises.fault("evaluate", {}, {"tasks": {"sum": tasks["sum"]}}) == "tasks: reasoning is missing"
+            missing = f"{task}: {measure} is missing"
+            assert promises.fault("evaluate", asked, whole | {"tasks": lacks}) == f"tasks.{missing}"
+            given = [{"temperature": 0.6, "tasks": lacks}]
+            assert promises.fault("evaluate", asked, whole | {"thinking": given}) == f"thinking.0.tasks.{missing}"
+    assert promises.fault("evaluate", asked, whole | {"tasks": {"sum": tasks["sum"]}}) == "tasks: reasoning is missing"
+    assert promises.fault("evaluate", asked, whole | {"thinking": []}) == "thinking: 0.6 is missing"
 
 
 @pytest.mark.parametrize(

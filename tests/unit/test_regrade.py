@@ -138,8 +138,8 @@ def test_the_same_graders_say_the_same_and_nothing_is_written(run: Path, capsys:
     assert regraded(run, capsys, 0) == {"run": str(run), "verdicts": [], "numbers": []}
     assert main(["regrade", str(run)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "evaluate/base: all 12 samples are graded as they were",
-        "evaluate/zero_rl: all 12 samples are graded as they were",
+        "evaluate/base: all 30 samples are graded as they were",
+        "evaluate/zero_rl: all 30 samples are graded as they were",
         "rejection: all 6 samples are graded as they were",
     ]
     assert contents(run.parents[1]) == before
@@ -157,18 +157,21 @@ def test_a_more_lenient_grader_s_verdicts_are_all_there_with_their_numbers(
         "task": "chain_sum",
         "problem_id": "a",
         "sample_index": 1,
+        "thinking": None,
         "gold": "5",
         "answer": "five",
         "verdict": "correct",
         "before": False,
         "after": True,
     }
-    changed = [(v["stage"], v["problem_id"], v["sample_index"], v["verdict"]) for v in found["verdicts"]]
-    both = ("correct", "correct_lenient")
-    assert changed[:12] == [(f"evaluate/{m}", p, 1, v) for m in ("base", "zero_rl") for p in "abx" for v in both]
+    keys = ("stage", "thinking", "problem_id", "sample_index", "verdict")
+    changed, both = [tuple(v.get(key) for key in keys) for v in found["verdicts"]], ("correct", "correct_lenient")
+    ways = [(f"evaluate/{m}", t) for m in ("base", "zero_rl") for t in (None, 0.6, 1.0)]
+    assert changed[:36] == [(*way, p, 1, v) for way in ways for p in "abx" for v in both]
     numbers = {(n["stage"], n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers["evaluate/base", "chain_sum", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert numbers["evaluate/base", "reasoning", "pass_at_1_lenient"] == pytest.approx((1 / 3, 2 / 3))
+    assert numbers["evaluate/base", "reasoning (thinking given, 1.0)", "solved"] == pytest.approx((1 / 3, 2 / 3))
     assert not any(task == "general" or "length" in name for _, task, name in numbers)
 
 
@@ -193,11 +196,12 @@ def test_a_problem_that_can_not_be_graded_any_more_is_listed_and_not_counted(
     pickier(monkeypatch)
     found = regraded(run, capsys, 1)
     changes = [v for v in found["verdicts"] if v["stage"] == "evaluate/base"]
-    assert [(v["problem_id"], v["sample_index"], v["before"], v["after"]) for v in changes] == [
+    assert [(v["problem_id"], v["sample_index"], v["before"], v["after"]) for v in changes[:3]] == [
         ("x", 0, True, None),
         ("x", 1, False, None),
         ("x", 2, False, None),
     ]
+    assert [v["thinking"] for v in changes] == [t for t in (None, 0.6, 1.0) for _ in range(3)]
     numbers = {(n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers[None, "ungradable"] == (0, 1) and numbers["chain_sum", "n_problems"] == (3, 2)
 
@@ -219,7 +223,8 @@ def test_in_words_each_change_is_a_line(
     lenient(monkeypatch)
     assert main(["regrade", str(run)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "evaluate/base: 3 of 12 samples are graded otherwise"
+    assert lines[0] == "evaluate/base: 9 of 30 samples are graded otherwise"
+    assert "  chain_sum a sample 1 (thinking given, 0.6), gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum a sample 1, gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum pass_at_1: 0.3333 → 0.6667" in lines
     assert "  dropped.surplus: None → 2" in lines

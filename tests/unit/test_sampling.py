@@ -15,12 +15,14 @@ from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.programs.samplings import check_sampling
 from r1flow.recipe.stages import RULES, STAGES
-from r1flow.sampling import Completion, load, seed_of, shards
+from r1flow.sampling import Completion, SamplingParams, encode, load, seed_of, shards
 from r1flow.sampling.shards import WHOLE, Part
 
 ROOT = Path(__file__).parents[2]
 SHARD = 4
 PROMPTS = [f"prompt {row}" for row in range(10)]  # two shards of four rows and one of two
+PARAMS, HOTTER = SamplingParams(0.6, 0.95, 8), SamplingParams(1.0, 0.95, 8, "<think>")
+GROUPS = [(PARAMS, len(PROMPTS))]
 
 
 def test_a_seed_is_a_function_of_its_three_names_and_of_nothing_else() -> None:
@@ -169,7 +171,7 @@ def stage(tmp_path) -> SimpleNamespace:
 
 
 def draw(stage: SimpleNamespace, sampler: Murmurs, part: Part = WHOLE) -> list[Completion]:
-    return list(shards.sample_shards(stage, len(PROMPTS), asking(sampler), part))
+    return list(shards.sample_shards(stage, GROUPS, asking(sampler), part))
 
 
 def asking(sampler: Murmurs) -> Callable[[], tuple[Murmurs, list[str], list[int]]]:
@@ -207,7 +209,7 @@ def test_a_killed_sampling_goes_on_after_its_last_whole_shard(stage, until, agai
 def test_memory_holds_one_shard_at_a_time(stage) -> None:
     """Here: no shard is sampled before the rows of the one before it were taken."""
     sampler = Murmurs()
-    rows = shards.sample_shards(stage, len(PROMPTS), asking(sampler))
+    rows = shards.sample_shards(stage, GROUPS, asking(sampler))
     taken = [len(sampler.asked) for _ in rows]
     assert taken == [4] * 4 + [8] * 4 + [10] * 2
 
@@ -249,18 +251,39 @@ def test_a_shard_that_was_being_written_is_no_shard(stage) -> None:
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 90])
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
 def test_every_row_is_in_one_shard_and_every_shard_in_one_part(count, parts) -> None:
-    whole = shards.split(count, SHARD)
-    assert [row for rows in whole for row in rows] == list(range(count))
-    of_parts = [shards.split(count, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
-    assert sorted((rows for mine in of_parts for rows in mine), key=whole.index) == whole
+    groups = [(PARAMS, count), (HOTTER, 0), (HOTTER, 6)]
+    whole = shards.split(groups, SHARD)
+    assert [row for _, rows in whole for row in rows] == list(range(count + 6))
+    assert [params for params, rows in whole for _ in rows] == [PARAMS] * count + [HOTTER] * 6
+    assert max(len(rows) for _, rows in whole) <= SHARD
+    of_parts = [shards.split(groups, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
+    assert sorted((shard for mine in of_parts for shard in mine), key=whole.index) == whole
     assert max(map(len, of_parts)) - min(map(len, of_parts)) <= 1
+
+
+def test_every_group_is_sampled_as_it_says(stage) -> None:
+    completions = list(shards.sample_shards(stage, [(PARAMS, 5), (HOTTER, 5)], asking(Murmurs())))
+    assert [completion.ids for completion in completions] == [[seed, 0] for seed in range(10)]
+    assert [str(HOTTER) in completion.text for completion in completions] == [False] * 5 + [True] * 5
+    assert stage.shown == [(4, 10), (5, 10), (9, 10), (10, 10)]
+
+
+def test_an_opening_follows_the_prompt_in_tokens_of_its_own() -> None:
+    def letters(text: str | list[str], **_: bool) -> dict:
+        """Merges every "ab" into one token, also across what were two texts."""
+        rows = [list(row.replace("ab", "X")) for row in ([text] if isinstance(text, str) else text)]
+        return {"input_ids": rows[0] if isinstance(text, str) else rows}
+
+    assert letters("pa" + "bq")["input_ids"] == ["p", "X", "q"]
+    assert encode(letters, ["pa", "pabq", "pabq \n"], "bq") == [["p", "a", "b", "q"], ["p", "X", "q"], list("pXq \n")]
+    assert encode(letters, ["pa"], "") == [["p", "a"]] and encode(letters, [], "bq") == []
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_parts_in_any_order_leave_the_stage_nothing_to_sample_nor_a_model_to_load(stage, parts) -> None:
     for number in reversed(range(1, parts + 1)):
         draw(stage, Murmurs(), Part(number, parts))
-    assert list(shards.sample_shards(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)
+    assert list(shards.sample_shards(stage, GROUPS, lambda: pytest.fail("asked"))) == undisturbed(stage)
 
 
 def test_a_part_that_never_ran_is_sampled_by_the_stage(stage) -> None:
@@ -288,4 +311,4 @@ def test_two_processes_that_write_the_same_shard_at_once_leave_it_whole(stage, m
 
     monkeypatch.setattr(Path, "write_text", overtaken)
     assert draw(stage, Murmurs(), Part(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
-    assert list(shards.sample_shards(stage, len(PROMPTS), lambda: pytest.fail("asked"))) == undisturbed(stage)
+    assert list(shards.sample_shards(stage, GROUPS, lambda: pytest.fail("asked"))) == undisturbed(stage)

@@ -205,6 +205,8 @@ def pass_at_1(folder: Path, task: str) -> "PerProblem":
 
     from r1flow.core.metrics import PROBLEM_METRICS, by_problem
 
-    rows = parquet.read_table(folder / "samples.parquet", columns=["task", "problem_id", "correct"]).to_pylist()
-    chosen = by_problem(row for row in rows if (row["task"] == "general") == (task == "general"))
+    columns = ["task", "problem_id", "correct", "thinking"]
+    rows = parquet.read_table(folder / "samples.parquet", columns=columns).to_pylist()
+    asked = (row for row in rows if row["thinking"] is None)
+    chosen = by_problem(row for row in asked if (row["task"] == "general") == (task == "general"))
     return {problem: PROBLEM_METRICS["pass_at_1"](samples) for problem, samples in chosen.items()}

@@ -27,7 +27,6 @@ from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
 from r1flow.commands.trace import Record, folder_of, read_record
 from r1flow.core.errors import UserError
-from r1flow.core.metrics import summarise_tasks
 from r1flow.programs import filters
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
@@ -101,7 +100,8 @@ def evaluation(record: Record) -> Graded:
     grade = evaluate.grader(config["language"], config["languages"], config["reflection_words"])
     after = [graded(row, problems.get((row["task"], row["problem_id"])), grade) for row in rows]
     then = read_json(record.folder / "metrics.json").get("ungradable", ungradable)
-    return rows, after, means(rows, then), means([row for row in after if row is not None], ungradable)
+    now, temperatures = [row for row in after if row is not None], config["thinking"]
+    return rows, after, means(rows, temperatures, then), means(now, temperatures, ungradable)
 
 
 def graded(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row]) -> Row | None:
@@ -112,9 +112,15 @@ def graded(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row
     return {name: verdict.get(name, value) for name, value in row.items()}
 
 
-def means(rows: list[Row], ungradable: int) -> dict[Number, Any]:
-    found = {(task, name): mean for task, line in summarise_tasks(rows).items() for name, mean in line.items()}
-    return {**found, (None, "ungradable"): ungradable}
+def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[Number, Any]:
+    found = evaluate.summarise(rows, temperatures)
+    lines = found["tasks"] | {
+        f"{task} (thinking given, {each['temperature']})": line
+        for each in found["thinking"]
+        for task, line in each["tasks"].items()
+    }
+    numbers = {(task, name): mean for task, line in lines.items() for name, mean in line.items()}
+    return {**numbers, (None, "ungradable"): ungradable}
 
 
 def rejected(record: Record) -> Graded:
@@ -156,6 +162,10 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 }
 
 
+# What names a sample, and what it answered.
+SAMPLE = ("task", "problem_id", "sample_index", "thinking", "gold", "answer")
+
+
 # -- what changed ------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +173,7 @@ def changed_verdicts(record: Record, before: list[Row], after: list[Row | None])
     """One entry for each verdict of a sample that isn't what it was: {"verdict": "correct", "before": False, …}."""
     model = record.stage.partition("/")[2] or record.provenance["inputs"].get("model", {}).get("stage")
     for row, now in zip(before, after, strict=True):
-        sample = {name: row[name] for name in ("task", "problem_id", "sample_index", "gold", "answer")}
+        sample = {name: row[name] for name in SAMPLE if name in row}
         changed = ["correct"] if now is None else [name for name in row if now[name] != row[name]]
         for name in changed:
             verdict = {"verdict": name, "before": row[name], "after": now and now[name]}
@@ -180,13 +190,14 @@ def changed_numbers(record: Record, then: dict[Number, Any], now: dict[Number, A
 def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iterator[str]:
     """A stage's changes in words."""
     here = [change for change in verdicts if change["stage"] == stage]
-    samples = {(change["task"], change["problem_id"], change["sample_index"]) for change in here}
+    samples = {tuple(change.get(name) for name in SAMPLE[:4]) for change in here}
     if here:
         yield f"{stage}: {len(samples)} of {rows} samples {'is' if len(samples) == 1 else 'are'} graded otherwise"
     else:
         yield f"{stage}: all {rows} samples are graded as they were"
     for change in here:
-        which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}"
+        given = f" (thinking given, {change['thinking']})" if change.get("thinking") is not None else ""
+        which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}{given}"
         answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
         yield f"  {which}, {answered}: {change['verdict']} {shown(change['before'])} → {shown(change['after'])}"
     for change in numbers:

@@ -161,7 +161,8 @@ def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | Non
     """The stages whose results the report's number was computed from; None for any other target: all inputs."""
     if record.stage != "report" or file.name != "summary.json" or len(keys) < 2:
         return None
-    return {"models": {f"evaluate/{keys[1]}"}, "claims": stages_of_claim(keys[1])}.get(keys[0])
+    steps = {f"evaluate/{model}" for model in keys[1:3]}  # steps.zero_rl.base.gain
+    return {"models": {f"evaluate/{keys[1]}"}, "claims": stages_of_claim(keys[1]), "steps": steps}.get(keys[0])
 
 
 def stages_of_claim(name: str) -> set[str] | None:

@@ -38,7 +38,7 @@ class Interval:
     n: int
 
 
-def t_quantile(df: int) -> float:
+def t_quantile(df: float) -> float:
     """The 97.5 % quantile of Student's t."""
     if df < 1:
         raise ValueError(f"degrees of freedom must be at least 1, not {df}")
@@ -68,21 +68,48 @@ def paired_difference(first: PerProblem, second: PerProblem) -> Interval:
     return mean_interval(first[problem] - second[problem] for problem in sorted(first.keys() & second.keys()))
 
 
-def welch_difference(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """Mean of first − mean of second for unpaired values, 95 % interval by Welch's t; `n` is the smaller count."""
-    n = min(len(first), len(second))
-    if n == 0:
-        return Interval(None, None, None, None, 0)
-    difference = float(np.mean(first) - np.mean(second))
-    if n == 1:
-        return Interval(difference, None, None, None, 1)
-    parts = [float(np.var(values, ddof=1)) / len(values) for values in (first, second)]
-    se = math.sqrt(sum(parts))
+def mean_over(intervals: Sequence[Interval]) -> Interval:
+    """The mean of independent means, such as those of families of problems, with equal weights.
+
+    Its 95 % t interval has Satterthwaite's degrees of freedom; `n` counts all values. Without a bound in one of the
+    means there is none in theirs.
+    """
+    n, estimates = sum(each.n for each in intervals), [each.estimate for each in intervals]
+    if not intervals or None in estimates:
+        return Interval(None, None, None, None, n)
+    mean = float(np.mean(estimates))
+    if any(each.se is None for each in intervals):
+        return Interval(mean, None, None, None, n)
+    variances = [(each.se / len(intervals)) ** 2 for each in intervals]
+    se = math.sqrt(sum(variances))
     if se == 0:
-        return Interval(difference, difference, difference, 0.0, n)
-    freedom = sum(parts) ** 2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (first, second), strict=True))
-    half = t_quantile(max(1, math.floor(freedom))) * se
-    return Interval(difference, difference - half, difference + half, se, n)
+        return Interval(mean, mean, mean, 0.0, n)
+    freedom = sum(variances) ** 2 / sum(v**2 / (each.n - 1) for v, each in zip(variances, intervals, strict=True))
+    half = t_quantile(freedom) * se
+    return Interval(mean, mean - half, mean + half, se, n)
+
+
+def slope_interval(values: Sequence[float]) -> Interval:
+    """The slope per step of the straight line through the values (least squares), with a 95 % t interval.
+
+    The values' distances from the line are taken as independent; `n` is the number of values, and at least 3 are needed
+    for an interval.
+    """
+    n = len(values)
+    if n < 2:
+        return Interval(None, None, None, None, n)
+    if n == 2:
+        return Interval(float(values[1] - values[0]), None, None, None, n)
+    (slope, _), covariance = np.polyfit(np.arange(n), np.asarray(values, dtype=float), 1, cov=True)
+    slope, se = float(slope), float(np.sqrt(covariance[0, 0]))
+    half = t_quantile(n - 2) * se
+    return Interval(slope, slope - half, slope + half, se, n)
+
+
+def residuals(values: Sequence[float]) -> list[float]:
+    """How far each value lies from the straight line through them (least squares); needs two values or more."""
+    steps = np.arange(len(values))
+    return [float(r) for r in np.asarray(values, dtype=float) - np.polyval(np.polyfit(steps, values, 1), steps)]
 
 
 def pass_at_k(correct: Sequence[bool], k: int) -> float:
@@ -131,6 +158,10 @@ def _mean_of(column: str) -> Callable[[list[Row]], float | None]:
     return mean
 
 
+def _total(samples: list[Row], column: str) -> int:
+    return sum(row[column] for row in samples)
+
+
 def _voted(answer: str, correct: str) -> Callable[[list[Row]], float | None]:
     def vote(samples: list[Row]) -> float | None:
         if samples[0]["task"] == "general":  # free text has no majority
@@ -157,6 +188,11 @@ PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
     "mean_length": _mean_of("length"),
     "finished_rate": _mean_of("finished"),
     "reflection_rate": lambda samples: float(np.mean([row["reflections"] > 0 for row in samples])),
+    # Reflection words per token; per 100 tokens where people read it.
+    "reflection_density": lambda samples: _total(samples, "reflections") / max(1, _total(samples, "length")),
+    # Right by the lenient rule, and ended by itself: docs/claims.md calls this solved.
+    "solved": lambda samples: float(np.mean([bool(row["correct_lenient"] and row["finished"]) for row in samples])),
+    "thinking_rate": _mean_of("thinks"),
 }
 
 

@@ -21,6 +21,7 @@ from r1flow.programs.specs import spec_of
 MEASURES = (
     *("pass_at_1", "se", "cons_at_k", "pass_at_1_lenient", "se_lenient", "cons_at_k_lenient", "pass_at_k"),
     *("format_rate", "language_rate", "mean_length", "finished_rate", "reflection_rate", "n_problems", "k"),
+    *("solved", "thinking_rate", "reflection_density"),
 )
 
 
@@ -45,7 +46,13 @@ def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[st
     if "history" in keys:
         yield from curve_faults(spec_of(program).curves(config, metrics), metrics["history"])
     if "tasks" in keys:
-        yield from task_faults(metrics["tasks"])
+        yield from task_faults("tasks", metrics["tasks"])
+        given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
+        for number, temperature in enumerate(config["thinking"]):
+            if temperature not in given:
+                yield f"thinking: {temperature} is missing"
+            else:
+                yield from task_faults(f"thinking.{number}.tasks", given[temperature])
 
 
 def curve_faults(promised: Mapping[str, str], history: list[Any]) -> Iterator[str]:
@@ -58,15 +65,15 @@ def curve_faults(promised: Mapping[str, str], history: list[Any]) -> Iterator[st
             yield f"history: no step has {curve}, and {why}"
 
 
-def task_faults(tasks: dict[str, Any]) -> Iterator[str]:
+def task_faults(place: str, tasks: dict[str, Any]) -> Iterator[str]:
     if set(tasks) - {GENERAL} and "reasoning" not in tasks:
-        yield "tasks: reasoning is missing"
+        yield f"{place}: reasoning is missing"
     for task, summary in tasks.items():
         for measure in MEASURES:
             if not isinstance(summary, dict) or measure not in summary:
-                yield f"tasks.{task}: {measure} is missing"
+                yield f"{place}.{task}: {measure} is missing"
             elif summary[measure] is not None and not is_number(summary[measure]):
-                yield f"tasks.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+                yield f"{place}.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
 
 
 def is_number(value: Any) -> bool:

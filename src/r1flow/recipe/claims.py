@@ -1,4 +1,7 @@
-"""The seven claims of the paper that a reproduction can test (C1–C7), each a pure function of samples and histories.
+"""The claims of the paper that a reproduction can test, each a pure function of samples and training curves.
+
+C1–C7 are claims in the paper's text, C8–C11 the steps of its table of intermediate models. docs/claims.md has every
+measure and rule with the paper's figures.
 
 Every claim is one or more *parts*; a part is a difference between two models on the same problems (or two training
 curves) with a 95 % interval, in the direction the claim gives it: a positive difference speaks for the claim.
@@ -11,23 +14,31 @@ The rule, for every part and stated before any run was looked at:
     not in this run the run's experiment lacks something that the part compares, such as a stage, which is named
 
 For an effect ("A beats B") floor is 0 and ceiling MARGIN, one point: the interval excludes 0, or it excludes every
-effect worth the name. For "no worse" floor is −MARGIN and ceiling 0: a loss of a whole point is excluded, or there is
+effect worth the name. For "no worse" floor is −NO_WORSE and ceiling 0: a loss of two points is excluded, or there is
 a loss. A claim is as good as its weakest part and shows the estimate of that part; all parts are kept beside it.
 
 If the run has a stage but its numbers are missing, that is an error and raises, so it can't be taken for "not in this
 run".
 
-Left out: differences between training seeds (each arm is one training run), and corrections for testing seven claims.
+Left out: differences between training seeds (each arm is one training run), and corrections for testing many claims.
 
 A result: {"verdict": "reproduced", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, paired_difference, welch_difference
+from r1flow.core.metrics import (
+    Interval,
+    PerProblem,
+    mean_interval,
+    mean_over,
+    paired_difference,
+    residuals,
+    slope_interval,
+)
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CANT_TELL, NOT_IN_RUN = "can't tell", "not in this run"
@@ -35,10 +46,13 @@ _STRENGTH = (NOT_REPRODUCED, NOT_IN_RUN, CANT_TELL, REPRODUCED)  # weakest first
 
 MARGIN = 0.01  # one point of a rate, one token of length: the smallest difference worth the name
 MARGIN_TOKENS = 1.0
+MARGIN_REFLECTIONS = 0.0005  # words per token: 0.05 per 100 tokens
+NO_WORSE = 0.02  # "no worse" excludes a loss of two points, which about 500 problems can show
 SMALL_COST = 0.03  # C5: "a small cost in accuracy" is at most three points
 MIN_PROBLEMS = 20  # with fewer, t intervals of rates that are mostly 0 or 1 don't have their nominal coverage
 MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
+SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
 
 # scope ("reasoning" or "general") -> metric of metrics.PROBLEM_METRICS -> problem -> value
 Scores = Mapping[str, Mapping[str, PerProblem]]
@@ -49,13 +63,16 @@ SCOPES = {"reasoning": "reasoning problems", "general": "general prompts"}
 class Evidence:
     """The data for the claims: every model's scores per problem, and every RL stage's accuracy per training step.
 
-    `stages` are those of the run. A scope without scores had no prompts; a stage without accuracies has no reward that
-    gives one.
+    `thinking` has the scores of the reasoning problems with <think> given, by model and temperature, and `families` the
+    family of each problem. `stages` are those of the run. A scope without scores had no prompts; a stage without
+    accuracies has no reward that gives one; a temperature that is missing wasn't asked for.
     """
 
     scores: Mapping[str, Scores]
     accuracy: Mapping[str, Sequence[float]] = field(default_factory=dict)
     stages: Collection[str] = ()
+    thinking: Mapping[str, Mapping[float, Mapping[str, PerProblem]]] = field(default_factory=dict)
+    families: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,7 +84,7 @@ class Absent:
 
 @dataclass(frozen=True)
 class Part:
-    """One difference in the claim's direction; `unit` is "points" (a fraction, 0.01 is one point) or "tokens"."""
+    """One difference in the claim's direction; `unit` is "tokens", or of fractions ("points": 0.01 is one point)."""
 
     name: str
     interval: Interval | Absent
@@ -139,64 +156,138 @@ def compare(
     return paired_difference(one[metric], other[second_metric or metric])
 
 
-def start_of(values: Sequence[float]) -> list[float]:
-    """The first quarter of a training curve, at least one step."""
-    return list(values[: max(1, round(len(values) * RL_START))])
+def compare_solved(evidence: Evidence, first: str, second: str) -> Interval | Absent:
+    """The gain: problems that the first model solved as asked, minus those of the second, as a mean over families."""
+    if models := lacking(evidence.scores, evidence.stages, first, second):
+        return Absent(models)
+    one, other = (evidence.scores[model].get("reasoning") for model in (first, second))
+    if not one or not other:
+        return Absent((SCOPES["reasoning"],))
+    return compare_families(evidence, one["solved"], other["solved"])
+
+
+def compare_thinking(
+    evidence: Evidence, first: str, second: str, metric: str = "solved", temperature: float = SKILL_AT
+) -> Interval | Absent:
+    """The first model's metric minus the second's with <think> given, as a mean over families; of `solved`: skill."""
+    if models := lacking(evidence.scores, evidence.stages, first, second):
+        return Absent(models)
+    one, other = (evidence.thinking.get(model, {}).get(temperature) for model in (first, second))
+    if not one or not other:
+        return Absent((f"{temperature} in evaluate.thinking",))
+    return compare_families(evidence, one[metric], other[metric])
+
+
+def compare_modes(evidence: Evidence, first: str, second: str) -> Interval | Absent:
+    """What is left of a gain without the skill: for each problem, the difference as asked minus that given <think>."""
+    gained, skilled = compare_solved(evidence, first, second), compare_thinking(evidence, first, second)
+    for missing in (gained, skilled):
+        if isinstance(missing, Absent):
+            return missing
+    asked = [evidence.scores[model]["reasoning"]["solved"] for model in (first, second)]
+    given = [evidence.thinking[model][SKILL_AT]["solved"] for model in (first, second)]
+    habits = [{p: asked[i][p] - given[i][p] for p in asked[i].keys() & given[i].keys()} for i in (0, 1)]
+    return compare_families(evidence, *habits)
+
+
+def compare_families(evidence: Evidence, first: PerProblem, second: PerProblem) -> Interval:
+    """The mean over families of the paired differences within each."""
+    members: dict[str, list[str]] = {}
+    for problem in sorted(first.keys() & second.keys()):
+        members.setdefault(evidence.families[problem], []).append(problem)
+    return mean_over([mean_interval(first[p] - second[p] for p in problems) for problems in members.values()])
 
 
 def compare_starts(
-    evidence: Evidence, first: str, second: str, of: Callable[[Sequence[float]], Sequence[float]]
+    evidence: Evidence, first: str, second: str, of: Callable[[list[float], list[float]], Interval]
 ) -> Interval | Absent:
-    """Mean over the first quarter's steps of `of(accuracies)`, first stage − second; steps are taken as independent."""
+    """`of` both stages' accuracies in the first quarter of the steps, which are paired: they see the same prompts."""
     if stages := lacking(evidence.accuracy, evidence.stages, first, second):
         return Absent(stages)
     if ungraded := [stage for stage in (first, second) if not evidence.accuracy[stage]]:
         return Absent(tuple(f"the reward accuracy in {stage}" for stage in ungraded))
-    return welch_difference(of(start_of(evidence.accuracy[first])), of(start_of(evidence.accuracy[second])))
+    steps = round(min(len(evidence.accuracy[stage]) for stage in (first, second)) * RL_START)
+    one, other = (list(evidence.accuracy[stage][: max(1, steps)]) for stage in (first, second))
+    return of(one, other)
 
 
-def step_changes(values: Sequence[float]) -> list[float]:
-    """The absolute change from each training step to the next."""
-    return [float(change) for change in np.abs(np.diff(np.asarray(values, dtype=float)))]
+def difference_in_level(first: list[float], second: list[float]) -> Interval:
+    return mean_interval(np.subtract(first, second))
 
 
-def negated(interval: Interval | Absent) -> Interval | Absent:
-    """The difference the other way round."""
-    if isinstance(interval, Absent) or interval.low is None:
-        return interval
-    return Interval(-interval.estimate, -interval.high, -interval.low, interval.se, interval.n)
+def difference_in_speed(first: list[float], second: list[float]) -> Interval:
+    """How much faster the first rises, per step."""
+    return slope_interval(list(np.subtract(first, second)))
+
+
+def difference_in_steadiness(first: list[float], second: list[float]) -> Interval:
+    """How much nearer the first's steps lie to the straight line through them."""
+    if len(first) < MIN_STEPS:
+        return Interval(None, None, None, None, len(first))
+    return mean_interval(np.subtract(np.abs(residuals(second)), np.abs(residuals(first))))
+
+
+def skill_parts(evidence: Evidence, first: str, second: str) -> tuple[Part, ...]:
+    """Skill and mode, shown beside a difference as asked."""
+    name = f"{first} − {second}"
+    return (
+        Part(f"skill (thinking given, T = 0.6), {name}", compare_thinking(evidence, first, second), counts=False),
+        Part(
+            f"skill (thinking given, T = 1), {name}",
+            compare_thinking(evidence, first, second, temperature=1.0),
+            counts=False,
+        ),
+        Part(f"mode (gain without the skill), {name}", compare_modes(evidence, first, second), counts=False),
+    )
 
 
 def c1(evidence: Evidence) -> Claim:
+    arms = ("zero_rl", "base")
+    skill, *shown = skill_parts(evidence, *arms)
     return Claim(
         id="C1",
         text="RL alone lifts the base model.",
         source="Fig. 2",
         how="pass@1 of zero_rl minus pass@1 of base, paired over the reasoning test problems; the base model is scored "
-        "leniently (without an <answer> its last box or number counts), so that learning the format isn't the gain.",
+        "leniently (without an <answer> its last box or number counts), so that learning the format isn't the gain. "
+        "Skill, too, must rise: the problems solved when both models are made to think.",
         parts=(
-            Part(
-                "pass@1, zero_rl − base (lenient)",
-                compare(evidence, "zero_rl", "base", second_metric="pass_at_1_lenient"),
-            ),
-            Part("pass@1, zero_rl − base (strict)", compare(evidence, "zero_rl", "base"), counts=False),
+            Part("pass@1, zero_rl − base (lenient)", compare(evidence, *arms, second_metric="pass_at_1_lenient")),
+            replace(skill, counts=True),
+            *shown,
+            Part("pass@1, zero_rl − base (strict)", compare(evidence, *arms), counts=False),
         ),
     )
 
 
 def c2(evidence: Evidence) -> Claim:
-    length = compare(evidence, "zero_rl", "base", "mean_length")
+    arms = ("zero_rl", "base")
     return Claim(
         id="C2",
         text="Responses grow longer during zero RL, and reflection words appear.",
         source="Fig. 3, Table 3",
-        how="Response length in tokens, and share of responses with a reflection word (wait, hmm, recheck, …), zero_rl "
-        "minus base, paired over the reasoning test problems; both must rise.",
+        how="Response length in tokens, and the paper's ten reflection words with their translations per 100 tokens, "
+        "zero_rl minus base, with thinking given to both (a model that thinks more often writes longer responses "
+        "without any longer thought); both must rise.",
         parts=(
-            Part("length, zero_rl − base", length, unit="tokens", ceiling=MARGIN_TOKENS),
             Part(
-                "responses with a reflection word, zero_rl − base",
-                compare(evidence, "zero_rl", "base", "reflection_rate"),
+                "length given thinking, zero_rl − base",
+                compare_thinking(evidence, *arms, "mean_length"),
+                unit="tokens",
+                ceiling=MARGIN_TOKENS,
+            ),
+            Part(
+                "reflection words given thinking, zero_rl − base",
+                compare_thinking(evidence, *arms, "reflection_density"),
+                unit="per 100 tokens",
+                ceiling=MARGIN_REFLECTIONS,
+            ),
+            Part(
+                "length as asked, zero_rl − base",
+                compare(evidence, *arms, "mean_length"),
+                unit="tokens",
+                ceiling=MARGIN_TOKENS,
+                counts=False,
             ),
         ),
     )
@@ -221,23 +312,41 @@ def c3(evidence: Evidence) -> Claim:
 
 
 def c4(evidence: Evidence) -> Claim:
-    faster = compare_starts(evidence, "reasoning_rl", "zero_rl", of=list)
-    steadier = negated(compare_starts(evidence, "reasoning_rl", "zero_rl", of=step_changes))
+    arms = ("reasoning_rl", "zero_rl")
+    faster = compare_starts(evidence, *arms, difference_in_speed)
+    steps = 1 if isinstance(faster, Absent) else max(1, faster.n - 1)
     return Claim(
         id="C4",
         text="A cold start gives readable output and a faster, steadier start of RL than zero.",
         source="§2.3.1",
         how="Readable: language consistency of cold_start minus zero_rl and format rate of cold_start minus base, "
-        "paired over problems; faster and steadier: training accuracy and its step-to-step change over the first "
-        "quarter of the steps, reasoning_rl against zero_rl (Welch's interval over steps); all four must hold.",
+        "paired over problems. Faster and steadier: how much faster training accuracy rises per step, and how much "
+        "nearer it lies to its straight line, in the first quarter of the steps, reasoning_rl against zero_rl, paired "
+        "by step; all four must hold.",
         parts=(
             Part(
                 "language consistency, cold_start − zero_rl",
                 compare(evidence, "cold_start", "zero_rl", "language_rate"),
             ),
             Part("format rate, cold_start − base", compare(evidence, "cold_start", "base", "format_rate")),
-            Part("training accuracy in the first quarter, reasoning_rl − zero_rl", faster, at_least=MIN_STEPS),
-            Part("step-to-step change in the first quarter, zero_rl − reasoning_rl", steadier, at_least=MIN_STEPS - 1),
+            Part(
+                "rise of training accuracy in the first quarter, reasoning_rl − zero_rl",
+                faster,
+                unit="points per step",
+                ceiling=MARGIN / steps,  # one point over the quarter
+                at_least=MIN_STEPS,
+            ),
+            Part(
+                "distance from the straight line in the first quarter, zero_rl − reasoning_rl",
+                compare_starts(evidence, *arms, difference_in_steadiness),
+                at_least=MIN_STEPS,
+            ),
+            Part(
+                "level of training accuracy in the first quarter, reasoning_rl − zero_rl",
+                compare_starts(evidence, *arms, difference_in_level),
+                at_least=MIN_STEPS,
+                counts=False,
+            ),
             Part(
                 "format rate, cold_start − zero_rl",
                 compare(evidence, "cold_start", "zero_rl", "format_rate"),
@@ -280,26 +389,97 @@ def c6(evidence: Evidence) -> Claim:
     )
 
 
+def no_worse(name: str, interval: Interval | Absent, counts: bool = True) -> Part:
+    """A part that holds when a loss of NO_WORSE is excluded."""
+    return Part(name, interval, floor=-NO_WORSE, ceiling=0.0, counts=counts)
+
+
 def c7(evidence: Evidence) -> Claim:
-    arms = ("align_rl", "reasoning_rl")
+    arms, earlier = ("align_rl", "sft_mix"), ("align_rl", "reasoning_rl")
     return Claim(
         id="C7",
-        text="The final model is no worse than the stage-2 checkpoint on reasoning and better on general prompts.",
+        text="RL for all scenarios gains on general prompts and loses no reasoning.",
         source="§2.3.4, Table 4",
-        how="align_rl minus reasoning_rl: the loss of pass@1 on reasoning smaller than one point (the interval above "
-        "−1), and the rule-checked score on general prompts above 0; paired over problems.",
+        how="align_rl minus sft_mix, which it starts from: the rule-checked score on general prompts above 0, and the "
+        "loss of pass@1 on reasoning smaller than two points (the interval above −2); paired over problems. The second "
+        "stage's checkpoint is shown too: against it the last RL would get the credit for what SFT on the mix did.",
         parts=(
-            Part("pass@1 on reasoning, align_rl − reasoning_rl", compare(evidence, *arms), floor=-MARGIN, ceiling=0.0),
-            Part("general prompts, align_rl − reasoning_rl", compare(evidence, *arms, scope="general")),
+            no_worse("pass@1 on reasoning, align_rl − sft_mix", compare(evidence, *arms)),
+            Part("general prompts, align_rl − sft_mix", compare(evidence, *arms, scope="general")),
+            *skill_parts(evidence, *arms),
+            no_worse("pass@1 on reasoning, align_rl − reasoning_rl", compare(evidence, *earlier), counts=False),
+            Part(
+                "general prompts, align_rl − reasoning_rl",
+                compare(evidence, *earlier, scope="general"),
+                counts=False,
+            ),
         ),
     )
 
 
-CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7)
+def c8(evidence: Evidence) -> Claim:
+    return Claim(
+        id="C8",
+        text="The cold start costs reasoning against R1-Zero and gains on general prompts.",
+        source="journal version, Table 3",
+        how="pass@1 on reasoning of zero_rl minus cold_start and the score on general prompts of cold_start minus "
+        "zero_rl, both above 0; paired over problems.",
+        parts=(
+            Part("pass@1 on reasoning, zero_rl − cold_start", compare(evidence, "zero_rl", "cold_start")),
+            Part("general prompts, cold_start − zero_rl", compare(evidence, "cold_start", "zero_rl", scope="general")),
+            *skill_parts(evidence, "cold_start", "base"),
+        ),
+    )
+
+
+def c9(evidence: Evidence) -> Claim:
+    arms = ("reasoning_rl", "cold_start")
+    return Claim(
+        id="C9",
+        text="RL after the cold start brings reasoning back.",
+        source="journal version, Table 3",
+        how="pass@1 of reasoning_rl minus cold_start above 0, paired over the reasoning test problems.",
+        parts=(
+            Part("pass@1, reasoning_rl − cold_start", compare(evidence, *arms)),
+            *skill_parts(evidence, *arms),
+        ),
+    )
+
+
+def c10(evidence: Evidence) -> Claim:
+    arms = ("sft_mix", "reasoning_rl")
+    return Claim(
+        id="C10",
+        text="SFT on the mix gains on general prompts.",
+        source="journal version, Table 3",
+        how="The rule-checked score on general prompts of sft_mix minus reasoning_rl above 0, paired over prompts.",
+        parts=(
+            Part("general prompts, sft_mix − reasoning_rl", compare(evidence, *arms, scope="general")),
+            Part("pass@1 on reasoning, sft_mix − reasoning_rl", compare(evidence, *arms), counts=False),
+        ),
+    )
+
+
+def c11(evidence: Evidence) -> Claim:
+    arms = ("align_rl", "zero_rl")
+    return Claim(
+        id="C11",
+        text="R1 is not below R1-Zero at reasoning.",
+        source="journal version, Table 3",
+        how="The loss of pass@1 of align_rl against zero_rl smaller than two points (the interval above −2), paired "
+        "over the reasoning test problems.",
+        parts=(
+            no_worse("pass@1, align_rl − zero_rl", compare(evidence, *arms)),
+            *skill_parts(evidence, *arms),
+        ),
+    )
+
+
+CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)
 
 
 def judge(evidence: Evidence) -> list[Claim]:
-    """All seven claims, C1 first."""
+    """All claims, C1 first."""
     return [claim(evidence) for claim in CLAIMS]
 
 

@@ -50,6 +50,7 @@ class SamplingParams:
     temperature: float  # 0: greedy
     top_p: float  # 1: the whole distribution
     max_new_tokens: int
+    opening: str = ""  # text that every response begins with, as tokens of its own; completions don't repeat it
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,21 @@ def is_plain_llama(config: Mapping[str, Any]) -> bool:
     """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
     biased = config.get("attention_bias") or config.get("mlp_bias")
     return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"
+
+
+def encode(tokenizer: Any, prompts: list[str], opening: str) -> list[list[int]]:
+    """The token ids of each prompt, followed by those of `opening`, unless the prompt already ends with it.
+
+    The opening is tokenised alone, because a model that writes it starts a new token there; as one text, a tokenizer
+    might merge its first letter with the prompt's last.
+    """
+    if not prompts:
+        return []
+    rows = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+    begun = tokenizer(opening, add_special_tokens=False)["input_ids"] if opening else []
+    return [
+        row if prompt.rstrip().endswith(opening) else row + begun for prompt, row in zip(prompts, rows, strict=True)
+    ]
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:

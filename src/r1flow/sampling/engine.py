@@ -20,7 +20,7 @@ from torch import Tensor
 
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, is_plain_llama
+from r1flow.sampling import Completion, OnProgress, SamplingParams, encode, is_plain_llama
 from r1flow.sampling.draw import choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
@@ -89,7 +89,7 @@ class EngineSampler:
     def sample(
         self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
     ) -> list[Completion]:
-        ids = self.tokenizer(prompts, add_special_tokens=False)["input_ids"] if prompts else []
+        ids = encode(self.tokenizer, prompts, params.opening)
         new = self.engine.generate(ids, params, seeds, self.batch_size, on_progress)
         return completions(new, self.tokenizer, self.engine.eos_ids)
 

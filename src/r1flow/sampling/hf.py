@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from r1flow.core.pretrained import read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import completions, eos_ids_of, load_model
 
@@ -43,7 +43,8 @@ class TransformersSampler:
     def generate(self, prompts: list[str], params: SamplingParams, draws_RT: Tensor) -> list[list[int]]:
         from transformers import GenerationConfig, LogitsProcessorList
 
-        inputs = self.tokenizer(prompts, add_special_tokens=False, padding=True, return_tensors="pt")
+        ids = encode(self.tokenizer, prompts, params.opening)
+        inputs = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
         width = inputs["input_ids"].shape[1]
         config = GenerationConfig(
             max_new_tokens=params.max_new_tokens,

@@ -26,7 +26,7 @@ from r1flow.core.endpoint import Endpoint, Unanswered, complete
 from r1flow.core.errors import UserError, listed
 from r1flow.core.pretrained import read_pretrained
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
-from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams
+from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
 from r1flow.sampling.hf import until
 
@@ -90,9 +90,9 @@ class ServerSampler:
             "max_tokens": params.max_new_tokens,
         }
         if self.plain:
-            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": prompt}
+            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": prompt + params.opening}
             return common | asked | {"seed": seed & 0x7FFFFFFF}  # some servers take at most 31 bits
-        ids = self.words(prompt, add_special_tokens=False)["input_ids"]
+        [ids] = encode(self.words, [prompt], params.opening)
         return (
             common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
         )

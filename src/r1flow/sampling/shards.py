@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from r1flow.sampling import Completion, Sampler, SamplingParams
 
@@ -39,19 +39,24 @@ class Part(NamedTuple):
 
 WHOLE = Part(1, 1)
 Ask = Callable[[], tuple[Sampler, list[str], list[int]]]  # the model, and prompt and seed of every row of the stage
+Group = tuple[SamplingParams, int]  # how to sample the next so many rows
 
 
-def sample_shards(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
-    """One completion for each of the `count` rows, or of a part's, in order; finished shards are read back.
+def params_of(config: dict[str, Any]) -> SamplingParams:
+    """How a stage's config says to sample."""
+    return SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"])
 
-    `ask` is called at the first missing shard. The stage's config says how to sample.
+
+def sample_shards(stage: "Stage", groups: list[Group], ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
+    """One completion for each row of the groups, or of a part's, in order; finished shards are read back.
+
+    `ask` is called at the first missing shard. All rows of a shard belong to one group.
     """
-    config, folder = stage.config, stage.snapshots / "shards"
-    params = SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"])
+    folder = stage.snapshots / "shards"
     folder.mkdir(parents=True, exist_ok=True)
-    asked, mine = cache(ask), split(count, config["shard_size"], part)
-    done, total = 0, sum(map(len, mine))
-    for rows in mine:
+    asked, mine = cache(ask), split(groups, stage.config["shard_size"], part)
+    done, total = 0, sum(len(rows) for _, rows in mine)
+    for params, rows in mine:
         path = folder / f"{rows.start}.json"
         shard = read_completions(path)
         if shard is None:
@@ -65,9 +70,13 @@ def sample_shards(stage: "Stage", count: int, ask: Ask, part: Part = WHOLE) -> I
         yield from shard
 
 
-def split(count: int, size: int, part: Part = WHOLE) -> list[range]:
+def split(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[SamplingParams, range]]:
     """The rows of each of a part's shards; every row is in one shard and every shard in one part."""
-    shards = [range(start, min(start + size, count)) for start in range(0, count, size)]
+    shards, first = [], 0
+    for params, count in groups:
+        rows = range(first, first + count)
+        shards += [(params, rows[start : start + size]) for start in range(0, count, size)]
+        first += count
     return shards[part.number - 1 :: part.count]
 
 

@@ -20,7 +20,7 @@ import torch
 
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import check_weights, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams
+from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
 
 
@@ -40,7 +40,7 @@ class VllmSampler:
     ) -> list[Completion]:
         if not prompts:
             return []
-        ids = self.tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        ids = encode(self.tokenizer, prompts, params.opening)
         self.check_lengths(ids, params)
         self.llm.reset_prefix_cache()
         outputs = self.llm.generate(

@@ -2,10 +2,13 @@
 
 Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (problems with a checkable answer) and
 general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
-metrics.json. A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated
-with the same seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's
-own gold answer is left out before sampling, and counted. Programs are graded by their tests in the sandbox. If the
-sandbox fails, the sample is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
+metrics.json. Reasoning problems are asked again with <think> given, so that a model's skill can be told from its habit
+of thinking (docs/claims.md); these samples are rows of the same file, with the temperature in `thinking`.
+
+A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated with the same
+seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's own gold answer
+is left out before sampling, and counted. Programs are graded by their tests in the sandbox. If the sandbox fails, the
+sample is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
 
 Left out: few-shot prompts and greedy decoding (the paper finds that both hurt), judges.
 
@@ -16,6 +19,7 @@ Left out: few-shot prompts and greedy decoding (the paper finds that both hurt),
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -25,15 +29,15 @@ import pyarrow as pa
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
-from r1flow.core.language import any_of, consistency
+from r1flow.core.language import any_of, consistency, tokens
 from r1flow.core.metrics import normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map, worth
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, TAGS, reasoning_of, render, split
+from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, render, split
 from r1flow.grading import code, generated, replies
 from r1flow.grading.verdict import Cause
-from r1flow.sampling import Completion, Sampler, load, seed_of, shards
+from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of, shards
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -57,9 +61,12 @@ SCHEMA = pa.schema(
         "length": pa.int32(),  # tokens, the end of sequence included
         "finished": pa.bool_(),
         "reflections": pa.int32(),
+        "thinks": pa.bool_(),  # begins with a thought that isn't empty
+        "thinking": pa.float64(),  # the temperature at which <think> was given, which `completion` then begins with
     }
 )
 Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
+LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TABLE_ROWS = 40  # sample completions shown in tracking: the first ones of evenly spaced problems
 TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 
@@ -67,20 +74,28 @@ TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
 
-    If problems ask for programs, also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
+    `thinking` has the tasks' metrics with <think> given, [{"temperature": 0.6, "tasks": {task: …}}, …]. If problems ask
+    for programs, also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
     verdicts, shown = examine(stage, problems)
-    summaries = summarise_tasks(verdicts)
-    track(stage, summaries, shown)
-    overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
-    found = {"tasks": summaries, **overall, "ungradable": ungradable}
+    found = {**summarise(verdicts, config["thinking"]), "ungradable": ungradable}
+    track(stage, found, shown)
     if any(is_program(problem) for problem in problems):
         found["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
         found["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
     return found
+
+
+def summarise(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str, Any]:
+    """The means of the samples as asked, by task and overall, and of those with <think> given, by temperature."""
+    summaries = summarise_tasks([row for row in rows if row["thinking"] is None])
+    overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
+    given = {t: [row for row in rows if row["thinking"] == t] for t in temperatures}
+    thinking = [{"temperature": t, "tasks": summarise_tasks(found)} for t, found in given.items()]
+    return {"tasks": summaries, **overall, "thinking": thinking}
 
 
 def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
@@ -92,7 +107,7 @@ def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
 def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Write samples.parquet; returns the columns of each row that metrics need, and some rows for tracking's table."""
     config = stage.config
-    asked = questions(stage, problems)
+    asked = [(params, *question) for params, group in groups(stage, problems) for question in group]
     grade = grader(config["language"], config["languages"], config["reflection_words"])
     model = stage.name.removeprefix("evaluate/")
     apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
@@ -109,10 +124,11 @@ def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[s
 
 
 def row_of(
-    model: str, grade: Grade, question_and_answer: tuple[tuple[dict[str, Any], int], Completion]
+    model: str, grade: Grade, asked_and_answered: tuple[tuple[SamplingParams, dict[str, Any], int], Completion]
 ) -> dict[str, Any]:
-    (problem, index), completion = question_and_answer
-    return {"model": model, "sample_index": index, **grade(problem, completion)}
+    (params, problem, index), completion = asked_and_answered
+    row = grade(problem, replace(completion, text=params.opening + completion.text))
+    return {"model": model, "sample_index": index, **row, "thinking": params.temperature if params.opening else None}
 
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
@@ -164,14 +180,23 @@ def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator
             yield problem
 
 
-def questions(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
-    """Every problem with every sample index."""
-    return [(problem, index) for problem in problems for index in range(stage.config["k"])]
+def groups(
+    stage: "Stage", problems: list[dict[str, Any]]
+) -> list[tuple[SamplingParams, list[tuple[dict[str, Any], int]]]]:
+    """Every way of asking, with its problems and sample indices: all as asked, then reasoning with <think> given."""
+    as_asked = shards.params_of(stage.config)
+    ways = [(as_asked, problems)]
+    reasoning = [problem for problem in problems if problem["task"] != GENERAL]
+    for temperature in stage.config["thinking"]:
+        ways.append((replace(as_asked, temperature=temperature, opening=THINK_OPEN), reasoning))
+    indices = range(stage.config["k"])
+    return [(params, [(problem, index) for problem in asked for index in indices]) for params, asked in ways]
 
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
-    """One completion for every question, or for those in `part`, in order."""
-    return shards.sample_shards(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+    """One completion for every question of every group, or for those in `part`, in order."""
+    counts = [(params, len(asked)) for params, asked in groups(stage, problems)]
+    return shards.sample_shards(stage, counts, partial(ask, stage, problems), part)
 
 
 def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:
@@ -179,7 +204,7 @@ def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[s
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem in problems}
-    asked = questions(stage, problems)
+    asked = [question for _, group in groups(stage, problems) for question in group]
     seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]
     return sampler, [prompts[problem["id"]] for problem, _ in asked], seeds
 
@@ -209,8 +234,15 @@ def grade_sample(
         "length": len(completion.ids),
         "finished": completion.finished,
         "reflections": len(reflects.findall(completion.text)),
+        "thinks": thinks(completion.text),
         **verdict(problem, completion),
     }
+
+
+def thinks(text: str) -> bool:
+    """Whether a response begins with a thought of at least LEAST_THOUGHT words and numbers, finished or not."""
+    begun, opened, rest = text.lstrip().partition(THINK_OPEN)
+    return bool(opened) and not begun and len(tokens(rest.partition(THINK_CLOSE)[0])) >= LEAST_THOUGHT
 
 
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
@@ -264,9 +296,10 @@ def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, 
     }
 
 
-def track(stage: "Stage", summaries: dict[str, dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """Send means to tracking as eval/<task>/<metric>, and the rows as a table."""
-    for task, summary in summaries.items():
+def track(stage: "Stage", found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Send means to tracking as eval/<task>/<metric> and eval/thinking_<temperature>/<metric>, and rows as a table."""
+    given = {f"thinking_{each['temperature']}": each["tasks"].get("reasoning", {}) for each in found["thinking"]}
+    for task, summary in (found["tasks"] | given).items():
         stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
     shown = ("task", "question", "gold", "completion", "answer", "correct")
     stage.log_table("samples", [{key: row[key] for key in shown} for row in rows])

@@ -137,7 +137,8 @@ def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]
 
 def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
     """One completion for every question, or for those in `part`, in order."""
-    return shards.sample_shards(stage, len(questions(stage, problems)), partial(ask, stage, problems), part)
+    group = shards.params_of(stage.config), len(questions(stage, problems))
+    return shards.sample_shards(stage, [group], partial(ask, stage, problems), part)
 
 
 def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list[int]]:

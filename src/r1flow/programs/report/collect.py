@@ -31,7 +31,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 # The columns of samples.parquet that the claims and the page use.
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
-    *("correct_lenient", "well_formed", "language", "length", "finished", "reflections"),
+    *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
 }
 
 
@@ -40,7 +40,8 @@ class Results:
     """The evaluations and training histories of all stages of a run."""
 
     run: str
-    samples: Mapping[str, list[Row]]  # model -> rows of samples.parquet, models in MODELS' order
+    samples: Mapping[str, list[Row]]  # model -> rows of samples.parquet as asked, models in MODELS' order
+    thinking: Mapping[str, Mapping[float, list[Row]]]  # model -> temperature -> its rows with <think> given
     summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
 
@@ -66,7 +67,12 @@ class Results:
         trained = [stage for stage in self.metrics if stage in RL_STAGES]
         accuracy = {stage: [value for _, value in self.history(stage, "accuracy")] for stage in trained}
         scores = {model: scores_of(rows) for model, rows in self.samples.items()}
-        return Evidence(scores, accuracy, stages=frozenset(self.metrics))
+        thinking = {
+            model: {temperature: per_problem(rows) for temperature, rows in given.items()}
+            for model, given in self.thinking.items()
+        }
+        families = {row["problem_id"]: row["task"] for rows in self.samples.values() for row in rows}
+        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families)
 
     @cached_property
     def claims(self) -> list[Claim]:
@@ -99,10 +105,20 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     for stage in (inputs.keys() & set(MODELS)) - evaluated.keys():
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
     metrics = {job: read_metrics(job, folder) for job, folder in inputs.items()}
-    samples = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
+    rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
+    samples = {model: [row for row in found if row["thinking"] is None] for model, found in rows.items()}
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
-    return Results(run=run, samples=samples, summaries=summaries, metrics=metrics)
+    return Results(run, samples, {model: by_temperature(found) for model, found in rows.items()}, summaries, metrics)
+
+
+def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
+    """The samples with <think> given, by the temperature at which they were drawn."""
+    found: dict[float, list[Row]] = {}
+    for row in rows:
+        if row["thinking"] is not None:
+            found.setdefault(row["thinking"], []).append(row)
+    return found
 
 
 def read_input(path: Path, load: Callable[[Path], Any]) -> Any:

@@ -1,11 +1,12 @@
 """The report of a run: report.html for people, and summary.json for programs.
 
-Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"), and computes the claims
-C1–C7 from the samples. Both files depend on the results only, so equal runs give the same bytes; the costs of the run
+Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"), and computes the paper's
+claims from the samples. Both files depend on the results only, so equal runs give the same bytes; the costs of the run
 are in files of their own (making.py). Left out: anything that needs a network or a server to be read.
 
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
-                   "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny"}
+                   "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
+                   "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
+from r1flow.programs.report.skills import summarise_steps
 from r1flow.recipe.claims import describe
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "run": results.run,
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
         "claims": {claim.id: describe(claim) for claim in results.claims},
+        "steps": summarise_steps(results),
     }
 
 

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from r1flow.core.metrics import Interval
+from r1flow.programs.report.templates import difference
 from r1flow.recipe.claims import MARGIN
 from r1flow.recipe.stages import RECIPE
 
@@ -129,7 +130,7 @@ def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str) -> str:
             axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2.4)
         axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
     values = axes.twinx()
-    for side, labels in ((axes, [label for label, *_ in rows]), (values, [describe_points(i) for *_, i in rows])):
+    for side, labels in ((axes, [label for label, *_ in rows]), (values, [difference(i) for *_, i in rows])):
         side.set_yticks(range(len(rows)), labels, color=INK)
         side.set_ylim(len(rows) - 0.4, -0.6)
         side.grid(axis="y", visible=False)
@@ -137,10 +138,3 @@ def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str) -> str:
         side.tick_params(axis="y", length=0)
     axes.set_xlabel("difference of pass@1, points")
     return to_svg(figure, name, "Paired differences of pass@1")
-
-
-def describe_points(interval: Interval) -> str:
-    """ "+36.9 [33.0, 40.8]", with a real minus sign."""
-    if interval.low is None:
-        return f"{100 * interval.estimate:+.1f}".replace("-", "−")
-    return f"{100 * interval.estimate:+.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]".replace("-", "−")

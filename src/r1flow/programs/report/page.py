@@ -12,17 +12,17 @@ import numpy as np
 
 from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import split
-from r1flow.programs.report import figures
+from r1flow.programs.report import figures, skills
 from r1flow.programs.report.collect import BASES, RL_STAGES, Results
-from r1flow.programs.report.templates import fill
+from r1flow.programs.report.templates import difference, fill
 from r1flow.recipe.claims import (
     CANT_TELL,
     MARGIN,
     MIN_PROBLEMS,
+    NO_WORSE,
     NOT_IN_RUN,
     NOT_REPRODUCED,
     REPRODUCED,
-    Absent,
     Claim,
     Part,
 )
@@ -62,6 +62,7 @@ def render(results: Results) -> str:
         results=results,
         verdicts=VERDICTS,
         margin=MARGIN,
+        no_worse=NO_WORSE,
         min_problems=MIN_PROBLEMS,
         headline=count_verdicts(results.claims),
         path=path(results),
@@ -73,6 +74,11 @@ def render(results: Results) -> str:
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
+        temperatures=skills.temperatures(results),
+        skills=skills.skill_rows(results),
+        steps=skills.step_rows(results),
+        sharpened=skills.sharpened(results),
+        development=skills.development(results),
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
             for stage in REJECTIONS
@@ -102,7 +108,7 @@ def present_claim(claim: Claim) -> dict[str, Any]:
         "source": claim.source,
         "how": claim.how,
         "verdict": claim.verdict,
-        "estimate": describe_estimate(claim.deciding),
+        "estimate": difference(claim.deciding.interval, claim.deciding.unit),
         "held": count_held(claim),
         "measure": claim.deciding.name,
         "needs": claim.deciding.needs,
@@ -112,7 +118,7 @@ def present_claim(claim: Claim) -> dict[str, Any]:
 
 def present_part(part: Part) -> dict[str, Any]:
     found = {"name": part.name, "verdict": part.verdict, "counts": part.counts, "needs": part.needs}
-    return found | {"estimate": describe_estimate(part)}
+    return found | {"estimate": difference(part.interval, part.unit)}
 
 
 def count_held(claim: Claim) -> str:
@@ -120,22 +126,6 @@ def count_held(claim: Claim) -> str:
     parts = [part.verdict for part in claim.parts if part.counts]
     tested = len(parts) > 1 and any(verdict != NOT_IN_RUN for verdict in parts)
     return f"{parts.count(REPRODUCED)} of {len(parts)} parts hold" if tested else ""
-
-
-def describe_estimate(part: Part) -> str:
-    """ "+36.9 points [33.0, 40.8]"; a dash where there is none."""
-    if isinstance(part.interval, Absent) or part.interval.estimate is None:
-        return "–"
-    scale = 1 if part.unit == "tokens" else 100
-    values = (part.interval.estimate, part.interval.low, part.interval.high)
-    estimate, low, high = (None if value is None else tidy(scale * value) for value in values)
-    bounds = "" if low is None else f" [{low:.1f}, {high:.1f}]"
-    return f"{estimate:+.1f} {part.unit}{bounds}".replace("-", "−")
-
-
-def tidy(value: float) -> float:
-    """Rounded for print, without a negative zero."""
-    return round(value, 1) + 0.0
 
 
 def scorings(model: str) -> list[tuple[str, str]]:

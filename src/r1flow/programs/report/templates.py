@@ -5,7 +5,9 @@ from typing import Any
 
 import jinja2
 
+from r1flow.core.metrics import Interval
 from r1flow.core.template import INVISIBLE
+from r1flow.recipe.claims import Absent
 
 SHOWN_CHARACTERS = 1200
 
@@ -19,6 +21,7 @@ def fill(template: str, **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
+    environment.filters["difference"] = difference
     page = environment.get_template(template).render(values)
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -29,6 +32,19 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 def number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
+
+
+def difference(interval: Interval | Absent, unit: str = "") -> str:
+    """ "+36.9 points [33.0, 40.8]", with a real minus sign; a dash where there is none. Fractions are times 100."""
+    if isinstance(interval, Absent) or interval.estimate is None:
+        return "–"
+    scale = 1 if unit == "tokens" else 100
+    estimate, low, high = (
+        None if value is None else round(scale * value, 1) + 0.0  # without a negative zero
+        for value in (interval.estimate, interval.low, interval.high)
+    )
+    bounds = "" if low is None else f" [{low:.1f}, {high:.1f}]"
+    return f"{estimate:+.1f}{unit and ' '}{unit}{bounds}".replace("-", "−")
 
 
 def duration(seconds: float) -> str:
