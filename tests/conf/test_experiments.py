@@ -136,6 +136,8 @@ REFUSED = {
     "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
     "unknown device": ("device=tpu", "device"),
     "k = 0": ("evaluate.k=0", "evaluate.k"),
+    "no temperature": ("evaluate.thinking=[-1]", "evaluate.thinking: [-1]; use temperatures of 0 or more"),
+    "one temperature twice": ("evaluate.thinking=[0.6,1,0.6]", "each of them once"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),
     "a stage without what it reads": (
