@@ -43,6 +43,7 @@ LOST = {
     "kl": ("kl", "trainer.beta is 0.001"),
     "completions/mean_length": ("length", "every such training has it"),
     "rewards/answer_format": ("format", "rewards.answer_format gives one"),
+    "thinking": ("thinking", "every training on reasoning prompts has it"),
 }
 
 
@@ -113,6 +114,25 @@ def test_a_curve_that_the_configuration_promises_and_the_program_leaves_out_is_n
         histories[0].fields = {name: curve for name, curve in grpo.FIELDS.items() if name != key}
         less = metrics | {"history": histories[0].rows}
         assert promises.fault("grpo", stage.config, less) == f"history: no step has {curve}, and {why}"
+
+
+def test_who_thinks_and_how_long_is_logged_for_reasoning_rows_only() -> None:
+    logged: dict[str, float] = {}
+    thought = "we start with 8 + 16 = 24</think><answer>24</answer>"
+    completions = [f"<think>{thought}", thought, "<answer>24</answer>", f"<think>{thought}"]
+    columns = {
+        "task": ["chain_sum", "chain_sum", "chain_sum", "general"],
+        "completion_ids": [[1] * 20, [1] * 10, [1] * 3, [1] * 50],
+        "log_metric": logged.__setitem__,
+    }
+    grpo.log_thoughts(["p", "p <think>\n", "p", "p"], completions, columns)
+    assert logged == {"thinking": 2 / 3, "thinking_length": 15.0}
+    logged.clear()
+    grpo.log_thoughts(["p"], ["<answer>24</answer>"], columns)
+    assert logged == {"thinking": 0.0}  # nobody thinks: no length
+    logged.clear()
+    grpo.log_thoughts(["p"], ["Hello!"], columns | {"task": ["general"]})
+    assert logged == {}
 
 
 def test_spent_counts_every_token_once(base: Path) -> None:

@@ -149,6 +149,8 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
             "reward": float(1.2 * (start + (skill - start) * rise[step])),
             "accuracy": float(np.clip(start + (skill - start) * rise[step] + rng.normal(0, 0.03), 0, 1)),
             "length": float(20 + 28 * rise[step] + rng.normal(0, 1)) if start < 0.2 else float(48 + rng.normal(0, 1)),
+            "thinking": float(0.4 + 0.5 * rise[step]),
+            "thinking_length": float(30 + 15 * rise[step] + rng.normal(0, 1)),
             **dict.fromkeys(("cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "format"), 0.1),
             "mismatch": 0.0031 if step == 7 else 0.0025,
         }

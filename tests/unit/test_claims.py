@@ -39,20 +39,23 @@ def fabricated(models=tuple(SKILLS), problems: int = 60, same_as: dict[str, str]
     """Evidence in which a model of `same_as` behaves as another one does."""
     behaving = {model: (same_as or {}).get(model, model) for model in models}
     made = {model: fabricate_samples(like, problems) for model, like in behaving.items()}
-    accuracy = {s: [row["accuracy"] for row in fabricate_history(s)] for s in TRAINED if s in models}
+    curves = {stage: fabricate_history(stage) for stage in TRAINED if stage in models}
+    accuracy, lengths = (
+        {stage: [row[key] for row in rows] for stage, rows in curves.items()} for key in ("accuracy", "thinking_length")
+    )
     thinking = {
         model: {t: fabricate_samples(like, problems, seed=1, thinking=t) for t in TEMPERATURES}
         for model, like in behaving.items()
     }
-    return evidence_of(made, accuracy, thinking)
+    return evidence_of(made, accuracy, thinking, lengths)
 
 
-def evidence_of(samples, accuracy=None, thinking=None) -> Evidence:
+def evidence_of(samples, accuracy=None, thinking=None, lengths=None) -> Evidence:
     """Evidence from rows as asked, training curves, and rows with <think> given by model and temperature."""
     families = {row["problem_id"]: row["task"] for rows in samples.values() for row in rows}
     given = {model: {t: per_problem(rows) for t, rows in found.items()} for model, found in (thinking or {}).items()}
     scores = {model: scores_of(rows) for model, rows in samples.items()}
-    return Evidence(scores, accuracy or {}, (), given, families)
+    return Evidence(scores, accuracy or {}, (), given, families, lengths or {})
 
 
 @pytest.mark.parametrize(
@@ -102,20 +105,21 @@ def test_an_arm_that_the_run_has_not_is_named():
 def test_an_arm_that_the_run_has_and_that_is_missing_is_a_fault():
     evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 30)
     stages = ("base", "zero_rl", "cold_start", "reasoning_rl")
-    judge(Evidence(evidence.scores, evidence.accuracy, stages, evidence.thinking, evidence.families))
+    judge(Evidence(evidence.scores, evidence.accuracy, stages, evidence.thinking, evidence.families, evidence.lengths))
     for model in ("base", "zero_rl"):
         scores = {name: found for name, found in evidence.scores.items() if name != model}
         with pytest.raises(LookupError, match=f"{model} is a stage of this run"):
-            judge(Evidence(scores, evidence.accuracy, stages, evidence.thinking, evidence.families))
+            judge(Evidence(scores, evidence.accuracy, stages, evidence.thinking, evidence.families, evidence.lengths))
     with pytest.raises(LookupError, match="reasoning_rl is a stage of this run"):
         curves = {"zero_rl": evidence.accuracy["zero_rl"]}
-        judge(Evidence(evidence.scores, curves, stages, evidence.thinking, evidence.families))
+        judge(Evidence(evidence.scores, curves, stages, evidence.thinking, evidence.families, evidence.lengths))
 
 
 def test_what_the_runs_data_or_rewards_have_not_is_named():
     models = ("base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
     scores = {model: {"reasoning": found["reasoning"]} for model, found in fabricated(models, 30).scores.items()}
-    evidence = Evidence(scores, {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}, models, {}, Everything())
+    curves = {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}
+    evidence = Evidence(scores, curves, models, {}, Everything(), curves)
     assert c7(evidence).parts[1].needs == "general prompts"
     assert c1(evidence).parts[1].needs == "0.6 in evaluate.thinking"
     assert c1(evidence).verdict == NOT_IN_RUN
@@ -145,7 +149,7 @@ def test_claim_is_as_good_as_its_weakest_part_and_shows_it():
         for model in models
     }
     claim = c2(evidence_of(asked, thinking=silent))
-    assert [part.verdict for part in claim.parts] == [REPRODUCED, NOT_REPRODUCED, REPRODUCED]
+    assert [part.verdict for part in claim.parts] == [REPRODUCED, NOT_REPRODUCED, NOT_IN_RUN, REPRODUCED]
     assert claim.verdict == NOT_REPRODUCED
     assert "reflection" in describe(claim)["measure"]
 
@@ -296,6 +300,7 @@ MADE_OF = {
         *(("align_rl", "solved", "zero_rl", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
     ],
 }
+CURVES = ("quarter", "over the training")  # parts that are no difference between models
 UNITS = {"mean_length": "tokens", "reflection_density": "per 100 tokens"}
 
 
@@ -323,13 +328,22 @@ def test_every_part_is_the_difference_that_the_claim_is_about():
     thinking = {model: tables(model, TEMPERATURES) for model in models}
     for claim in judge(Evidence(scores, {}, (), thinking, Everything())):
         assert len({str(part.name) for part in claim.parts} - {"None"}) == len(claim.parts)
-        of_models = [part for part in claim.parts if "quarter" not in part.name]
+        of_models = [part for part in claim.parts if not any(word in part.name for word in CURVES)]
         for part, made in zip(of_models, MADE_OF[claim.id], strict=True):
             first, metric, second, other, way, limits, counts = made
             expected = (value(first, way, metric) - value(second, way, other)) / 2  # q tells nothing
             assert part.interval.estimate == pytest.approx(expected), part.name
             assert ((part.floor, part.ceiling), part.counts, part.at_least) == (limits, counts, MIN_PROBLEMS), part.name
             assert part.unit == UNITS.get(metric, "points"), part.name
+
+
+@pytest.mark.parametrize(("curve", "verdict"), [((20, 40), REPRODUCED), ((40, 20), NOT_REPRODUCED), ((30, 30), None)])
+def test_thoughts_must_grow_longer_over_the_whole_training(curve, verdict):
+    lengths = np.linspace(*curve, 40) + np.random.default_rng(1).normal(0, 0.5, 40)
+    part = next(part for part in c2(Evidence({}, lengths={"zero_rl": list(lengths)})).parts if "training" in part.name)
+    assert part.counts and part.unit == "tokens per step" and part.interval.n == 40
+    assert part.interval.estimate == pytest.approx((curve[1] - curve[0]) / 39, abs=0.02)
+    assert part.verdict == (verdict or part.verdict) and part.ceiling == pytest.approx(1 / 39)
 
 
 def test_the_start_of_training_is_compared_step_by_step():

@@ -208,22 +208,6 @@ def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(exami
     assert (hot["solved"], hot["n_problems"]) == (1.0, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "thought"),
-    [
-        ("<think>8 + 16 = 24, so it is 24.</think><answer>24</answer>", True),
-        (" <think>first 8 + 16 = 24, then", True),  # cut off
-        ("<think></think><answer>24</answer>", False),
-        ("<think>this is easy.</think><answer>24</answer>", False),
-        ("8 + 16 = 24, so it is <think>24, yes it is 24</think>", False),  # not at its start
-        ("<answer>24</answer>", False),
-        ("", False),
-    ],
-)
-def test_a_thought_has_at_least_five_words_or_numbers(text, thought):
-    assert evaluate.thinks(text) is thought
-
-
 def test_limit_holds_for_each_family_and_kind(examine):
     problems = [problem(f"a{i}") for i in range(3)] + [problem("b", task="products")]
     prompts = [greeting(f"g{i}") for i in range(3)] + [greeting("w", kind="writing")]

@@ -25,8 +25,9 @@ def curves(stage: str, **changes: Any) -> set[str]:
 
 def test_every_training_promises_what_its_configuration_says() -> None:
     rl = {"reward", "length", "cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "mismatch"}
-    assert curves("zero_rl") == rl | {"accuracy", "format"}
-    assert curves("reasoning_rl") == curves("align_rl") == rl | {"accuracy", "format", "language"}
+    rl |= {"accuracy", "format", "thinking"}
+    assert curves("zero_rl") == rl
+    assert curves("reasoning_rl") == curves("align_rl") == rl | {"language"}
     assert curves("cold_start") == {"loss", "learning_rate", "token_accuracy"}
     assert curves("reward_model") == {"loss", "learning_rate", "accuracy"}
     assert curves("base") == {"loss", "learning_rate"}
@@ -49,7 +50,7 @@ def test_every_training_promises_what_its_configuration_says() -> None:
         ({"rewards": {"right": {"name": "accuracy"}}}, {"format"}, set()),
         ({"rewards": {"accuracy": {}, "code_tests": {}}}, {"accuracy", "format"}, set()),
         ({"rewards": {"accuracy": {"name": "mine.accuracy"}}}, {"accuracy", "format"}, set()),
-        ({"data": {"general_share": 0.9999}}, {"accuracy", "format"}, set()),
+        ({"data": {"general_share": 0.9999}}, {"accuracy", "format", "thinking"}, set()),
     ],
 )
 def test_a_changed_configuration_changes_its_promise_and_no_other(changes: dict, gone: set, new: set) -> None:

@@ -74,7 +74,7 @@ def test_page_is_balanced_and_its_tables_are_rectangular(tmp_path, models):
 def test_page_needs_no_network_and_no_other_file(whole):
     page, _ = whole
     assert not re.findall(r"""(?:src|href)=["'](?!#|making.html)[^"']*|@import|url\((?!#)""", page)
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5
 
 
 def test_ids_are_unique_and_references_are_to_be_found(whole):

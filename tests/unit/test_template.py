@@ -2,7 +2,7 @@
 
 import pytest
 
-from r1flow.core.template import reasoning_of, split
+from r1flow.core.template import reasoning_of, split, thinks
 
 WHOLE = "<think>8 + 16 = 24, then 24 - 19 = 5.</think>the result is <answer>5</answer>"
 
@@ -74,3 +74,19 @@ def test_a_prefilled_prompt_has_opened_the_reasoning():
 @pytest.mark.parametrize("text", ["", "<think>", "</think>", "x", "<answer>5</answer>", "\ud800\x00"])
 def test_a_prefilled_fragment_is_not_well_formed(text):
     assert not split(text, prefilled=True).well_formed
+
+
+@pytest.mark.parametrize(
+    ("text", "thought"),
+    [
+        ("<think>8 + 16 = 24, so it is 24.</think><answer>24</answer>", True),
+        (" <think>first 8 + 16 = 24, then", True),  # cut off
+        ("<think></think><answer>24</answer>", False),
+        ("<think>this is easy.</think><answer>24</answer>", False),
+        ("8 + 16 = 24, so it is <think>24, yes it is 24</think>", False),  # not at its start
+        ("<answer>24</answer>", False),
+        ("", False),
+    ],
+)
+def test_a_thought_has_at_least_five_words_or_numbers(text, thought):
+    assert thinks(text) is thought

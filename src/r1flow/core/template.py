@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.language import tokens
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
@@ -24,6 +25,7 @@ INVISIBLE = re.compile(
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 
 
@@ -73,6 +75,12 @@ def split(completion: str, prefilled: bool = False) -> Parts:
         answer=answer.strip() if complete else None,
         well_formed=reasoning is not None and complete and once and not after.strip(),
     )
+
+
+def thinks(completion: str, prefilled: bool = False) -> bool:
+    """Whether a completion begins with a thought of at least LEAST_THOUGHT words and numbers, finished or not."""
+    begun, opened, rest = whole(completion, prefilled).lstrip().partition(THINK_OPEN)
+    return bool(opened) and not begun and len(tokens(rest.partition(THINK_CLOSE)[0])) >= LEAST_THOUGHT
 
 
 def whole(completion: str, prefilled: bool) -> str:

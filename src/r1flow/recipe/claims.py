@@ -61,11 +61,12 @@ SCOPES = {"reasoning": "reasoning problems", "general": "general prompts"}
 
 @dataclass(frozen=True)
 class Evidence:
-    """The data for the claims: every model's scores per problem, and every RL stage's accuracy per training step.
+    """The data for the claims: every model's scores per problem, and every RL stage's curves by training step.
 
     `thinking` has the scores of the reasoning problems with <think> given, by model and temperature, and `families` the
     family of each problem. `stages` are those of the run. A scope without scores had no prompts; a stage without
-    accuracies has no reward that gives one; a temperature that is missing wasn't asked for.
+    accuracies has no reward that gives one; a temperature that is missing wasn't asked for. `lengths` are those of the
+    rollouts that think, in tokens.
     """
 
     scores: Mapping[str, Scores]
@@ -73,6 +74,7 @@ class Evidence:
     stages: Collection[str] = ()
     thinking: Mapping[str, Mapping[float, Mapping[str, PerProblem]]] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
+    lengths: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,13 @@ def compare_starts(
     return of(one, other)
 
 
+def rise_of_length(evidence: Evidence, stage: str) -> Interval | Absent:
+    """How much longer the rollouts that think become per step, over the whole training."""
+    if missing := lacking(evidence.lengths, evidence.stages, stage):
+        return Absent(missing)
+    return slope_interval(evidence.lengths[stage])
+
+
 def difference_in_level(first: list[float], second: list[float]) -> Interval:
     return mean_interval(np.subtract(first, second))
 
@@ -262,13 +271,15 @@ def c1(evidence: Evidence) -> Claim:
 
 def c2(evidence: Evidence) -> Claim:
     arms = ("zero_rl", "base")
+    rise = rise_of_length(evidence, "zero_rl")
+    steps = 1 if isinstance(rise, Absent) else max(1, rise.n - 1)
     return Claim(
         id="C2",
         text="Responses grow longer during zero RL, and reflection words appear.",
         source="Fig. 3, Table 3",
         how="Response length in tokens, and the paper's ten reflection words with their translations per 100 tokens, "
         "zero_rl minus base, with thinking given to both (a model that thinks more often writes longer responses "
-        "without any longer thought); both must rise.",
+        "without any longer thought); both must rise, and so must the length of the rollouts that think, in training.",
         parts=(
             Part(
                 "length given thinking, zero_rl − base",
@@ -281,6 +292,13 @@ def c2(evidence: Evidence) -> Claim:
                 compare_thinking(evidence, *arms, "reflection_density"),
                 unit="per 100 tokens",
                 ceiling=MARGIN_REFLECTIONS,
+            ),
+            Part(
+                "rise of length over the training of zero_rl, rollouts that think",
+                rise,
+                unit="tokens per step",
+                ceiling=MARGIN_TOKENS / steps,  # one token over the training
+                at_least=MIN_STEPS,
             ),
             Part(
                 "length as asked, zero_rl − base",

@@ -29,12 +29,12 @@ import pyarrow as pa
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
-from r1flow.core.language import any_of, consistency, tokens
+from r1flow.core.language import any_of, consistency
 from r1flow.core.metrics import normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map, worth
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, render, split
+from r1flow.core.template import GENERAL, TAGS, THINK_OPEN, reasoning_of, render, split, thinks
 from r1flow.grading import code, generated, replies
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of, shards
@@ -66,7 +66,6 @@ SCHEMA = pa.schema(
     }
 )
 Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
-LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TABLE_ROWS = 40  # sample completions shown in tracking: the first ones of evenly spaced problems
 TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 
@@ -237,12 +236,6 @@ def grade_sample(
         "thinks": thinks(completion.text),
         **verdict(problem, completion),
     }
-
-
-def thinks(text: str) -> bool:
-    """Whether a response begins with a thought of at least LEAST_THOUGHT words and numbers, finished or not."""
-    begun, opened, rest = text.lstrip().partition(THINK_OPEN)
-    return bool(opened) and not begun and len(tokens(rest.partition(THINK_CLOSE)[0])) >= LEAST_THOUGHT
 
 
 def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from trl import GRPOConfig, GRPOTrainer
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, render
+from r1flow.core.template import GENERAL, THINK_OPEN, render, thinks
 from r1flow.rewards.combine import combine
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams, seed_of
@@ -80,6 +80,8 @@ FIELDS = {
     "sampling/importance_sampling_ratio/mean": "importance_ratio",
     "grad_norm": "grad_norm",
     "num_tokens": "tokens",
+    "thinking": "thinking",
+    "thinking_length": "thinking_length",
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # columns of a row that rewards may use
 SHOWN = 4  # completions in a table of samples
@@ -216,10 +218,11 @@ class Samples(TrainerCallback):
         self.latest: list[dict[str, Any]] = []
 
     def watch(self, reward: Reward) -> Reward:
-        """The same reward function, except that some of its latest values are kept for the table."""
+        """The same reward function; it also keeps some of the latest values for the table, and logs who thinks."""
 
         def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
             values = reward(prompts=prompts, completions=completions, **columns)
+            log_thoughts(prompts, completions, columns)
             chosen = range(0, len(prompts), max(1, len(prompts) // SHOWN))
             self.latest = [{"prompt": prompts[i], "completion": completions[i], "reward": values[i]} for i in chosen]
             return values
@@ -229,6 +232,18 @@ class Samples(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.global_step == 1 or state.global_step % SAMPLES_EVERY == 0:
             self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
+
+
+def log_thoughts(prompts: list[str], completions: list[str], columns: dict[str, Any]) -> None:
+    """Log the share of the reasoning completions that think, and the mean length in tokens of those that do."""
+    ids, found, lengths = columns["completion_ids"], [], []
+    for row, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        if columns["task"][row] != GENERAL:
+            found.append(thinks(completion, prefilled=prompt.rstrip().endswith(THINK_OPEN)))
+            lengths += [len(ids[row])] * found[-1]
+    for name, values in (("thinking", found), ("thinking_length", lengths)):
+        if values:
+            columns["log_metric"](name, sum(values) / len(values))
 
 
 def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[str, Any]) -> dict[str, float]:

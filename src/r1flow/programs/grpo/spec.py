@@ -267,13 +267,14 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 
 
 def reward_curves(config: dict[str, Any]) -> dict[str, str]:
-    """The curves of rewards on reasoning rows, if there are any; none for accuracy if rows ask for programs."""
+    """The curves on reasoning rows, if there are any: thoughts, and rewards, but accuracy only without programs."""
     trainer, share = config["trainer"], config["data"]["general_share"]
     prompts = rollouts(trainer) // trainer["num_generations"]
     if round(prompts * share) == prompts:
         return {}
     names = {label: part.get("name") or label for label, part in config["rewards"].items()}
     found = {BY_RULE[name]: f"rewards.{name} gives one" for name in BY_RULE if names.get(name) == name}
+    found["thinking"] = "every training on reasoning prompts has it"
     graded = [label for label, name in names.items() if name == "accuracy"]
     if graded and "code_tests" not in names.values():
         found["accuracy"] = f"rewards.{graded[0]} gives one"

@@ -72,7 +72,8 @@ class Results:
             for model, given in self.thinking.items()
         }
         families = {row["problem_id"]: row["task"] for rows in self.samples.values() for row in rows}
-        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families)
+        lengths = {stage: [value for _, value in self.history(stage, "thinking_length")] for stage in trained}
+        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths)
 
     @cached_property
     def claims(self) -> list[Claim]:

@@ -75,6 +75,11 @@ def draw_length(curves: Mapping[str, Curve], name: str) -> str:
     return draw_curves(curves, name, "Response length by training step", "mean response length, tokens")
 
 
+def draw_thinking(curves: Mapping[str, Curve], name: str) -> str:
+    percents = {stage: [(step, 100 * value) for step, value in curve] for stage, curve in curves.items()}
+    return draw_curves(percents, name, "Share of rollouts that think by step", "rollouts that think, %")
+
+
 def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
     """Centred moving mean over `window` steps, fewer at the ends."""
     half = window // 2

@@ -163,11 +163,12 @@ def draw_all(results: Results) -> dict[str, str]:
     """The pictures by name; an empty string where there is nothing to draw."""
     curves = {
         key: {stage: curve for stage in RL_STAGES if (curve := results.history(stage, key))}
-        for key in ("accuracy", "length")
+        for key in ("accuracy", "length", "thinking")
     }
     data = {
         "accuracy": (figures.draw_accuracy, curves["accuracy"]),
         "length": (figures.draw_length, curves["length"]),
+        "thinking": (figures.draw_thinking, curves["thinking"]),
         "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
         "forest": (figures.draw_forest, forest_lines(results.evidence.scores)),
     }
