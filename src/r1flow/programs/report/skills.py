@@ -103,16 +103,16 @@ def summarise_steps(results: Results) -> dict[str, Any]:
     return found
 
 
-def sharpened(results: Results) -> list[tuple[str, str]]:
-    """What each RL stage did to the skill of the model it started from, in words."""
-    words = {REPRODUCED: "sharpened it: skill rose", NOT_REPRODUCED: "did not sharpen it"}
+def sharpened(results: Results) -> list[tuple[str, str, str]]:
+    """For each RL stage, the model it started from, and in words what became of its skill."""
+    words = {REPRODUCED: "skill rose, so RL sharpened the model", NOT_REPRODUCED: "skill did not rise"}
     found = []
     for stage in RL_STAGES:
         start = STARTS.get(stage)
         if stage in results.samples and start in results.samples:
             part = Part("skill", compare_thinking(results.evidence, stage, start))
             if not isinstance(part.interval, Absent):
-                found.append((f"{stage} (from {start})", words.get(part.verdict, "may have sharpened it or not")))
+                found.append((stage, start, words.get(part.verdict, "this run can’t tell whether skill rose")))
     return found
 
 
