@@ -24,7 +24,7 @@ SKILLS = {
     "distill": (0.62, 0.98, 1.00, 50, 0.06, 0.60),
 }
 GIVEN = {"base": 0.55, "student_base": 0.25}  # chance of being right with <think> given, where it is another
-TEMPERATURES = (0.6, 1.0)
+TEMPERATURES = (0.0, 0.6, 1.0)
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
 TRAINED = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")

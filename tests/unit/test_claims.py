@@ -251,6 +251,7 @@ MADE_OF = {
         ("zero_rl", "solved", "base", "solved", 0.6, EFFECT, True),
         ("zero_rl", "solved", "base", "solved", 1.0, EFFECT, False),
         ("zero_rl", "solved", "base", "solved", "mode", EFFECT, False),
+        ("zero_rl", "solved", "base", "solved", (0.6, 0.0), EFFECT, False),
         ("zero_rl", STRICT, "base", STRICT, "reasoning", EFFECT, False),
     ],
     "C2": [
@@ -331,7 +332,8 @@ def test_every_part_is_the_difference_that_the_claim_is_about():
         of_models = [part for part in claim.parts if not any(word in part.name for word in CURVES)]
         for part, made in zip(of_models, MADE_OF[claim.id], strict=True):
             first, metric, second, other, way, limits, counts = made
-            expected = (value(first, way, metric) - value(second, way, other)) / 2  # q tells nothing
+            ways = way if isinstance(way, tuple) else (way, way)
+            expected = (value(first, ways[0], metric) - value(second, ways[1], other)) / 2  # q tells nothing
             assert part.interval.estimate == pytest.approx(expected), part.name
             assert ((part.floor, part.ceiling), part.counts, part.at_least) == (limits, counts, MIN_PROBLEMS), part.name
             assert part.unit == UNITS.get(metric, "points"), part.name

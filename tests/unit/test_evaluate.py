@@ -208,6 +208,13 @@ def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(exami
     assert (hot["solved"], hot["n_problems"]) == (1.0, 2)
 
 
+def test_at_temperature_0_one_sample_tells_all(examine):
+    _, rows, _ = examine(Thinks(), [problem("a"), problem("b")], thinking=[0.0, 1.0], k=3)
+    drawn = [(row["thinking"], row["problem_id"], row["sample_index"]) for row in rows]
+    assert drawn[6:8] == [(0.0, "a", 0), (0.0, "b", 0)]
+    assert [t for t, *_ in drawn] == [None] * 6 + [0.0] * 2 + [1.0] * 6
+
+
 def test_limit_holds_for_each_family_and_kind(examine):
     problems = [problem(f"a{i}") for i in range(3)] + [problem("b", task="products")]
     prompts = [greeting(f"g{i}") for i in range(3)] + [greeting("w", kind="writing")]

@@ -27,6 +27,7 @@ from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import Completion
 
 CONF = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("evaluate", "rejection")}
+CONF["evaluate"]["thinking"] = [0.6, 1.0]
 ANSWERS = ("5", "five", "6")  # of the three samples of a problem: right, right for a lenient grader, wrong
 CODE = SimpleNamespace(digest="c0de", modules={}, libraries={})
 Change = Callable[[pytest.MonkeyPatch], None]

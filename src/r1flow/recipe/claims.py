@@ -169,14 +169,20 @@ def compare_solved(evidence: Evidence, first: str, second: str) -> Interval | Ab
 
 
 def compare_thinking(
-    evidence: Evidence, first: str, second: str, metric: str = "solved", temperature: float = SKILL_AT
+    evidence: Evidence,
+    first: str,
+    second: str,
+    metric: str = "solved",
+    temperature: float = SKILL_AT,
+    second_temperature: float | None = None,
 ) -> Interval | Absent:
     """The first model's metric minus the second's with <think> given, as a mean over families; of `solved`: skill."""
     if models := lacking(evidence.scores, evidence.stages, first, second):
         return Absent(models)
-    one, other = (evidence.thinking.get(model, {}).get(temperature) for model in (first, second))
-    if not one or not other:
-        return Absent((f"{temperature} in evaluate.thinking",))
+    asked = ((first, temperature), (second, temperature if second_temperature is None else second_temperature))
+    if missing := [t for model, t in asked if t not in evidence.thinking.get(model, {})]:
+        return Absent(tuple(f"{t} in evaluate.thinking" for t in dict.fromkeys(missing)))
+    one, other = (evidence.thinking[model][t] for model, t in asked)
     return compare_families(evidence, one[metric], other[metric])
 
 
@@ -264,6 +270,11 @@ def c1(evidence: Evidence) -> Claim:
             Part("pass@1, zero_rl − base (lenient)", compare(evidence, *arms, second_metric="pass_at_1_lenient")),
             replace(skill, counts=True),
             *shown,
+            Part(
+                "skill, zero_rl at T = 0.6 − base at T = 0, its best",
+                compare_thinking(evidence, *arms, second_temperature=0.0),
+                counts=False,
+            ),
             Part("pass@1, zero_rl − base (strict)", compare(evidence, *arms), counts=False),
         ),
     )

@@ -188,8 +188,8 @@ def groups(
     reasoning = [problem for problem in problems if problem["task"] != GENERAL]
     for temperature in stage.config["thinking"]:
         ways.append((replace(as_asked, temperature=temperature, opening=THINK_OPEN), reasoning))
-    indices = range(stage.config["k"])
-    return [(params, [(problem, index) for problem in asked for index in indices]) for params, asked in ways]
+    samples = {params: 1 if params.opening and params.temperature == 0 else stage.config["k"] for params, _ in ways}
+    return [(params, [(p, index) for p in asked for index in range(samples[params])]) for params, asked in ways]
 
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
