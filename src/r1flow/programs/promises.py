@@ -11,7 +11,7 @@ Left out: the curves of rewards for some kinds of rows only (helpful, harmless),
 row, and of users' own rewards.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from r1flow.core.template import GENERAL
@@ -30,43 +30,36 @@ class BrokenPromise(Exception):
 
 def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
     """The first thing that a stage's metrics lack, as a message that begins with the key; None if they are complete."""
-    return next(faults(program, config, metrics), None)
-
-
-def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[str]:
     keys = spec_of(program).owed
     for key, kind in keys.items():
         if not isinstance(metrics, dict) or key not in metrics:
-            yield f"{key} is missing"
-            return
+            return f"{key} is missing"
         if not isinstance(metrics[key], kind):
-            yield f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
-            return
-    if "history" in keys:
-        yield from curve_faults(spec_of(program).curves(config, metrics), metrics["history"])
-    if "tasks" in keys:
-        yield from task_faults(metrics["tasks"])
+            return f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
+    found = curve_fault(spec_of(program).curves(config, metrics), metrics["history"]) if "history" in keys else None
+    return found or (task_fault(metrics["tasks"]) if "tasks" in keys else None)
 
 
-def curve_faults(promised: Mapping[str, str], history: list[Any]) -> Iterator[str]:
+def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
     for number, row in enumerate(history):
         if not isinstance(row, dict) or not is_number(row.get("step")):
-            yield f"history.{number}: {str(row)[:40]!r} is no step"
-            return
+            return f"history.{number}: {str(row)[:40]!r} is no step"
     for curve, why in promised.items():
         if not any(is_number(row.get(curve)) for row in history):
-            yield f"history: no step has {curve}, and {why}"
+            return f"history: no step has {curve}, and {why}"
+    return None
 
 
-def task_faults(tasks: dict[str, Any]) -> Iterator[str]:
+def task_fault(tasks: dict[str, Any]) -> str | None:
     if set(tasks) - {GENERAL} and "reasoning" not in tasks:
-        yield "tasks: reasoning is missing"
+        return "tasks: reasoning is missing"
     for task, summary in tasks.items():
         for measure in MEASURES:
             if not isinstance(summary, dict) or measure not in summary:
-                yield f"tasks.{task}: {measure} is missing"
-            elif summary[measure] is not None and not is_number(summary[measure]):
-                yield f"tasks.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+                return f"tasks.{task}: {measure} is missing"
+            if summary[measure] is not None and not is_number(summary[measure]):
+                return f"tasks.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+    return None
 
 
 def is_number(value: Any) -> bool:
