@@ -88,6 +88,10 @@ RIGHT = [
     ("-5", "−5"),
     ("3", "3.0"),
     ("18", "18 dollars per day"),
+    ("\\frac{\\pi}{2}", "50\\pi\\%"),
+    ("12\\text{ cm}^2", "12 cm squared"),
+    ("3+i", "3-\\frac{1}{i}"),
+    ("-x", "i^2x"),
 ]
 WORDED = [  # answers that stand among words, or in several boxes, as models and golds write them
     ("34", "final answer: 34"),
@@ -106,6 +110,7 @@ WORDED = [  # answers that stand among words, or in several boxes, as models and
     ("x \\ne 3", "We find that $x != 3$."),
     ("(1, 2)", "so \\\\boxed{\\\\left(1, 2\\\\right)}"),
     ("\\{1,2\\}", "\\boxed{1}, \\boxed{2}"),
+    ("\\sqrt{2}", "\\boxed{\\boxed{\\sqrt{2}}}"),
     ("1, 2", "$\\boxed{1}$ and $\\boxed{2}$"),
     ("a=1, b=2", "$a=\\boxed{1}$ and $b=\\boxed{2}$"),
     ("We find $n = \\boxed{1,-2}.$", "-2, 1"),
@@ -283,6 +288,9 @@ WRONG = [
     ("8", "\\boxed{7} or \\boxed{8}"),
     ("1, 2", "\\boxed{1} no no \\boxed{2}"),
     # what isn't another spelling
+    ("\\{1,2\\}", "1,3"),
+    ("12\\text{ cm}^2", "12 cm cubed"),
+    ("\\sqrt{-2}", "1.41421356"),
     ("[-2,7]", "-2 \\le x \\le 7"),
     ("x>5", "[5,\\infty)"),
     ("12:00", "1:00"),
@@ -364,6 +372,13 @@ def test_a_form_that_is_asked_for_is_needed(form: str, right: str, wrong: str) -
 @pytest.mark.parametrize(("a", "b"), [(r"2\pi", r"3\pi \infty"), (r"\infty", r"-\infty"), ("7", r"\infty")])
 def test_infinity_is_decided_and_not_left_to_simplification_which_tries_its_luck(a: str, b: str) -> None:
     assert same(read_expression(a), read_expression(b)) is same(read_expression(b), read_expression(a)) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("-1,234.5", "-2469/2"), ("0.1", "1/10"), ("1E5", "None"), ("(" * 61 + "1" + ")" * 61, "None")]
+)
+def test_a_number_is_read_exactly_or_not_at_all(text: str, value: str) -> None:
+    assert str(read_expression(text)) == value
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\t", "\u2009"])

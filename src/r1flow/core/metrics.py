@@ -39,9 +39,7 @@ class Interval:
 
 
 def t_quantile(df: float) -> float:
-    """The 97.5 % quantile of Student's t."""
-    if df < 1:
-        raise ValueError(f"degrees of freedom must be at least 1, not {df}")
+    """The 97.5 % quantile of Student's t, for 1 degree of freedom or more."""
     return float(stdtrit(df, 0.975))
 
 

@@ -49,14 +49,4 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "Pr
     fast.add_tokens(list(TAGS))
     fast.chat_template = template
     fast.clean_up_tokenization_spaces = False
-    check_tags(fast)
     return fast
-
-
-def check_tags(tokenizer: "PreTrainedTokenizerFast") -> None:
-    """Raise UserError when a tag, or a text with tags, changes by encoding and decoding."""
-    text = "<think>wait, 24 - 19 = 5 — ja, schläft!</think>so <answer>5</answer>"
-    for one in (*TAGS, text):
-        ids = tokenizer(one, add_special_tokens=False)["input_ids"]
-        if tokenizer.decode(ids, skip_special_tokens=True) != one or (one in TAGS and len(ids) > 1):
-            raise UserError(f"tokenizer: {one!r} doesn't come back from its tokens")

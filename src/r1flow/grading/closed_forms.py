@@ -76,7 +76,7 @@ class Reader(_Latex2Sympy):
         return self.parse_number(match[2]) * (-1 if match[1] == "-" else 1)
 
     def parse_number(self, text: str) -> sympy.Rational:
-        """A decimal as the fraction it is, and never by sympy's evaluating constructor."""
+        """A decimal as the fraction it is, never by sympy's evaluating constructor; one with an exponent is refused."""
         text = text.replace(",", "")
         if not re.fullmatch(r"\d*\.?\d*", text, re.ASCII) or not any(map(str.isdigit, text)):
             raise UnreadableError(text)
@@ -88,8 +88,6 @@ class Reader(_Latex2Sympy):
         number = atom.number_subexpr()
         if number and number.subexpr():
             raise UnreadableError("a number with a base")
-        if atom.E_NOTATION():
-            raise UnreadableError("a number with an exponent")
         return super().convert_atom(atom)
 
     def convert_atom_expr(self, atom_expr: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.artifacts.manifest import read_json
-from r1flow.recipe.stages import PACKED, RECIPE, STAGES, program_of, stage_of
+from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan
 KINDS = 5  # how many kinds of general prompts are generated
@@ -190,8 +190,6 @@ class Book:
         if source:
             folder = Path(source)
             return model_in(folder) if folder.is_dir() else model_on_hub(source, config.get("revision"), self.prices)
-        if program_of(stage, config) != "pretrain":
-            return Model(0)
         vocabulary = self.run.slice("data").get("tokenizer", {}).get("vocabulary", UNKNOWN)
         return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
 

@@ -11,7 +11,7 @@ Left out: the curves of rewards for some kinds of rows only (helpful, harmless),
 row, and of users' own rewards.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from r1flow.core.template import GENERAL
@@ -31,49 +31,50 @@ class BrokenPromise(Exception):
 
 def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
     """The first thing that a stage's metrics lack, as a message that begins with the key; None if they are complete."""
-    return next(faults(program, config, metrics), None)
-
-
-def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[str]:
     keys = spec_of(program).owed
     for key, kind in keys.items():
         if not isinstance(metrics, dict) or key not in metrics:
-            yield f"{key} is missing"
-            return
+            return f"{key} is missing"
         if not isinstance(metrics[key], kind):
-            yield f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
-            return
-    if "history" in keys:
-        yield from curve_faults(spec_of(program).curves(config, metrics), metrics["history"])
+            return f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
     if "tasks" in keys:
-        yield from task_faults("tasks", metrics["tasks"])
-        given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
-        for number, temperature in enumerate(config["thinking"]):
-            if temperature not in given:
-                yield f"thinking: {temperature} is missing"
-            else:
-                yield from task_faults(f"thinking.{number}.tasks", given[temperature])
+        return evaluation_fault(config, metrics)
+    return curve_fault(spec_of(program).curves(config, metrics), metrics["history"]) if "history" in keys else None
 
 
-def curve_faults(promised: Mapping[str, str], history: list[Any]) -> Iterator[str]:
+def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
     for number, row in enumerate(history):
         if not isinstance(row, dict) or not is_number(row.get("step")):
-            yield f"history.{number}: {str(row)[:40]!r} is no step"
-            return
+            return f"history.{number}: {str(row)[:40]!r} is no step"
     for curve, why in promised.items():
         if not any(is_number(row.get(curve)) for row in history):
-            yield f"history: no step has {curve}, and {why}"
+            return f"history: no step has {curve}, and {why}"
+    return None
 
 
-def task_faults(place: str, tasks: dict[str, Any]) -> Iterator[str]:
+def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str | None:
+    """What the tasks' numbers lack, as asked or with <think> given."""
+    if found := task_fault("tasks", metrics["tasks"]):
+        return found
+    given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
+    for number, temperature in enumerate(config["thinking"]):
+        if temperature not in given:
+            return f"thinking: {temperature} is missing"
+        if found := task_fault(f"thinking.{number}.tasks", given[temperature]):
+            return found
+    return None
+
+
+def task_fault(place: str, tasks: dict[str, Any]) -> str | None:
     if set(tasks) - {GENERAL} and "reasoning" not in tasks:
-        yield f"{place}: reasoning is missing"
+        return f"{place}: reasoning is missing"
     for task, summary in tasks.items():
         for measure in MEASURES:
             if not isinstance(summary, dict) or measure not in summary:
-                yield f"{place}.{task}: {measure} is missing"
-            elif summary[measure] is not None and not is_number(summary[measure]):
-                yield f"{place}.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+                return f"{place}.{task}: {measure} is missing"
+            if summary[measure] is not None and not is_number(summary[measure]):
+                return f"{place}.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+    return None
 
 
 def is_number(value: Any) -> bool:
