@@ -365,6 +365,27 @@ def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(p
     assert "metrics.json" in capsys.readouterr().err and not (project / "mine").exists()
 
 
+def test_the_licence_of_the_pretrained_model_goes_with_what_was_trained_from_it(project):
+    base, model = project / "results/new/base", project / "results/new/align_rl"
+    make_stage(base, 0)
+    (base / "model/LICENSE").write_text("Apache License")
+    source = {"package": "some-model==1.0", "files": {}, "license": "Apache-2.0"}
+    manifest.write_json(base / "metrics.json", {"source": source, "history": []})
+    manifest.write_json(base / "manifest.json", manifest.describe("base", base))
+    made = manifest.read_json(model / "provenance.json")
+    made["inputs"]["model"] = {"stage": "base", "sha256": manifest.sha256(base / "manifest.json")}
+    manifest.write_json(model / "provenance.json", made)
+    for number, stage in enumerate((base, model)):
+        assert main(["export", str(stage / "model"), f"mine{number}"]) == 0
+        assert (project / f"mine{number}/LICENSE").read_text() == "Apache License"
+        card = (project / f"mine{number}/README.md").read_text()
+        assert "from some-model==1.0, under the licence Apache-2.0; its text is in LICENSE." in card
+    manifest.write_json(base / "metrics.json", {"source": source | {"license": "MIT"}, "history": []})
+    manifest.write_json(base / "manifest.json", manifest.describe("base", base))
+    assert main(["export", str(model), "mine2"]) == 0, "made from another base, of which nothing is known here"
+    assert "licence" not in (project / "mine2/README.md").read_text() and not (project / "mine2/LICENSE").exists()
+
+
 def test_export_replaces_an_older_export_only_when_told(project):
     assert main(["export", "results/old/align_rl", "mine"]) == 0
     assert main(["export", "results/new/align_rl", "mine"]) == 2

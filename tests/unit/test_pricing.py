@@ -19,7 +19,7 @@ import pytest
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, pricing
 from r1flow.engine.run import Run
-from r1flow.programs.costs import Cost, model_in, model_of, model_on_hub
+from r1flow.programs.costs import Cost, model_in, model_of, model_outside
 from r1flow.programs.specs import Spec, spec_of
 from r1flow.programs.trainings import memory_of
 
@@ -87,7 +87,7 @@ def test_a_damaged_or_unlisted_model_is_unknown_and_not_nothing(tmp_path):
     folder = model_folder(tmp_path / "m", a=[3])
     (folder / "model.safetensors").write_bytes(b"\xff" * 8 + b"{")
     assert math.isnan(model_in(folder).parameters)
-    assert math.isnan(model_on_hub("some/model", "0" * 40, PRICES).parameters)
+    assert math.isnan(model_outside("some/model", "0" * 40, PRICES).parameters)
     assert math.isnan(model_of({"model_type": "mixtral", "num_local_experts": 8}).parameters)
 
 

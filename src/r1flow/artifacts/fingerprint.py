@@ -46,6 +46,7 @@ LIBRARIES = {
     "liger_kernel": "liger-kernel",
     "accelerate": "accelerate",
     "tokenizers": "tokenizers",
+    "gguf": "gguf",
     "datasets": "datasets",
     "reasoning_gym": "reasoning-gym",
     "math_verify": "math-verify",

@@ -1,7 +1,8 @@
 """Copies one model out of a run, with a model card that says how it was made and what it can do.
 
 Reads the stage's folder (provenance.json, config.yaml, metrics.json) and, if there is one, the model's evaluation
-(../evaluate/<stage>/metrics.json). DEST appears complete, by a rename. Left out: uploading it anywhere.
+(../evaluate/<stage>/metrics.json). The licence of the pretrained model that it comes from, if that named one, goes with
+it. DEST appears complete, by a rename. Left out: uploading it anywhere.
 """
 
 import os
@@ -12,6 +13,7 @@ from typing import Any
 from r1flow.artifacts import provenance
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256
 from r1flow.core.errors import UserError
+from r1flow.recipe.stages import STAGES
 
 CARD = """\
 ---
@@ -41,7 +43,7 @@ print(tokenizer.decode(model.generate(ids, max_new_tokens=96)[0]))
 
 ## How it was made
 
-{provenance}
+{licence}{provenance}
 
 The stage's configuration:
 
@@ -49,6 +51,7 @@ The stage's configuration:
 {config}
 ```
 """
+LICENCE = "LICENSE"
 COLUMNS = ("pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k")
 
 
@@ -64,6 +67,8 @@ def export(model: Path, destination: Path, force: bool) -> None:
     try:
         shutil.copytree(model, partial)
         (partial / "README.md").write_text(text)
+        if (licence := base_of(stage) / "model" / LICENCE).is_file():
+            shutil.copyfile(licence, partial / LICENCE)
         if destination.exists():
             shutil.rmtree(destination)
         partial.replace(destination)
@@ -114,11 +119,33 @@ def card(stage: Path) -> str:
         stage=stage.name,
         run=stage.parent.name,
         results=results_table(metrics) if metrics else "This model was not evaluated.",
+        licence=licensed(base_of(stage)),
         provenance=provenance_list(
             provenance.read_provenance(stage / "provenance.json"), read_json(stage / "metrics.json")
         ),
         config=(stage / "config.yaml").read_text().strip(),
     )
+
+
+def base_of(stage: Path) -> Path:
+    """The first stage of the chain that a stage's model was trained in, as far as this run has those very models."""
+    for _ in STAGES:  # a longer chain would be a circle
+        source = made(stage)["inputs"].get("model", {})
+        before = stage.parent / source["stage"] if source.get("stage") in STAGES else stage
+        if before == stage or not (before / MANIFEST).is_file() or sha256(before / MANIFEST) != source["sha256"]:
+            return stage
+        stage = before
+    return stage
+
+
+def licensed(base: Path) -> str:
+    """What the card says of a pretrained model's licence; empty for a model without one."""
+    source = read_json(base / "metrics.json").get("source") or {}
+    if not source.get("license"):
+        return ""
+    where = source.get("package") or ", ".join(source["files"])
+    text = f"; its text is in {LICENCE}" if (base / "model" / LICENCE).is_file() else ""
+    return f"The pretrained model is from {where}, under the licence {source['license']}{text}.\n\n"
 
 
 def evaluated(stage: Path) -> dict[str, Any] | None:

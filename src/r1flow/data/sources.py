@@ -39,6 +39,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 ENDINGS = {
     "dataset": (".parquet", ".jsonl", ".jsonl.gz", ".json"),
     "model": (".safetensors", ".json", ".jinja", ".txt", ".model"),  # .model: sentencepiece's own format
+    "package": (".gguf",),
 }
 REFUSED = {
     "code, and none from outside is run": (".py", ".sh", ".so", ".ipynb"),

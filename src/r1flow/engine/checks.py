@@ -18,6 +18,7 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import FILES
+from r1flow.data.gguf import is_gguf
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
@@ -44,7 +45,7 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
             raise UserError(f"device: {config['device']!r}; use cpu or cuda")
         if config.get("revision") and not config["init_from"]:
             raise UserError("revision: it is of a hub id; name that in init_from")
-        if config.get("init_from"):
+        if config.get("init_from") and not (program == "pretrain" and is_gguf(config["init_from"])):
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
             check_there(config["trainer"], spec_of(program).read)
@@ -156,6 +157,8 @@ def origin(run: dict[str, Any], stage: str) -> tuple[str | None, str | None]:
 
 def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None:
     """The config.json of a model from outside; None where there is none, or it isn't known without the network."""
+    if is_gguf(source):  # only plain Llamas are read from such files
+        return None
     path: Any = Path(source or "", "config.json")
     if revision:
         from huggingface_hub import try_to_load_from_cache

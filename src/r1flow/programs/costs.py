@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.artifacts.manifest import read_json
+from r1flow.data.gguf import is_gguf, read_header
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan
@@ -80,7 +81,12 @@ def model_of(config: dict[str, Any]) -> Model:
 
 
 def model_in(folder: Path) -> Model:
-    """The size of the model in a folder: its parameters counted in the headers of its safetensors files."""
+    """The size of the model in a folder or GGUF file: its parameters counted in the headers of its files."""
+    if is_gguf(str(folder)):
+        header = read_header(folder)
+        vocabulary, hidden = header.tensors["token_embd.weight"].shape
+        counted = sum(math.prod(tensor.shape) for tensor in header.tensors.values())
+        return Model(counted, hidden, header.values["llama.block_count"], vocabulary)
     shape = model_of(read_json(folder / "config.json"))
     counted = sum(map(numbers_in, folder.glob("*.safetensors")))
     return Model(counted or shape.parameters, shape.hidden, shape.layers, shape.vocabulary)
@@ -96,12 +102,12 @@ def numbers_in(path: Path) -> float:
     return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 
-def model_on_hub(repo: str, revision: str | None, prices: dict[str, Any]) -> Model:
-    """The size of a model on a hub, without network: from its config.json if that is cached, else from the table."""
+def model_outside(source: str, revision: str | None, prices: dict[str, Any]) -> Model:
+    """The size of a model on a hub or in a package, without network: from a cached config.json, else from the table."""
     from huggingface_hub import try_to_load_from_cache
 
-    path = try_to_load_from_cache(repo, "config.json", revision=revision)
-    config = read_json(Path(path)) if isinstance(path, str) else prices["models"].get(repo)
+    path = None if is_gguf(source) else try_to_load_from_cache(source, "config.json", revision=revision)
+    config = read_json(Path(path)) if isinstance(path, str) else prices["models"].get(source)
     return model_of(config) if config else Model(UNKNOWN)
 
 
@@ -189,7 +195,7 @@ class Book:
             return self.model(source)
         if source:
             folder = Path(source)
-            return model_in(folder) if folder.is_dir() else model_on_hub(source, config.get("revision"), self.prices)
+            return model_in(folder) if folder.exists() else model_outside(source, config.get("revision"), self.prices)
         vocabulary = self.run.slice("data").get("tokenizer", {}).get("vocabulary", UNKNOWN)
         return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import check_weights
 from r1flow.core.template import check_tags
+from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
 from r1flow.training.ranks import strategy_of
@@ -86,6 +87,8 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     """Require that a model to start from is a stage, a model directory, or a hub id with a pinned revision."""
     if source in stages:
         return
+    if is_gguf(source):
+        raise UserError(f"init_from: {source}: only base and student_base take that; name it there, and the stage here")
     folder = Path(source)
     if revision is not None:
         check_revision("model", source, revision)

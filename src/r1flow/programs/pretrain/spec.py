@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.data.gguf import is_gguf, read_header
+from r1flow.data.packages import PACKAGE, check_package
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
 from r1flow.programs.keys import Seeded
 from r1flow.programs.specs import Spec
@@ -21,12 +24,25 @@ class Pretrain(Seeded):
     muon: dict[str, Any]
     adamw: dict[str, Any]
     trainer: dict[str, Any]
-    sha256: dict[str, str] | None = None  # of the hub's files, by name; filled in from sources.lock
+    file: str | None
+    sha256: dict[str, str] | None = None  # of the source's files, by name; a hub's are filled in from sources.lock
 
 
 def check_pretrain(config: dict[str, Any]) -> None:
     if not config["init_from"] and not config["template"]:
         raise UserError("template: a model from nothing has none of its own; choose one of conf/template/")
+    source = config["init_from"] or ""
+    if is_gguf(source) and config["revision"]:
+        raise UserError(f"revision: {source} has none; set it to null")
+    if source.startswith(PACKAGE):
+        check_package(source, config["file"], config.get("sha256"))
+    elif config["file"]:
+        raise UserError("file: it is of a package; name that in init_from, or set file to null")
+    elif is_gguf(source):
+        try:
+            read_header(Path(source))
+        except UserError as error:
+            raise UserError(f"init_from: {error}") from None
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -41,7 +57,7 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     if config["init_from"]:
         model = book.model(job)
-        size = model.parameters * BF16
+        size = model.parameters * (F32 if is_gguf(config["init_from"]) else BF16)
         return Cost(job, parameters=model.parameters, disk=2 * size, weights=size, host=model.parameters * F32)
     trainer = config["trainer"]
     if trainer["max_steps"] > 0:
