@@ -217,7 +217,7 @@ def test_only_stages_that_train_are_kept_to_one_device_when_they_share(machine, 
     stage = SimpleNamespace(
         config={"device": "cuda", **config}, inputs={}, ranks=1, terminal=SimpleNamespace(say=print)
     )
-    with driver.working(stage, SimpleNamespace(gpus=0, program="", inputs={}), {"inputs": {}}):
+    with driver.working(stage, SimpleNamespace(gpus=0, program="", inputs={}), {"inputs": {}, "libraries": {}}):
         assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
 
 

@@ -287,7 +287,7 @@ def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypa
     config, terminal = Run.compose(ROOT, ZERO).slice("zero_rl"), SimpleNamespace(say=print)
     stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal, ranks=1)
     with pytest.raises(UserError, match="its GPUs have"):
-        driver.compute(stage, SimpleNamespace(gpus=0, program="grpo"), {})
+        driver.compute(stage, SimpleNamespace(gpus=0, program="grpo"), {"libraries": {}})
 
 
 @pytest.mark.parametrize("unsure", [

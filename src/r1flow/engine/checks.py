@@ -18,6 +18,7 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import FILES
+from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
@@ -26,7 +27,6 @@ from r1flow.recipe.stages import (
     PACKED,
     RECIPE,
     RULES,
-    SAMPLED,
     STAGES,
     program_of,
     rows_of,
@@ -171,9 +171,10 @@ def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None
 
 def check_parts(parts: Mapping[str, int | str]) -> None:
     """Refuse parts (Snakemake's --set-scatter) of a stage that isn't sampled in shards, and fewer than 1."""
+    sampled = sampled_stages()
     for name, count in parts.items():
-        if name not in SAMPLED:
-            hint = did_you_mean(name, list(SAMPLED))
+        if name not in sampled:
+            hint = did_you_mean(name, sampled)
             raise UserError(f"--set-scatter {name}={count}: {name} is no stage that samples{hint}")
         if not str(count).isdecimal() or int(count) < 1:
             raise UserError(f"--set-scatter {name}={count}: use 1 (one job samples all) or more")

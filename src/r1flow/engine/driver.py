@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -206,7 +206,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
 @contextmanager
 def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
     """Hold the stage's devices; raises UserError if its model can't fit, or if an input changed in the meantime."""
-    import_less(arguments.program)
+    import_less(made_by["libraries"])
     on_gpu = stage.config["device"] == "cuda"
     with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
         pricing.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
@@ -234,13 +234,13 @@ def prepare_process(config: dict[str, Any]) -> None:
         sys.path.append(os.getcwd())
 
 
-def import_less(program: str) -> None:
-    """Save a stage 1 to 2 s: if installed, TRL imports MLflow, and transformers scikit-learn, and neither is used here.
+def import_less(libraries: Collection[str]) -> None:
+    """Save a stage that uses them 1 to 2 s: TRL would import MLflow, and transformers scikit-learn, for nothing.
 
     transformers looks for it only once, so a user's own reward can still import scikit-learn afterwards.
     """
     os.environ["DISABLE_MLFLOW_INTEGRATION"] = "TRUE"
-    if program in ("fetch", "report") or "sklearn" in sys.modules:
+    if "transformers" not in libraries or "sklearn" in sys.modules:
         return
     sys.modules["sklearn"] = None  # imports fail, as if it weren't installed
     importlib.import_module("transformers.utils").is_sklearn_available()

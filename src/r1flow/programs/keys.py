@@ -23,6 +23,19 @@ class Seeded(Place):
 
 
 @dataclass
+class Sampled(Seeded):
+    """The keys of every stage that samples, in shards."""
+
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    engine: str
+    engine_options: dict[str, Any]
+    batch_size: int
+    shard_size: int
+
+
+@dataclass
 class Rows:
     file: str
     limit: int | None

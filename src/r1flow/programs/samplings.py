@@ -6,20 +6,21 @@ from typing import Any
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.programs.costs import BF16, F32, Book, Cost
+from r1flow.programs.keys import Sampled
+from r1flow.programs.specs import spec_of
+from r1flow.recipe.stages import ROWS
 from r1flow.sampling import check_engine
+
+
+def sampled_stages() -> list[str]:
+    """The stages that sample, in shards: those whose program has the keys for it."""
+    return [row.stage for row in ROWS if issubclass(spec_of(row.program).keys, Sampled)]
 
 
 def check_sampling(config: dict[str, Any]) -> None:
     """Refuse sampling options with which rejection and evaluate can't work."""
     check_engine(config["engine"], config["engine_options"])
     check_option_values(config["engine_options"])
-    if "k" in config and config["engine_options"].get("model"):
-        raise UserError(
-            "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
-            " folder that the server has loaded is compared"
-        )
-    if "k" in config and config["engine_options"].get("chat"):
-        raise UserError("engine_options.chat: the server's template would be examined, not the model's; leave it out")
     for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")

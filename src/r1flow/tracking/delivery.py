@@ -514,11 +514,16 @@ def client_of(uri: str) -> mlflow.MlflowClient:
     return mlflow.MlflowClient(uri)
 
 
+@cache
+def experiments_of(uri: str) -> list[str]:
+    """The ids of all experiments that there were when it was first asked for."""
+    return [experiment.experiment_id for experiment in client_of(uri).search_experiments()]
+
+
 def runs_of(uri: str, stage: str) -> list[mlflow.entities.Run]:
     """All runs of a stage, the latest first; none where there is no store that this version of MLflow can read."""
     try:
-        experiments = [experiment.experiment_id for experiment in client_of(uri).search_experiments()]
-        return client_of(uri).search_runs(experiments, f"tags.stage = '{stage}'", order_by=["start_time DESC"])
+        return client_of(uri).search_runs(experiments_of(uri), f"tags.stage = '{stage}'", order_by=["start_time DESC"])
     except (MlflowException, SQLAlchemyError):
         return []
 

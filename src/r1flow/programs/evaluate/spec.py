@@ -4,27 +4,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.core.errors import UserError
 from r1flow.programs.costs import KINDS, UNKNOWN, Book, Cost, least
-from r1flow.programs.keys import Seeded
+from r1flow.programs.keys import Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
 
 
 @dataclass
-class Evaluate(Seeded):
+class Evaluate(Sampled):
     split: str
     n_problems: int | None
     k: int
-    temperature: float
-    top_p: float
-    max_new_tokens: int
-    engine: str
-    engine_options: dict[str, Any]
-    batch_size: int
-    shard_size: int
     language: str
     languages: list[str]
     reflection_words: list[str]
+
+
+def check_evaluate(config: dict[str, Any]) -> None:
+    """Refuse sampling options with which the run's models can't be examined."""
+    check_sampling(config)
+    if config["engine_options"].get("model"):
+        raise UserError(
+            "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
+            " folder that the server has loaded is compared"
+        )
+    if config["engine_options"].get("chat"):
+        raise UserError("engine_options.chat: the server's template would be examined, not the model's; leave it out")
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -43,7 +49,7 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
 SPEC = Spec(
     keys=Evaluate,
     outputs=lambda config: ["samples.parquet"],
-    check=check_sampling,
+    check=check_evaluate,
     files_read=files_read,
     owed={"tasks": dict},
     cost=cost,

@@ -8,7 +8,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import split
 from r1flow.programs import filters
 from r1flow.programs.costs import UNKNOWN, Book, Cost, least
-from r1flow.programs.keys import Filter, Seeded
+from r1flow.programs.keys import Filter, Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
 
@@ -20,19 +20,12 @@ class Turn:
 
 
 @dataclass
-class Rejection(Seeded):
+class Rejection(Sampled):
     init_from: str
     prompts: int | None
     preamble: list[Turn]
     samples_per_prompt: int
     keep_per_prompt: int
-    temperature: float
-    top_p: float
-    max_new_tokens: int
-    engine: str
-    engine_options: dict[str, Any]
-    batch_size: int
-    shard_size: int
     filters: list[Filter]
     closing: str | None
     general_share: float
