@@ -190,7 +190,7 @@ def test_more_gpus_divide_the_hours_and_the_states():
     alone, together = (pricing.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
     assert alone - together == pytest.approx(cost.states * 7 / 8)
     texts = [pricing.table([cost], "H100", gpus, PRICES) for gpus in (1, 8)]
-    assert "! more than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
+    assert "! more memory than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
 
 
 def test_an_unknown_gpu_is_refused_with_the_closest():

@@ -47,7 +47,7 @@ try:
             RUN.clamp_times()
         else:
             for line in RUN.missing:
-                logger.warning(f"r1flow: a run would be refused here: {printable(line)}")
+                logger.warning(f"r1flow: a run would be refused on this machine: {printable(line)}")
             atexit.register(print, printable(table(RUN.steps)))  # comes after Snakemake's last line
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
         REASONS = {job: RUN.reason(job) for job in RUN.jobs}

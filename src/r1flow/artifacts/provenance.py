@@ -72,10 +72,10 @@ def input_of(path: Path) -> dict[str, str]:
     if is_stage(folder):
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
-                raise UserError(f"{fault}; run again what made {folder}")
+                raise UserError(f"{fault}; run the stage that made {folder} again")
         return {"stage": manifest.read_manifest(edge)["stage"], "sha256": manifest.sha256(edge)}
     if not path.exists():
-        raise UserError(f"{path} is missing")
+        raise UserError(f"{path} is missing; check the path, or run the stage that makes it")
     return {"path": str(path), "sha256": content(path)}
 
 
@@ -139,9 +139,9 @@ def proof_of(folder: Path) -> tuple[dict[str, Any], manifest.Fault | None]:
     except (OSError, ValueError):
         return {}, manifest.Fault(proof, "is missing or can't be read")
     if edge.is_file() and (then["outputs"] != manifest.sha256(edge) or then["identity"] != identity(then)):
-        return {}, manifest.Fault(proof, "is not of these outputs")
+        return {}, manifest.Fault(proof, "belongs to other outputs than those here")
     if not made_with(config, then):
-        return {}, manifest.Fault(config, "is not what this was made with")
+        return {}, manifest.Fault(config, "isn't the configuration that these outputs were made with")
     return then, None
 
 

@@ -50,24 +50,32 @@ FULL_BYTES = 1_000_000  # a disk with less free space counts as full: the write 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compute one stage of a run; Snakemake calls this.")
-    parser.add_argument("program", help="the folder of r1flow.programs that computes it: grpo")
-    parser.add_argument("stage", help="the stage's name, as in the results folder: zero_rl, evaluate/zero_rl")
-    parser.add_argument("--config", type=Path, required=True, help="the stage's frozen slice of the configuration")
-    result = parser.add_mutually_exclusive_group(required=True)
-    result.add_argument("--out", type=Path, help="the manifest that appears, beside the outputs, at the end")
-    result.add_argument(
-        "--part", type=part_of, metavar="2-of-4", help="sample this part of the stage's shards, and no more"
+    parser.add_argument("program", help="the program that computes it, a folder of r1flow.programs, such as grpo")
+    parser.add_argument("stage", help="the stage's name, as in the results folder, such as zero_rl or evaluate/zero_rl")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        help="the file with the stage's configuration, such as .config/zero_rl-3f2a91c07b1d.yaml",
     )
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=Path, help="the manifest to write last, beside the outputs")
+    result.add_argument("--part", type=part_of, metavar="2-of-4", help="only sample this part of the stage's shards")
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
-    parser.add_argument("--gpus", type=int, default=1, help="how many a stage on cuda holds; 0: it shares all it sees")
-    parser.add_argument("--processes", type=int, help="how many train a stage on a CPU (default: 1)")
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        default=1,
+        help="how many GPUs to reserve for a stage with device: cuda; 0: share all visible ones (default: 1)",
+    )
+    parser.add_argument("--processes", type=int, help="how many processes train a stage on a CPU (default: 1)")
     parser.add_argument(
         "--input",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="a stage's manifest, a file or a folder; repeatable",
+        help="an input by its name: a stage's manifest, a file or a folder; may be repeated",
     )
     arguments = parser.parse_args(argv)
     named = [item.partition("=") for item in arguments.input]
@@ -79,7 +87,7 @@ def part_of(text: str) -> Part:
     """Read the name that Snakemake gives to one item of a scatter, such as 2-of-4; raises ArgumentTypeError."""
     number, _, count = text.partition("-of-")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part; write 2-of-4")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a part; write it like 2-of-4")
     return Part(int(number), int(count))
 
 
@@ -212,7 +220,7 @@ def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
         pricing.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
     if inputs_of(arguments) != made_by["inputs"]:
-        raise UserError("an input changed while this was computed from it; run again")
+        raise UserError("an input changed while the stage was computed from it; run again")
 
 
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
@@ -266,7 +274,7 @@ def measure(stage: Stage, program: str) -> None:
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
     if fault := promises.fault(program, stage.config, metrics):
-        raise promises.BrokenPromise(f"metrics.json: {fault}; look at {module_of(program)}, which is to write it")
+        raise promises.BrokenPromise(f"metrics.json: {fault}; look at {module_of(program)}, which has to write it")
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})

@@ -64,4 +64,6 @@ class Decontaminate:
 def check_reported(config: dict[str, Any]) -> None:
     for name in config["decontaminate"]["reported_only"]:
         if name not in EVALUATION:
-            raise UserError(f"decontaminate.reported_only: {name!r} is no set{did_you_mean(name, list(EVALUATION))}")
+            raise UserError(
+                f"decontaminate.reported_only: {name!r} is no evaluation set{did_you_mean(name, list(EVALUATION))}"
+            )

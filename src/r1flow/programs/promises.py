@@ -40,7 +40,7 @@ def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[st
             yield f"{key} is missing"
             return
         if not isinstance(metrics[key], kind):
-            yield f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
+            yield f"{key} should be a {kind.__name__}, and is {str(metrics[key])[:40]!r}"
             return
     if "history" in keys:
         yield from curve_faults(spec_of(program).curves(config, metrics), metrics["history"])
@@ -51,11 +51,11 @@ def faults(program: str, config: Mapping[str, Any], metrics: Any) -> Iterator[st
 def curve_faults(promised: Mapping[str, str], history: list[Any]) -> Iterator[str]:
     for number, row in enumerate(history):
         if not isinstance(row, dict) or not is_number(row.get("step")):
-            yield f"history.{number}: {str(row)[:40]!r} is no step"
+            yield f"history.{number}: {str(row)[:40]!r} has no number `step`"
             return
     for curve, why in promised.items():
         if not any(is_number(row.get(curve)) for row in history):
-            yield f"history: no step has {curve}, and {why}"
+            yield f"history: no step has {curve}, which is needed because {why}"
 
 
 def task_faults(tasks: dict[str, Any]) -> Iterator[str]:
@@ -66,7 +66,7 @@ def task_faults(tasks: dict[str, Any]) -> Iterator[str]:
             if not isinstance(summary, dict) or measure not in summary:
                 yield f"tasks.{task}: {measure} is missing"
             elif summary[measure] is not None and not is_number(summary[measure]):
-                yield f"tasks.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+                yield f"tasks.{task}.{measure}: {str(summary[measure])[:40]!r} isn't a number"
 
 
 def is_number(value: Any) -> bool:

@@ -26,11 +26,13 @@ def check_evaluate(config: dict[str, Any]) -> None:
     check_sampling(config)
     if config["engine_options"].get("model"):
         raise UserError(
-            "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
-            " folder that the server has loaded is compared"
+            "engine_options.model: evaluate examines several models, and this is one name for all; leave it out, and"
+            " the folder that the server has loaded is compared with each model's"
         )
     if config["engine_options"].get("chat"):
-        raise UserError("engine_options.chat: the server's template would be examined, not the model's; leave it out")
+        raise UserError(
+            "engine_options.chat: the server would use its own chat template, not the model's; leave it out"
+        )
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:

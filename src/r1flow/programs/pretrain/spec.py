@@ -26,7 +26,7 @@ class Pretrain(Seeded):
 
 def check_pretrain(config: dict[str, Any]) -> None:
     if not config["init_from"] and not config["template"]:
-        raise UserError("template: a model from nothing has none of its own; choose one of conf/template/")
+        raise UserError("template: a model trained from scratch has none of its own; choose one of conf/template/")
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -41,11 +41,12 @@ def check_preamble(preamble: list[dict[str, str]]) -> None:
     """Allow a system message at the start, then only examples: questions, each with a well-formed response."""
     turns = preamble[1:] if preamble and preamble[0]["role"] == "system" else preamble
     if [turn["role"] for turn in turns] != ["user", "assistant"] * (len(turns) // 2):
-        raise UserError("preamble: system first, if at all, then user and assistant in turn, assistant last")
+        order = "at most one system message first, then user and assistant in turn, and an assistant's last"
+        raise UserError(f"preamble: the roles are in the wrong order; write {order}")
     for number, turn in enumerate(turns):
         if number % 2 and not split(turn["content"]).well_formed:
             raise UserError(
-                f"preamble: example {number // 2 + 1} isn't what is to be learnt; write"
+                f"preamble: the response of example {number // 2 + 1} isn't in the form to be learnt; write"
                 " <think>…</think>a summary <answer>…</answer>"
             )
 
