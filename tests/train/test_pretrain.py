@@ -123,7 +123,7 @@ def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": 5}))
     stage = stage_of(folder, "torn_taken")
     stage.config["init_from"] = str(folder / "torn")
-    with pytest.raises(UserError, match=r"init_from .*torn.* ends a text with 0 and .* with .5.; make eos_token and"):
+    with pytest.raises(UserError, match=r"init_from .*torn.* ends a text with the id 0, .* is .5.; make both the same"):
         pretrain.compute(stage)
 
 

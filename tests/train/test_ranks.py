@@ -250,7 +250,7 @@ def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
     def say(text: str) -> None:
         said.append(text)
         assert len(said) < 30_000  # five minutes
-        if text.startswith("waits for rank 1 "):
+        if text.startswith("waiting for rank 1 "):
             for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
                 os.kill(int(child), signal.SIGCONT)
 
@@ -261,7 +261,7 @@ def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
     terminal = SimpleNamespace(say=say)
     stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
     launch.run("fake", stage)
-    assert said[-1].startswith("waits for rank 1 to start") and (tmp_path / launch.METRICS).exists()
+    assert said[-1].startswith("waiting for rank 1 to start") and (tmp_path / launch.METRICS).exists()
 
 
 def test_only_the_first_rank_reports(runs) -> None:
@@ -284,7 +284,7 @@ def test_a_step_that_cant_be_shared_out_is_refused_at_once(runs) -> None:
     project, ends = runs
     assert ends["undivided"]["code"] == 1
     assert (
-        "trainer.gradient_accumulation_steps: 2 passes can't be shared out to 3"
+        "trainer.gradient_accumulation_steps: 2 passes can't be divided among 3"
         in (project / "undivided" / "terminal").read_text()
     )
     assert not (project / "undivided" / "scratch").exists()

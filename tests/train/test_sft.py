@@ -114,7 +114,7 @@ def test_a_snapshot_that_a_kill_or_a_power_cut_left_is_set_aside_for_the_one_bef
         damaged = shutil.copytree(whole, stage.snapshots / f"checkpoint-{number}")
         (damaged / name).write_bytes(b"")
         assert last_snapshot(stage.snapshots) == str(whole)
-        assert f"{damaged.name} isn't whole; set aside" in capsys.readouterr().err
+        assert f"{damaged.name} isn't complete and is not used; moved to" in capsys.readouterr().err
     assert {path.name for path in stage.snapshots.glob("*")} >= {"checkpoint-3", "damaged"} and not damaged.exists()
 
 

@@ -133,7 +133,9 @@ def test_a_plan_takes_the_words_of_a_run_and_passes_over_snakemakes_options(word
     "words", ["r1_x", "--price r1_x", "experiment=a r1_x", "--gpu H200 r1_x", "--cores all r1_x", "--config r1_x"]
 )
 def test_a_plan_refuses_a_word_that_it_would_have_to_pass_over(words):
-    with pytest.raises(UserError, match="'r1_x' belongs to no option; did you mean experiment=r1_x"):
+    with pytest.raises(
+        UserError, match="'r1_x' is neither KEY=VALUE nor the value of an option; did you mean experiment=r1_x"
+    ):
         dict(pairs_of(words.split()))
 
 
@@ -165,7 +167,9 @@ def test_pin_works_in_the_projects_folder(project, monkeypatch):
 def test_pin_says_so_outside_a_project_and_copies_nothing(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["pin", "results/old/data"]) == 2 and not list(tmp_path.iterdir())
-    assert "is not in a project (no Snakefile here or above); change into one" in capsys.readouterr().err
+    assert (
+        "is not in a project (no Snakefile here or above); change into the project's folder" in capsys.readouterr().err
+    )
 
 
 class Terminal(io.StringIO):
@@ -230,7 +234,7 @@ def test_what_is_said_to_make_reaches_snakemake_as_it_is(tmp_path):
         ("--set-scatter rejection", "--set-scatter rejection=: use 1"),
         (
             "--cores all --set-scatter evaluate=2 rejction=2 -n",
-            "rejction is no stage that samples; did you mean 'rejection'",
+            "rejction isn't a stage that samples; did you mean 'rejection'",
         ),
         ("--set-resources zer_rl:gpu=2", "--set-resources zer_rl: there is no such rule; did you mean 'zero_rl'?"),
     ],
@@ -359,7 +363,7 @@ def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(p
     evaluation = project / "results/new/evaluate/align_rl"
     evaluate(evaluation, "0ther")
     assert main(["export", "results/new/align_rl", "mine"]) == 2
-    assert "is of another state of the model" in capsys.readouterr().err
+    assert "evaluated an earlier state of this model" in capsys.readouterr().err
     manifest.write_json(evaluation / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 1.0, "k": 16}}})
     assert main(["export", "results/new/align_rl", "mine"]) == 2
     assert "metrics.json" in capsys.readouterr().err and not (project / "mine").exists()
@@ -411,7 +415,7 @@ def test_what_cannot_be_removed_is_a_line_and_the_rest_goes(project, monkeypatch
 
     monkeypatch.setattr(os, "rmdir", denied)
     assert main(["clean", "--yes"]) == 2
-    assert re.search(r"scratch/zero_rl.*can.t be removed", capsys.readouterr().err)
+    assert re.search(r"scratch/zero_rl.*could not be removed", capsys.readouterr().err)
     assert not (project / "results/old").exists() and (project / "scratch/zero_rl").exists()
 
 
@@ -444,7 +448,7 @@ def test_reasoning_is_shown_apart_and_nothing_can_write_over_the_terminal(comple
 
 
 def test_a_reply_that_was_cut_off_says_so():
-    assert chat.present("<think>a", finished=False, dim=False).endswith("[cut off: --max-new-tokens]")
+    assert chat.present("<think>a", finished=False, dim=False).endswith("[cut off; --max-new-tokens allows more]")
 
 
 class Echo:
@@ -482,7 +486,7 @@ def next_or_end(said) -> str:
 
 @pytest.mark.parametrize("temperature", [float("nan"), float("inf")])
 def test_a_temperature_that_is_no_number_is_refused_before_the_model_is_loaded(temperature):
-    with pytest.raises(UserError, match=r"^--temperature: (nan|inf) can't be"):
+    with pytest.raises(UserError, match=r"^--temperature: (nan|inf) isn't possible"):
         chat.check_options(temperature, top_p=1.0, max_new_tokens=1)
 
 

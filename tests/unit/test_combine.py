@@ -176,7 +176,7 @@ def test_a_module_named_by_the_label_alone_counts_as_a_stage_s_code_too() -> Non
 BAD = [
     ({}, "there are none"),
     ({"acuracy": {}}, "did you mean 'accuracy'"),
-    ({"accuracy": {"wieght": 1.0}}, "keys are name, weight"),
+    ({"accuracy": {"wieght": 1.0}}, "the keys name, weight"),
     ({"accuracy": {"weight": "1e-4"}}, "weight must be a number"),
     ({"accuracy": {"args": {"tolerance": 1}}}, "^rewards: accuracy: args: .* unexpected keyword argument 'tolerance'"),
     ({"language_consistency": {"args": {"language": "xx"}}}, "'xx' is not one of"),
@@ -186,9 +186,9 @@ BAD = [
     ({"a": {"name": "my_rewards.first"}}, r"^rewards\.a: my_rewards\.first gave 1 scores for 2"),
     ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
     ({"a": given([float("-inf"), 1.0])}, "gave -inf for row 0"),
-    ({"a": None}, "keys are name, weight"),
-    ({"a": 3}, "keys are name, weight"),
-    ({"my_rewards.number": {}}, "is no function"),
+    ({"a": None}, "the keys name, weight"),
+    ({"a": 3}, "the keys name, weight"),
+    ({"my_rewards.number": {}}, "isn't a function"),
     ({"my_rewards.brevity": {}}, "has no attribute 'brevity'; put the function into my_rewards.py"),
     ({"no_such_module.brevity": {}}, "No module named 'no_such_module'"),
     ({"my_rewards.listed": {"args": {"words": 3}}}, "known: values"),
@@ -237,7 +237,7 @@ def test_too_few_rows_stop_nothing_and_enough_do() -> None:
     feed = feeder(stop_above=LIMIT)
     feed("infrastructure", ENOUGH_ROWS - 1)
     with pytest.raises(
-        UserError, match=r"rewards\.a: 100\.0% .* infrastructure; above stop_above\.infrastructure: 0\.1"
+        UserError, match=r"rewards\.a: 100\.0% .* infrastructure, more than stop_above\.infrastructure \(0\.1\) allows"
     ):
         feed("infrastructure", 1)
 

@@ -263,7 +263,7 @@ def test_a_base_model_is_asked_in_the_template_of_its_corpus(tmp_path):
     write_tokenizer(tmp_path / "data/tokenizer")
     assert refusal("pretrain", PRETRAIN, data=tmp_path / "data") is None
     said = refusal("pretrain", PRETRAIN | {"template": "{{ messages }}"}, data=tmp_path / "data")
-    assert f"stage: template is not that of input data ({tmp_path / 'data'})" in said
+    assert f"stage: template differs from the chat template of input data ({tmp_path / 'data'})" in said
     assert refusal("pretrain", PRETRAIN | {"init_from": "models/qwen", "template": "?"}, data=tmp_path / "data") is None
 
 
@@ -278,7 +278,7 @@ def test_a_directory_without_a_tokenizer_is_no_model(tmp_path):
 
 def test_tags_that_decoding_loses_are_refused(tmp_path):
     said = refusal("grpo", GRPO, model=write_model(tmp_path, tags="special"))
-    assert f"the tokenizer of input model ({tmp_path}) loses the think tags" in said
+    assert f"the tokenizer of input model ({tmp_path}) drops the think tags" in said
 
 
 @pytest.mark.parametrize("token", ["eos_token", "pad_token"])
@@ -303,11 +303,11 @@ def test_the_template_that_a_stage_sets_is_not_its_reward_models(model, judge):
 def test_a_prompt_that_opens_the_reasoning_is_refused_unless_the_stage_sets_another(model):
     opening = f"{TEMPLATE}<think>"
     said = refusal("sft", SFT | {"template": opening}, model=model)
-    assert "stage: template ends a prompt in <think>" in said
+    assert "stage: template ends the prompt with <think>" in said
     (model / "chat_template.jinja").write_text(opening)
     for program, config in (("sft", SFT), ("grpo", GRPO), ("rejection", EVALUATE), ("evaluate", EVALUATE)):
         said = refusal(program, config, model=model)
-        assert f"the chat template of input model ({model}) ends a prompt in <think>" in said
+        assert f"the chat template of input model ({model}) ends the prompt with <think>" in said
     assert refusal("sft", SFT | {"template": TEMPLATE}, model=model) is None
 
 
@@ -316,7 +316,7 @@ def test_a_base_model_is_not_trained_to_be_asked_with_the_reasoning_open(tmp_pat
     opening = f"{TEMPLATE}<think>"
     (tmp_path / "data/tokenizer/chat_template.jinja").write_text(opening)
     said = refusal("pretrain", PRETRAIN | {"template": opening}, data=tmp_path / "data")
-    assert "stage: template ends a prompt in <think>" in said
+    assert "stage: template ends the prompt with <think>" in said
 
 
 @pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
@@ -325,12 +325,16 @@ def test_a_model_that_ends_texts_otherwise_than_its_tokenizer_is_refused(model, 
         (model / "generation_config.json").unlink()
     change(model / file, eos_token_id=[3, 4])
     said = refusal("grpo", GRPO, model=model)
-    assert f"the tokenizer of input model ({model}) ends a text with 0 and its" in said and "with [3, 4]" in said
+    assert (
+        f"the tokenizer of input model ({model}) ends a text with the id 0, but" in said and "is [3, 4]; make" in said
+    )
 
 
 def test_tags_added_to_the_tokenizer_alone_are_refused(model):
     change(model / "config.json", vocab_size=261)
-    assert "a tag or special id 261 and its model 261 embeddings" in refusal("sft", SFT, model=model)
+    assert "the id 261 for a tag or special token, and its model has only 261 embeddings" in refusal(
+        "sft", SFT, model=model
+    )
     change(model / "config.json", vocab_size=262)
     assert refusal("sft", SFT, model=model) is None
 
@@ -351,12 +355,12 @@ def test_quantised_weights_are_sampled_from_but_not_trained(model):
 @pytest.mark.parametrize("length", [128, 4000])
 def test_more_new_tokens_than_positions_are_refused(model, judge, length):
     said = refusal("rejection", {"max_new_tokens": length}, model=model)
-    assert f"max_new_tokens is {length} and input model ({model}) has 128 positions" in said
+    assert f"max_new_tokens is {length}, but input model ({model}) has only 128 positions" in said
     config = {"trainer": {"max_completion_length": length}}
     change(model / "config.json", max_position_embeddings=None)
     assert refusal("grpo", config, model=model) is None  # positions without end
     said = refusal("grpo", config, model=model, reward_model=judge)
-    assert f"max_completion_length is {length} and input reward_model ({judge}) has 128 positions" in said
+    assert f"max_completion_length is {length}, but input reward_model ({judge}) has only 128 positions" in said
 
 
 def test_the_positions_of_a_model_that_does_not_answer_limit_nothing(model):
@@ -369,7 +373,7 @@ def test_the_positions_of_a_model_that_does_not_answer_limit_nothing(model):
 def test_vllm_is_not_to_hold_longer_rows_than_the_model_has_positions(model, judge):
     options = {"max_completion_length": 96, "use_vllm": True, "vllm_max_model_length": 129}
     said = refusal("grpo", {"trainer": options}, model=model)
-    assert f"vllm_max_model_length is 129 and input model ({model}) has 128 positions" in said
+    assert f"vllm_max_model_length is 129, but input model ({model}) has only 128 positions" in said
     for others in ({"use_vllm": False}, {"vllm_max_model_length": 128}, {"vllm_max_model_length": None}):
         assert refusal("grpo", {"trainer": options | others}, model=model) is None
     change(model / "config.json", max_position_embeddings=256)
@@ -381,7 +385,7 @@ def test_a_policy_and_its_reward_model_share_tokenizer_ids_and_template(tmp_path
     said = refusal("grpo", GRPO, model=other, reward_model=judge)
     ours, theirs = describe(other)["tokenizer"], describe(judge)["tokenizer"]
     assert said == (
-        f"stage: the tokenizer of input model ({other}) is not that of input reward_model ({judge}): {ours} and "
+        f"stage: the tokenizer of input model ({other}) differs from that of input reward_model ({judge}): {ours} and "
         f"{theirs}; train the reward model from the same base"
     )
     change(judge / "tokenizer_config.json", pad_token=EOS)
@@ -393,5 +397,5 @@ def test_a_policy_and_its_reward_model_share_tokenizer_ids_and_template(tmp_path
 def test_another_template_than_the_reward_models_is_refused_unless_the_stage_sets_it(model, judge):
     (judge / "chat_template.jinja").write_text(f"{TEMPLATE} ")
     said = refusal("grpo", GRPO, model=model, reward_model=judge)
-    assert f"the chat_template of input model ({model}) is not that of input reward_model ({judge})" in said
+    assert f"the chat_template of input model ({model}) differs from that of input reward_model ({judge})" in said
     assert refusal("grpo", GRPO | {"template": TEMPLATE}, model=model, reward_model=judge) is None

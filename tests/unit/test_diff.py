@@ -83,7 +83,7 @@ def test_the_first_stage_is_named_with_files_cause_and_consequences(plain, tmp_p
         "the first stage that differs is base",
         "  other bytes: metrics.json, model/model.safetensors",
         "  cause: config trainer.learning_rate: 0.0001 → 0.0002",
-        "after it, other bytes too: zero_rl, cold_start, reasoning_rl, evaluate/base, evaluate/zero_rl, "
+        "stages after it that differ too: zero_rl, cold_start, reasoning_rl, evaluate/base, evaluate/zero_rl, "
         "evaluate/cold_start, evaluate/reasoning_rl, report",
     ]
 
@@ -128,7 +128,7 @@ def test_the_first_stage_is_upstream_even_of_one_that_is_usually_earlier(tmp_pat
     b = make_run(tmp_path / "b/results/tiny", models, distill=FASTER)
     lines = compared(capsys, a, b)
     assert lines[2] == "the first stage that differs is distill"
-    assert lines[5].startswith("after it, other bytes too: zero_rl, ")
+    assert lines[5].startswith("stages after it that differ too: zero_rl, ")
 
 
 def test_a_later_stages_own_cause_is_not_hidden_by_the_first(plain, tmp_path, capsys):
@@ -241,7 +241,9 @@ def test_a_stage_that_is_not_whole_is_named(plain, tmp_path, stage, name):
     with pytest.raises(UserError, match=f"{stage}/{name} is missing; run the stage again, or restore it"):
         diff(plain, b)
     (b / stage / name).write_text("{")
-    with pytest.raises(UserError, match=f"{stage}/{name} is no JSON .*; run the stage again, or restore it"):
+    with pytest.raises(
+        UserError, match=f"{stage}/{name} can't be read as a stage's file .*; run the stage again, or restore it"
+    ):
         diff(plain, b)
 
 

@@ -55,7 +55,7 @@ def test_vllm_gets_an_environment_of_its_own(installed: set[str], config: dict[s
     assert fingerprint.asked_for(config)["vllm"]
     installed.remove("vllm")
     (line,) = extras.missing({"zero_rl": config})
-    assert line.startswith(f"zero_rl.{key}: vllm isn't installed; `make vllm` ")
+    assert line.startswith(f"zero_rl.{key}: vllm isn't installed; run `make vllm`")
     assert re.search(r"^vllm:", (ROOT / "Makefile").read_text(), re.M)
 
 

@@ -161,7 +161,7 @@ def test_a_snapshot_that_a_power_cut_left_in_pieces_is_written_anew(package, tmp
     damage(copy / "r1flow/rewards/classifier.py")
     assert fingerprint.snapshot([], tmp_path / "frozen") == copy
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == whole
-    assert f"{copy}: not the copy that was written there" in capsys.readouterr().err
+    assert f"{copy}: this copy of the code has changed" in capsys.readouterr().err
 
 
 def test_a_snapshot_has_the_data_files_of_a_users_package(package, tmp_path):

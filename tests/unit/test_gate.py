@@ -119,7 +119,7 @@ def test_a_leak_that_is_kept_is_named_and_refused(tmp_path, monkeypatch):
     made = make(tmp_path / "made", monkeypatch, leak=LEAK, drop=False)
     assert report(made)["training"]["rl.jsonl"]["dropped"] == {}
     said = gate.fault_of(made)
-    assert "names leaks: rl.jsonl gives test.jsonl away (whole, rows: 1)" in said and "decontaminate.drop=true" in said
+    assert "lists leaks: rl.jsonl gives test.jsonl away (whole, rows: 1)" in said and "decontaminate.drop=true" in said
     assert "\n" not in said
 
 
@@ -154,18 +154,18 @@ def test_the_data_stage_and_the_report_page_are_not_held_to_it(folder):
 def test_a_report_of_other_files_is_refused(folder, name):
     with (folder / name).open("a") as file:
         file.write("{}\n")
-    assert f"is of another {name} than the one there" in gate.fault_of(folder)
+    assert f"was made for another version of {name}" in gate.fault_of(folder)
 
 
 def test_a_file_that_the_report_does_not_know_is_refused(folder):
     shutil.copyfile(folder / "test.jsonl", folder / "more.jsonl")
-    assert "says nothing of more.jsonl" in gate.fault_of(folder)
+    assert "doesn't mention more.jsonl" in gate.fault_of(folder)
 
 
 def test_a_report_that_compares_nothing_is_refused(folder):
     full = report(folder)
     edit(folder, evaluation={})
-    assert "is of no evaluation set" in gate.fault_of(folder)
+    assert "compares with no evaluation set" in gate.fault_of(folder)
     hits = {name: {**entry, "hits": {}} for name, entry in full["training"].items()}
     edit(folder, evaluation=full["evaluation"], training=hits)
     assert "doesn't compare cold_start.jsonl with dev.jsonl" in gate.fault_of(folder)
@@ -173,7 +173,7 @@ def test_a_report_that_compares_nothing_is_refused(folder):
 
 def test_a_report_by_another_rule_is_refused(folder):
     edit(folder, rule=RULE - 1)
-    assert f"is by rule {RULE - 1} and the rule is {RULE} now" in gate.fault_of(folder)
+    assert f"was made by version {RULE - 1} of the rule, and the current one is {RULE}" in gate.fault_of(folder)
 
 
 HOSTILE = ["", "null", "[]", "{}", '{"rule": 1, "training": 3, "evaluation": 4}', "\0", "[" * 100_000]

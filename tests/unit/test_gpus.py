@@ -51,7 +51,7 @@ class Holder:
 
     def gets(self) -> str:
         """The devices, when it has them: of several that start at once each waits for the others' turns."""
-        while (said := self.says()).startswith("waits"):
+        while (said := self.says()).startswith("waiting"):
             pass
         return said
 
@@ -78,7 +78,7 @@ def holders(machine):
 def test_stages_at_once_never_share_a_device_and_the_last_one_waits(holders):
     taken = [name for holder in (holders(2), holders(1), holders(1)) for name in holder.gets().split(",")]
     assert sorted(taken) == ["0", "1", "2", "3"]
-    assert holders(1).says() == "waits for 1 of 4 GPUs: other stages hold them or came first"
+    assert holders(1).says() == "waiting for 1 of 4 GPUs: other stages hold them or were first"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, None])
@@ -86,7 +86,7 @@ def test_whatever_ends_a_stage_its_devices_are_free(holders, number):
     first = holders(4)
     assert first.says() == "0,1,2,3"
     second = holders(3)
-    assert second.says().startswith("waits")
+    assert second.says().startswith("waiting")
     first.end(number)
     assert len(set(second.says().split(","))) == 3  # any: a dying process lets go of one after the other
 
@@ -96,7 +96,7 @@ def test_two_that_want_more_than_is_left_do_not_wait_for_each_other(holders):
     first = holders(2)
     first.says()
     waiting = [holders(3), holders(3)]
-    assert all(holder.says().startswith("waits") for holder in waiting)
+    assert all(holder.says().startswith("waiting") for holder in waiting)
     first.end()
     for _ in range(2):
         ready, _, _ = select([holder.process.stdout for holder in waiting], [], [], 300)
@@ -117,7 +117,7 @@ def test_the_devices_to_choose_from_are_those_already_visible_by_any_name(holder
 
 def test_more_than_there_are_is_an_error_at_once(machine, monkeypatch):
     with (
-        pytest.raises(UserError, match="gpu=5, but the devices to be had are: 0, 1, 2, 3"),
+        pytest.raises(UserError, match="gpu=5, but the GPUs available here are: 0, 1, 2, 3"),
         gpus.held(5, print),
     ):
         pass
@@ -217,7 +217,7 @@ def test_only_stages_that_train_are_kept_to_one_device_when_they_share(machine, 
     stage = SimpleNamespace(
         config={"device": "cuda", **config}, inputs={}, ranks=1, terminal=SimpleNamespace(say=print)
     )
-    with driver.working(stage, SimpleNamespace(gpus=0, program="", inputs={}), {"inputs": {}}):
+    with driver.working(stage, SimpleNamespace(gpus=0, program="", inputs={}), {"inputs": {}, "libraries": {}}):
         assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
 
 

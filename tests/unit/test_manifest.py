@@ -81,10 +81,10 @@ MISSHAPEN = [
 @pytest.mark.parametrize("found", MISSHAPEN)
 def test_a_provenance_of_another_shape_is_named(folder, found):
     manifest.write_json(folder / "provenance.json", PROVENANCE)
-    assert "is not of these outputs" in provenance.recorded(folder)[1]
+    assert "belongs to other outputs" in provenance.recorded(folder)[1]
     manifest.write_json(folder / "provenance.json", found)
     assert provenance.recorded(folder) == ({}, f"{folder / 'provenance.json'} is missing or can't be read")
-    with pytest.raises(UserError, match=r"provenance\.json is no JSON of a stage"):
+    with pytest.raises(UserError, match=r"provenance\.json can't be read as a stage's file"):
         read_record(folder)
 
 
@@ -180,6 +180,6 @@ def test_a_frozen_config_that_is_not_what_was_written_is_written_anew(tmp_path, 
     path = frozen.freeze("base", {"seed": 1}, tmp_path)
     path.write_text(text)
     assert frozen.load(frozen.freeze("base", {"seed": 1}, tmp_path)) == {"seed": 1}
-    assert f"{path}: not what was written there" in capsys.readouterr().err
+    assert f"{path}: this file has changed" in capsys.readouterr().err
     frozen.freeze("base", {"seed": 1}, tmp_path)
     assert capsys.readouterr().err == ""

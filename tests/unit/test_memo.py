@@ -118,7 +118,7 @@ def test_a_store_that_cannot_be_written_costs_a_line(computed, capsys):
     shutil.rmtree(store.STORE)
     store.STORE.write_text("a file where the store should be")
     store.keep("base", "2b", computed)
-    assert "not kept in the store" in capsys.readouterr().err
+    assert "no copy was kept in the store" in capsys.readouterr().err
 
 
 def test_what_is_kept_replaces_an_entry_and_what_a_kill_left_of_one(computed, capsys):

@@ -144,7 +144,7 @@ def test_an_input_from_outside_counts_by_its_bytes_and_must_be_there(run):
     Path("corpus").write_text("1 + 1 = 3")
     assert first(run, "base") == (COMPUTE, ["input corpus: corpus has other bytes"])
     Path("corpus").unlink()
-    with pytest.raises(UserError, match=r"^input corpus: corpus is missing$"):
+    with pytest.raises(UserError, match=r"^input corpus: corpus is missing; check the path"):
         plan.plan(run)
 
 

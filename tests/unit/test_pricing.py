@@ -192,7 +192,7 @@ def test_more_gpus_divide_the_hours_and_the_states():
     alone, together = (pricing.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
     assert alone - together == pytest.approx(cost.states * 7 / 8)
     texts = [pricing.table([cost], "H100", gpus, PRICES) for gpus in (1, 8)]
-    assert "! more than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
+    assert "! more memory than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
 
 
 def test_an_unknown_gpu_is_refused_with_the_closest():
@@ -289,7 +289,7 @@ def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypa
     config, terminal = Run.compose(ROOT, ZERO).slice("zero_rl"), SimpleNamespace(say=print)
     stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal, ranks=1)
     with pytest.raises(UserError, match="its GPUs have"):
-        driver.compute(stage, SimpleNamespace(gpus=0, program="grpo"), {})
+        driver.compute(stage, SimpleNamespace(gpus=0, program="grpo"), {"libraries": {}})
 
 
 @pytest.mark.parametrize("unsure", [

@@ -85,7 +85,7 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
     ("metrics", "named"),
     [
         ({"dropped": {}}, "kept is missing"),
-        ({"kept": 3, "dropped": 4}, "dropped is no dict but '4'"),
+        ({"kept": 3, "dropped": 4}, "dropped should be a dict, and is '4'"),
         (["kept"], "kept is missing"),
         ({"kept": 3, "dropped": {}}, None),
     ],
@@ -98,5 +98,5 @@ def test_a_curve_without_a_number_is_none() -> None:
     config = RUN.slice("reward_model")
     row = {"step": 1, "loss": 0.5, "learning_rate": 0.1, "accuracy": None}
     found = promises.fault("reward_model", config, {"history": [row]})
-    assert found == "history: no step has accuracy, and every such training has it"
+    assert found == "history: no step has accuracy, which is needed because every such training has it"
     assert promises.fault("reward_model", config, {"history": [row, row | {"step": 2, "accuracy": 0.5}]}) is None

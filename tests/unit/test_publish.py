@@ -265,12 +265,14 @@ BREAKAGES = {
     "model/model.safetensors is not what its manifest says": lambda: WEIGHTS.write_text("edited"),
     "model/model.safetensors is missing": WEIGHTS.unlink,
     "model/adapter_config.json is not in its manifest": WEIGHTS.with_name("adapter_config.json").touch,
-    "base/config.yaml is not what this was made with": lambda: (RUN / "base/config.yaml").write_text("seed: 2"),
+    "base/config.yaml isn't the configuration that these outputs were made with": lambda: (
+        RUN / "base/config.yaml"
+    ).write_text("seed: 2"),
     "manifest.json is missing": (RUN / "base/manifest.json").unlink,
     "base/manifest.json can't be read": lambda: (RUN / "base/manifest.json").write_text("{"),
     "base/provenance.json is missing": (RUN / "base/provenance.json").unlink,
-    "base/provenance.json is not of these outputs": lambda: seal_without_provenance(RUN / "base"),
-    "zero_rl/provenance.json is not of these outputs": lambda: rewrite_provenance(RUN / "zero_rl"),
+    "base/provenance.json belongs to other outputs": lambda: seal_without_provenance(RUN / "base"),
+    "zero_rl/provenance.json belongs to other outputs": lambda: rewrite_provenance(RUN / "zero_rl"),
     "zero_rl/provenance.json says that base (input base) was another one": retrain,
     "zero_rl/provenance.json says that base (input base) was there": lambda: shutil.rmtree(RUN / "base"),
     "data/metrics.json is not what its manifest says": lambda: Path("data/metrics.json").write_text("edited"),

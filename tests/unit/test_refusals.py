@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: trainings.check_start(model_folder(folder, "{"), None, ["base"]),
     ),
     "a revision of a folder": (
-        "is a folder here, which has none; set it to null",
+        "is a folder here, and only a hub id has a revision; set it to null",
         lambda folder: trainings.check_revision("model", str(folder), "0" * 40),
     ),
     "rows that aren't JSON": (
@@ -69,7 +69,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: (written(folder / "a", 1).write_text("{\n"), read_jsonl(folder / "a")),
     ),
     "rows without names": (
-        "line 2 isn't an object with named fields",
+        "line 2 isn't a JSON object with named fields",
         lambda folder: read_jsonl(written(folder / "a", {}, 3)),
     ),
     "SFT's rows that aren't there": (
@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),
     "no prompts for RL": ("no prompts to train on", lambda folder: grpo.load_rows(written(folder / "a"), None)),
     "a data set that isn't there": (
-        "there is no such folder; name one, or a hub id with its revision",
+        "there is no such folder; name one, or give a hub id its revision",
         lambda folder: sources.here(folder / "a", ["*"]),
     ),
     "a JSON file that is no list": (
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: humaneval.problems(folder),
     ),
     "a vocabulary without room for bytes": (
-        "data.tokenizer.vocabulary: 100 is less than 256 bytes",
+        "data.tokenizer.vocabulary: 100 is too small; use 262 or more",
         lambda folder: tokenizer.train_tokenizer([], 100, TEMPLATE),
     ),
     "a template that shows no message": (
@@ -125,7 +125,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: data.chat_prompt(TEMPLATE),
     ),
     "a template that transformers renders otherwise": (
-        "data.template: transformers renders the chat template otherwise",
+        "data.template: transformers renders the chat template differently",
         lambda folder: data.check_chat(
             SimpleNamespace(apply_chat_template=lambda *_, **__: "hello"), lambda question: question
         ),
@@ -155,7 +155,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: pricing.table([], "H100", 0, pricing.read_prices(ROOT / pricing.PRICES)),
     ),
     "an odd word for libraries": (
-        "--config libraries=redo: say rerun or accept",
+        "--config libraries=redo: use rerun or accept",
         lambda folder: Run.compose(ROOT, libraries="redo"),
     ),
     "a run without stages": (

@@ -333,7 +333,9 @@ def test_it_works_below_the_projects_folder_and_says_so_outside_one(
         assert main(["regrade", name]) == 0 and "are graded as they were" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert main(["regrade", str(run)]) == 2
-    assert "is not in a project (no Snakefile here or above); change into one" in capsys.readouterr().err
+    assert (
+        "is not in a project (no Snakefile here or above); change into the project's folder" in capsys.readouterr().err
+    )
 
 
 def test_no_torch_is_imported() -> None:

@@ -153,12 +153,12 @@ def ask_general_prompts(inputs: dict[str, Path]) -> None:
 BROKEN = {
     "accuracies of a training": (
         without("accuracy"),
-        "zero_rl/metrics.json: history: no step has accuracy, and rewards.a",
+        "zero_rl/metrics.json: history: no step has accuracy, which is needed because rewards.a",
     ),
     "rewards of a training": (without("reward"), "zero_rl/metrics.json: history: no step has reward"),
     "a curve that a loss has": (
         without("kl"),
-        "zero_rl/metrics.json: history: no step has kl, and trainer.beta is 0.001",
+        "zero_rl/metrics.json: history: no step has kl, which is needed because trainer.beta is 0.001",
     ),
     "a training's curves": (
         edit_metrics("zero_rl", lambda metrics: metrics.pop("history")),
@@ -166,11 +166,11 @@ BROKEN = {
     ),
     "curves that are none": (
         edit_metrics("zero_rl", lambda metrics: metrics.update(history="rising")),
-        "zero_rl/metrics.json: history is no list but 'rising'",
+        "zero_rl/metrics.json: history should be a list, and is 'rising'",
     ),
     "a step that is none": (
         edit_metrics("zero_rl", lambda metrics: metrics["history"].append([4])),
-        "zero_rl/metrics.json: history.40: '[4]' is no step",
+        "zero_rl/metrics.json: history.40: '[4]' has no number `step`",
     ),
     "metrics of a stage": (lambda inputs: (inputs["zero_rl"] / "metrics.json").unlink(), "zero_rl/metrics.json can't"),
     "metrics cut short": (
@@ -183,7 +183,7 @@ BROKEN = {
     ),
     "a metric's number": (
         edit_metrics("evaluate/base", lambda metrics: metrics["tasks"]["general"].update(pass_at_1="high")),
-        "evaluate/base/metrics.json: tasks.general.pass_at_1: 'high' is no number",
+        "evaluate/base/metrics.json: tasks.general.pass_at_1: 'high' isn't a number",
     ),
     "a model's evaluation": (
         lambda inputs: inputs.pop("evaluate/zero_rl"),
@@ -217,7 +217,7 @@ def test_what_a_run_has_and_the_report_lacks_is_an_error_that_names_file_and_key
 def test_a_stage_of_the_run_that_the_report_passes_over_is_a_fault_and_no_verdict(tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "RL_STAGES", ("zero_rl",))
     inputs = fabricate_run(tmp_path / "run", ("base", "zero_rl", "cold_start", "reasoning_rl"), problems=4)
-    with pytest.raises(LookupError, match="reasoning_rl is a stage of this run, and nothing of it reached the claims"):
+    with pytest.raises(LookupError, match="reasoning_rl is a stage of this run, but no claim received"):
         make(tmp_path / "report", inputs)
 
 

@@ -62,7 +62,7 @@ def test_a_stage_waits_for_a_server_that_is_loading_and_says_so_once(tmp_path) -
     folder, said = model(tmp_path / "model"), []
     with FakeServer(script=[BUSY, BUSY], answer=served(folder)) as server:
         assert find(folder, root(server), 600, said.append) == root(server)
-        assert said == [f"waits for vLLM's server at {root(server)}"]
+        assert said == [f"waiting for vLLM's server at {root(server)}"]
 
 
 def test_an_address_in_a_file_is_read_when_it_is_there(tmp_path, monkeypatch) -> None:
@@ -83,13 +83,13 @@ def test_the_configs_address_wins(tmp_path, monkeypatch) -> None:
     ("address", "named"),
     [
         ("", f"no server is named; set {ADDRESS}"),
-        ("127.0.0.1:8000", "is no address"),
-        ("http://[::1", "is no address"),
-        ("http://127.0.0.1:abc", "is no address"),
-        ("http://127.0.0.1:99999", "is no address"),
-        ("http://127.0.0.1:8000/v1", r"is no address .*without /v1"),
-        ("http://me:hunter2@127.0.0.1:8000", rf"^{ADDRESS}: what it names is no address .*without .* user or key"),
-        ("http://127.0.0.1:8000?api_key=hunter2", rf"^{ADDRESS}: what it names is no address"),
+        ("127.0.0.1:8000", "isn't an address"),
+        ("http://[::1", "isn't an address"),
+        ("http://127.0.0.1:abc", "isn't an address"),
+        ("http://127.0.0.1:99999", "isn't an address"),
+        ("http://127.0.0.1:8000/v1", r"isn't an address .*without /v1"),
+        ("http://me:hunter2@127.0.0.1:8000", rf"^{ADDRESS}: its value isn't an address .*without .* user or key"),
+        ("http://127.0.0.1:8000?api_key=hunter2", rf"^{ADDRESS}: its value isn't an address"),
         ("http://127.0.0.1:1", r"no vLLM server answers at http://127.0.0.1:1 after 0 s; start it with"),
         ("nowhere.url", "no vLLM server answers at nowhere.url"),
     ],
@@ -103,10 +103,10 @@ def test_without_a_server_a_stage_ends_in_one_line(tmp_path, monkeypatch, addres
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"weight_transfer_config": None}, "takes no weights"),
-        ({"weight_transfer_config": {"backend": "ipc"}}, "takes no weights"),
-        ({"model_config": {"logprobs_mode": "raw_logprobs"}}, "gives raw_logprobs"),
-        ({"model_config": None}, "is no server for rollouts"),
+        ({"weight_transfer_config": None}, "can't receive new weights"),
+        ({"weight_transfer_config": {"backend": "ipc"}}, "can't receive new weights"),
+        ({"model_config": {"logprobs_mode": "raw_logprobs"}}, "returns raw_logprobs"),
+        ({"model_config": None}, "isn't a server for rollouts"),
     ],
 )
 def test_a_server_that_was_started_otherwise_is_refused(tmp_path, changes, named) -> None:
@@ -118,7 +118,7 @@ def test_a_server_that_was_started_otherwise_is_refused(tmp_path, changes, named
 @pytest.mark.parametrize("reply", [Reply(404), Reply(body=b"[]"), Reply(body=b"<html>")])
 def test_what_is_no_server_of_vllms_is_refused(tmp_path, reply) -> None:
     """A server without vLLM's development mode answers 404."""
-    refused = pytest.raises(UserError, match="is no server for rollouts; start it with")
+    refused = pytest.raises(UserError, match="isn't a server for rollouts; start one with")
     with FakeServer(script=[Reply()], answer=lambda request: reply) as server, refused:  # the script: /health's
         find(model(tmp_path / "model"), root(server), 0, print)
 
@@ -128,7 +128,7 @@ def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path, monkeypatch) -> N
     folder = model(tmp_path / "model")
     answer = served(folder)(None)
     padded = Reply(body=answer.body + b" " * 2_000_000)  # JSON still
-    refused = pytest.raises(UserError, match="is no server for rollouts; start it with")
+    refused = pytest.raises(UserError, match="isn't a server for rollouts; start one with")
     with FakeServer(script=[Reply()], answer=lambda request: padded) as server, refused:
         find(folder, root(server), 0, print)
     with FakeServer(answer=lambda request: DRIPPING) as server:
@@ -179,7 +179,7 @@ def test_the_command_binds_to_this_machine_unless_told_and_passes_vllms_options_
 @pytest.mark.parametrize("word", ["--trust-remote-code", "--trust_remote_code=true", "--trust-remote"])
 def test_remote_code_cannot_be_trusted(tmp_path, executed, capsys, word) -> None:
     assert cli.main(["serve-rollouts", str(model(tmp_path / "model")), word]) == 2
-    assert not executed and "can't be set" in capsys.readouterr().err
+    assert not executed and "leave it out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--config", "x.yaml"], ["--config=x.yaml"]])

@@ -13,6 +13,7 @@ import yaml
 
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_parts, check_rules
+from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
 from r1flow.recipe.stages import RULES, STAGES
 from r1flow.sampling import Completion, SamplingParams, encode, load, seed_of, shards
@@ -116,9 +117,13 @@ def test_what_engines_know_they_take(engine, options) -> None:
     check_sampling(default("rejection") | {"engine": engine, "engine_options": options})
 
 
-def test_evaluation_names_no_model_as_it_examines_several() -> None:
-    with pytest.raises(UserError, match=r"^engine_options.model: one server's model"):
-        check_sampling(default("evaluate") | {"engine": "openai", "engine_options": {"model": "m"}})
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [({"model": "m"}, "model: evaluate examines several models"), ({"chat": True}, "chat: .* its own chat template")],
+)
+def test_evaluation_names_no_model_as_it_examines_several_and_each_has_its_template(option, named) -> None:
+    with pytest.raises(UserError, match=f"^engine_options.{named}"):
+        check_evaluate(default("evaluate") | {"engine": "openai", "engine_options": option})
 
 
 @pytest.mark.parametrize("parts", [{"zero_rl": 2}, {"evaluate": 0}, {"rejection": 2, "evalute": 2}])

@@ -137,7 +137,7 @@ def test_room_is_needed_only_for_what_is_not_here_yet(hub, tmp_path, monkeypatch
     blobs.mkdir(parents=True)
     free = len(LARGE) - 3000 + len(ROWS)
     monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    with pytest.raises(UserError, match="GB to fetch"):
+    with pytest.raises(UserError, match="GB must be fetched"):
         fetched()
     (blobs / f"{hashlib.sha256(LARGE).hexdigest()}.part.incomplete").write_bytes(LARGE[:3000])
     assert fetched().files
@@ -163,7 +163,7 @@ def test_offline_what_is_missing_is_said_with_the_remedy(hub, monkeypatch):
     dataset(hub)
     fetched(["test.jsonl"])
     offline(monkeypatch)
-    with pytest.raises(UserError, match="not all of it is in the cache"):
+    with pytest.raises(UserError, match="the cache hasn't all of it"):
         fetched()
     with pytest.raises(UserError, match="HF_HUB_OFFLINE"):
         fetch("dataset", "openai/other", COMMIT, ["*"])
@@ -204,7 +204,9 @@ def test_a_hash_in_the_configuration_is_held_against_the_file(hub):
 def test_a_hash_of_a_file_that_isnt_there_is_refused_before_the_transfer(hub):
     """A misspelt name would be held against nothing."""
     dataset(hub)
-    with pytest.raises(UserError, match=r"sha256 names tarin.jsonl, which isn't there; it has README.md, test"):
+    with pytest.raises(
+        UserError, match=r"sha256 has a hash of tarin.jsonl, which isn't there; the repository has README.md, test"
+    ):
         fetched(hashes={"tarin.jsonl": "0" * 64})
     assert not any("resolve" in request for request in hub.requests)
 
@@ -214,7 +216,7 @@ def test_a_damaged_memory_of_the_first_fetch_is_named_with_the_remedy(hub, conte
     dataset(hub)
     memory = fetched().folder.parents[1] / f"r1flow/{COMMIT}.json"
     memory.write_text(content)
-    with pytest.raises(UserError, match=f"{memory}: damaged; remove it"):
+    with pytest.raises(UserError, match=f"{memory}: this record of hashes is damaged; remove it"):
         fetched()
     memory.unlink()
     assert fetched().files
@@ -222,7 +224,7 @@ def test_a_damaged_memory_of_the_first_fetch_is_named_with_the_remedy(hub, conte
 
 def test_a_full_disk_is_noticed_before_the_first_byte_with_the_numbers(hub):
     dataset(hub, size_said={"train.jsonl": 10**18})
-    with pytest.raises(UserError, match=r"1000000000\.00 GB to fetch and [\d.]+ GB free in .*HF_HUB_CACHE"):
+    with pytest.raises(UserError, match=r"1000000000\.00 GB must be fetched, and [\d.]+ GB are free in .*HF_HUB_CACHE"):
         fetched()
     assert not any("resolve" in request or "cdn" in request for request in hub.requests)
 
@@ -260,7 +262,7 @@ def test_a_folder_is_held_to_the_same_rules(tmp_path, name):
 def test_a_pattern_of_a_folder_leads_nowhere_else(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "secret.jsonl").write_bytes(ROWS)
-    with pytest.raises(UserError, match="no file is"):
+    with pytest.raises(UserError, match="no file matches"):
         here(tmp_path / "in", ["../secret.jsonl"])
 
 
@@ -313,7 +315,7 @@ class TestModels:
 
     def test_a_model_without_safetensors_is_refused(self, hub):
         hub.add("models/Qwen/small", {k: v for k, v in MODEL.items() if "safetensors" not in k})
-        with pytest.raises(UserError, match=r"no safetensors .*pytorch_model.bin can run code"):
+        with pytest.raises(UserError, match=r"no .*safetensors, only weights that can run code .*pytorch_model.bin"):
             fetch("model", "Qwen/small", COMMIT)
 
 
@@ -370,7 +372,7 @@ class TestLock:
     @pytest.mark.parametrize("name", ["../../evil.jsonl", "/etc/evil.jsonl"])
     def test_names_that_lead_out_are_not_locked(self, hub, tmp_path, name):
         hub.add("datasets/openai/gsm8k", {name: ROWS, "train.jsonl": ROWS})
-        with pytest.raises(UserError, match="leads out of its folder"):
+        with pytest.raises(UserError, match="leads out of the folder"):
             lock("dataset", "openai/gsm8k", "main", tmp_path / "sources.lock")
         assert not (tmp_path / "sources.lock").exists()
 
@@ -404,7 +406,7 @@ class TestLock:
     )
     def test_a_damaged_lock_is_named(self, tmp_path, content):
         (tmp_path / "sources.lock").write_bytes(content)
-        with pytest.raises(UserError, match=r"sources.lock: .* lock .*again") as refusal:
+        with pytest.raises(UserError, match=r"sources.lock: .* `r1flow lock` again") as refusal:
             sources.read_lock(tmp_path / "sources.lock")
         assert "\n" not in str(refusal.value)
 

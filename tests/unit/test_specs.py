@@ -29,6 +29,8 @@ def test_a_row_that_cannot_be_is_refused(row: Row, said: str, monkeypatch: pytes
 
 def test_a_spec_without_a_spec_in_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "r1flow.programs.sft.spec", SimpleNamespace())
-    with pytest.raises(UserError, match=r"^r1flow\.programs\.sft\.spec: .*; it is to have a SPEC") as refusal:
+    with pytest.raises(
+        UserError, match=r"^r1flow\.programs\.sft\.spec: .*; write a spec.py that defines SPEC"
+    ) as refusal:
         specs.check_programs()
     assert "\n" not in str(refusal.value)

@@ -137,7 +137,7 @@ def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_app
     monkeypatch.setattr(promises, "spec_of", lambda program: owes)
     assert run_stage(write_model) == 1
     assert not Path("results").exists() and not store.STORE.exists()
-    said = "BrokenPromise: metrics.json: kept is missing; look at r1flow.programs.fake.compute, which is to write it"
+    said = "BrokenPromise: metrics.json: kept is missing; look at r1flow.programs.fake.compute, which has to write it"
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
     assert run_stage(lambda stage: {**write_model(stage), "kept": 3}) == 0
@@ -206,7 +206,7 @@ def test_inputs_that_do_not_fit_are_refused_before_anything_is_computed(run_stag
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
     tokenizer.save(str(outside / "tokenizer.json"))
     assert run_stage(lambda stage: 1 / 0, "zero_rl", "--input", "model=outside") == 1
-    assert "input model (outside) loses the think tags" in capsys.readouterr().err
+    assert "input model (outside) drops the think tags" in capsys.readouterr().err
 
 
 def test_a_changed_input_is_another_identity(run_stage):
@@ -355,4 +355,4 @@ def test_a_killed_part_keeps_its_shards_for_the_next_try(run_stage):
 @pytest.mark.parametrize("part", ["0-of-2", "3-of-2", "2", "a-of-b", "1-of-2-of-3", "1-of-"])
 def test_a_part_that_there_is_not_is_refused_in_a_line(run_stage, part, capsys):
     assert run_stage(fill, part=part) == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith(f"{part!r} is no part; write 2-of-4")
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"{part!r} isn't a part; write it like 2-of-4")

@@ -50,7 +50,7 @@ def test_what_no_rank_could_train_with_is_refused(changes: dict[str, Any], named
     [
         ({"r": 0}, "lora.r: 0"),
         ({"alpha": 0}, "lora.alpha: 0"),
-        ({"dropout": 1.5}, "lora.dropout: 1.5 is no share"),
+        ({"dropout": 1.5}, "lora.dropout: 1.5; use 0"),
         ({"dropout": 1.0}, "lora.dropout"),
         ({"target_modules": []}, "lora.target_modules"),
         ({"target_modules": [1]}, "lora.target_modules"),
@@ -83,7 +83,7 @@ def test_the_passes_of_a_step_are_shared_out_and_a_step_stays_what_it_is() -> No
     ],
 )
 def test_a_step_that_three_processes_cant_share_is_refused(trainer: dict[str, Any], key: str) -> None:
-    with pytest.raises(UserError, match=rf"^trainer\.{key} passes can't be shared out to 3 processes"):
+    with pytest.raises(UserError, match=rf"^trainer\.{key} passes can't be divided among 3 processes"):
         ranks_of("grpo", {"device": "cuda", "trainer": trainer}, gpus=3)
 
 

@@ -238,10 +238,10 @@ def test_a_number_edited_by_hand_is_not_the_stages(run, capsys):
             "results/tiny/report/summary.json#run.x",
             "#run is \"tiny\", with nothing below it; leave out 'x'",
         ),
-        ("results/tiny/zero_rl#loss", "results/tiny/zero_rl: a number is in a file"),
-        ("results/tiny/zero_rl/model/model.safetensors#loss", "model.safetensors is no JSON"),
+        ("results/tiny/zero_rl#loss", "results/tiny/zero_rl isn't a file; name the one"),
+        ("results/tiny/zero_rl/model/model.safetensors#loss", "model.safetensors can't be read as a stage's file"),
         ("results/tiny/align_rl", "results/tiny/align_rl doesn't exist"),
-        ("results/tiny", "results/tiny is of no stage (no provenance.json)"),
+        ("results/tiny", "results/tiny belongs to no stage (no provenance.json)"),
     ],
 )
 def test_a_target_that_is_not_there_is_one_line_with_the_remedy(run, target, words):

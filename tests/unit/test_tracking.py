@@ -484,7 +484,7 @@ def test_a_damaged_file_costs_no_more_than_its_damage(project, store, how, capsy
     assert [point.step for point in history] == [0, 1, 2]
     assert [item.path for item in store.client.list_artifacts(runs["zero_rl"].info.run_id)] == ["samples.json"]
     said = capsys.readouterr().err
-    assert said.count("zero_rl: a line that can't be read was passed over") == (how not in ("ledger", "parent"))
+    assert said.count("zero_rl: skipped a line that can't be read") == (how not in ("ledger", "parent"))
 
 
 def test_a_ledger_that_is_lost_after_a_delivery_brings_nothing_twice(project, store):
@@ -534,9 +534,9 @@ def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, st
     BREAKAGES[how](folders[0])
     assert not delivery.deliver_all(spool.TRACKING)
     assert [path.name for path in spool.TRACKING.glob("*-*")] == [f"{folders[0].name}.damaged"]
-    assert f"set aside as {folders[0].name}.damaged" in capsys.readouterr().err
+    assert f"renamed to {folders[0].name}.damaged" in capsys.readouterr().err
     assert delivery.deliver_all(spool.TRACKING)
-    assert delivery.sweep(spool.TRACKING, redirected=True) == 1 and "mend or delete" in capsys.readouterr().err
+    assert delivery.sweep(spool.TRACKING, redirected=True) == 1 and "repair or delete" in capsys.readouterr().err
 
 
 def set_aside(folder: Path) -> list[dict]:
@@ -583,9 +583,9 @@ def test_what_mlflow_refuses_is_set_aside_and_the_rest_arrives(project, store, p
     [kept] = set_aside(folder)
     assert kept["record"]["values"] == {"reward": 2, "odd": 1} and kept["run_id"] == found.info.run_id
     where = f"{spool.TRACKING}/{folder.name}.refused.jsonl"
-    assert f"zero_rl: metrics refused, now in {where}: value too long" in capsys.readouterr().err
+    assert f"zero_rl: MLflow refused a record (metrics), kept in {where}: value too long" in capsys.readouterr().err
     spool.end_execution("tiny", project, "FINISHED")
-    assert f"what MLflow refused of it is in {where}" in capsys.readouterr().err
+    assert f"MLflow refused some records, which are in {where}" in capsys.readouterr().err
     assert store()["tiny"].info.status == "FINISHED" and not folder.exists() and len(set_aside(folder)) == 1
 
 
@@ -762,7 +762,7 @@ def test_where_records_are_sent_is_kept_for_the_next_delivery(project, store, mo
 
 
 def test_what_is_no_address_is_refused(project):
-    with pytest.raises(UserError, match=r"^--to: mlflow\.lab:5000 is no address"):
+    with pytest.raises(UserError, match=r"^--to: mlflow\.lab:5000 isn't an address"):
         spool.deliver(project, "ann:secret@mlflow.lab:5000")
 
 

@@ -85,7 +85,7 @@ def test_a_program_takes_a_folder_and_a_group_of_conf(project: Checkout) -> None
     assert done.returncode == 1 and "programs/copy/spec.py: missing; a program is a folder with" in done.stderr
     (folder / "spec.py").write_text("import torch\n" + SPEC)
     done = project.snakemake("--dry-run")
-    assert done.returncode == 1 and "programs/copy/spec.py: imports torch" in done.stderr
+    assert done.returncode == 1 and "programs/copy/spec.py: it imports torch" in done.stderr
     (folder / "spec.py").write_text(SPEC)
     (group / "default.yaml").write_text("init_from: ???\n")
     add_stage(project, "copied", "copy", "#0c0b0a")

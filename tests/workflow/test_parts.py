@@ -9,7 +9,7 @@ import pytest
 from checkout import Checkout
 from test_kills import edges
 
-from r1flow.recipe.stages import SAMPLED
+from r1flow.programs.samplings import sampled_stages
 
 # r1_micro has one shard a stage. Here: six to sample from, three to examine, and few stages.
 FEW = (
@@ -25,7 +25,7 @@ class Scattered(Checkout):
     parts: int
 
     def snakemake(self, *arguments: str, **words):
-        scatter = [f"{stage}={self.parts}" for stage in SAMPLED]
+        scatter = [f"{stage}={self.parts}" for stage in sampled_stages()]
         return super().snakemake("--set-scatter", *scatter, *arguments, **words)
 
     def planned_parts(self, **words) -> list[str]:

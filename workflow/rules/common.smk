@@ -8,8 +8,9 @@ from pathlib import Path
 from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable
 from r1flow.engine.plan import table
+from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import check_programs, check_recipe, spec_of
-from r1flow.recipe.stages import MODELS, RECIPE, SAMPLED, program_of, stage_of
+from r1flow.recipe.stages import MODELS, RECIPE, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
 
@@ -22,11 +23,6 @@ CHATTER = (
     "Touching output file",
 )
 logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
-
-
-# How many jobs sample a stage's shards at once: --set-scatter rejection=8 evaluate=2, or set-scatter in a profile.
-scattergather:
-    **dict.fromkeys(SAMPLED, 1),
 
 
 def gpus_given():
@@ -51,7 +47,7 @@ try:
             RUN.clamp_times()
         else:
             for line in RUN.missing:
-                logger.warning(f"r1flow: a run would be refused here: {printable(line)}")
+                logger.warning(f"r1flow: a run would be refused on this machine: {printable(line)}")
             atexit.register(print, printable(table(RUN.steps)))  # comes after Snakemake's last line
         workflow.config_settings.config_args = [f"frozen={RUN.freeze()}"]
         REASONS = {job: RUN.reason(job) for job in RUN.jobs}
@@ -61,6 +57,11 @@ try:
     RUN.equip_jobs()
 except (UserError, OSError) as error:
     sys.exit(f"r1flow: {printable(str(error))}")
+
+
+# How many jobs sample a stage's shards at once: --set-scatter rejection=8 evaluate=2, or set-scatter in a profile.
+scattergather:
+    **dict.fromkeys(sampled_stages(), 1),
 
 
 # Every rule runs this; what differs is in the recipe's table (src/r1flow/recipe/stages.py) and in the stage's config.
@@ -114,7 +115,7 @@ def facts(job):
 
 def parts(job):
     """Marker files of jobs that sample a part of its shards; empty if one job samples all, or nothing is computed."""
-    if stage_of(job) not in SAMPLED:
+    if stage_of(job) not in sampled_stages():
         return []
     stamps = getattr(gather, stage_of(job))(f"{STAMPS}/{job}.{{scatteritem}}")
     return stamps if len(stamps) > 1 and RUN.is_computed(job) else []

@@ -11,7 +11,7 @@ rule sample:
     benchmark:
         f"logs/{RUN.name}/{{job}}.{{scatteritem}}.tsv"
     wildcard_constraints:
-        job="|".join(f"{stage}(/({'|'.join(MODELS)}))?" for stage in SAMPLED),
+        job="|".join(job for job in RUN.jobs if stage_of(job) in sampled_stages()),
     conda:
         "../../environment.yml"
     threads: lambda wildcards: RUN.slice(stage_of(wildcards.job))["threads"]

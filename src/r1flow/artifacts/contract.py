@@ -176,7 +176,8 @@ def corpus_faults(template: str, source: str, contract: Contract | None) -> Iter
     yield from tokenizer_faults(side, contract)
     yield from template_faults(side, contract, template)
     if (own := digest(template)) != (corpus := contract["chat_template"]):
-        yield f"template is not that of {side}: {own} and {corpus}; make data.template the same"
+        differ = f"template differs from the chat template of {side} (hashes {own} and {corpus})"
+        yield f"{differ}; set data.template and this stage's template to the same text"
 
 
 def tokenizer_faults(side: str, contract: Contract | None) -> Iterator[str]:
@@ -185,7 +186,7 @@ def tokenizer_faults(side: str, contract: Contract | None) -> Iterator[str]:
         yield f"{side} has no tokenizer.json; save the tokenizer there"
     for block in ("think", "answer"):
         if None in (contract[block]["open"], contract[block]["close"]):
-            yield f"the tokenizer of {side} loses the {block} tags in decoding; add them to it as ordinary tokens"
+            yield f"the tokenizer of {side} drops the {block} tags when it decodes; add them to it as ordinary tokens"
     for token in ("eos_token", "pad_token"):
         if contract[f"{token}_id"] is None:
             yield f"the tokenizer of {side} has no {token}; name one in its tokenizer_config.json"
@@ -197,7 +198,8 @@ def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[
         yield f"{side} has no chat template; add chat_template.jinja to it"
     if prefilled(own) if own else contract["think"]["prefilled"]:
         whose = "template" if own else f"the chat template of {side}"
-        yield f"{whose} ends a prompt in {THINK_OPEN}, and responses begin with it here; take it off the prompt"
+        ends = f"{whose} ends the prompt with {THINK_OPEN}, but here the response begins with it"
+        yield f"{ends}; remove it from the end of the template"
 
 
 def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) -> Iterator[str]:
@@ -206,14 +208,15 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
     tags = [id for block in ("think", "answer") for tag in ("open", "close") for id in contract[block][tag]]
     last = max(eos, contract["pad_token_id"], *tags)  # a tokenizer may have more ids that nothing here uses
     if embeddings and last >= embeddings:
-        yield f"the tokenizer of {side} has a tag or special id {last} and its model {embeddings} embeddings; resize it"
+        what = f"the tokenizer of {side} uses the id {last} for a tag or special token, and its model"
+        yield f"{what} has only {embeddings} embeddings; resize them (resize_token_embeddings)"
     if not scores and contract["labels"] == "pairs":
         yield f"{side} is a reward model, trained on pairs; start from a language model"
     if not scores and ends and eos not in ends:
-        found = f"with {eos} and its generation_config.json (else config.json) with {ends}"
-        yield f"the tokenizer of {side} ends a text {found}; make eos_token and eos_token_id there the same"
+        found = f"with the id {eos}, but eos_token_id in generation_config.json (or config.json) is {ends}"
+        yield f"the tokenizer of {side} ends a text {found}; make both the same"
     if trains and contract["dtype"] and set(contract["dtype"].split("+")) - FLOATS:
-        yield f"the weights of {side} are quantised ({contract['dtype']}) and can't be trained; take the full ones"
+        yield f"the weights of {side} are quantised ({contract['dtype']}) and can't be trained; use unquantised ones"
 
 
 def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iterator[str]:
@@ -223,18 +226,19 @@ def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iter
         return
     for key in ("max_new_tokens", "max_completion_length"):
         if positions and options.get(key, 0) >= positions:
-            yield f"{key} is {options[key]} and {side} has {positions} positions, the prompt's included; lower {key}"
+            room = f"{side} has only {positions} positions for a prompt and its new tokens"
+            yield f"{key} is {options[key]}, but {room}; lower {key}"
     room = options.get("vllm_max_model_length") if options.get("use_vllm") else None
     if positions and (room or 0) > positions and side.startswith("input model"):
-        yield f"vllm_max_model_length is {room} and {side} has {positions} positions; lower it"
+        yield f"vllm_max_model_length is {room}, but {side} has only {positions} positions; lower it"
 
 
 def pair_faults(model: Edge, reward_model: Edge, own_template: bool) -> Iterator[str]:
     """A reward model must read text as its policy does; their templates may differ only if the config sets one."""
     (ours, policy), (theirs, judge) = model, reward_model
     if judge["labels"] != "pairs":
-        yield f"input reward_model ({theirs}) is a language model; name one that the stage reward_model trained"
+        yield f"input reward_model ({theirs}) is a language model; name one that reward_model trained"
     for key in SHARED:
         if policy[key] != judge[key] and not (key == "chat_template" and own_template):
-            what = f"the {key} of input model ({ours}) is not that of input reward_model ({theirs})"
+            what = f"the {key} of input model ({ours}) differs from that of input reward_model ({theirs})"
             yield f"{what}: {policy[key]} and {judge[key]}; train the reward model from the same base"

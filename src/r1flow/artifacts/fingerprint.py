@@ -193,7 +193,7 @@ def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
         try:
             tree = without_asides(ast.parse(text, filename=str(path)))
         except SyntaxError as error:
-            raise UserError(f"{path}:{error.lineno}: {error.msg}; mend it") from None
+            raise UserError(f"{path}:{error.lineno}: {error.msg}; correct this line") from None
         meaning = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         known[key] = Source(meaning, tuple(sorted(set(imports(tree, package)))))
@@ -289,7 +289,7 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     whole = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
     target = folder / f"code-{whole}"
     if target.exists() and not all(holds(target / name, content) for name, content in contents.items()):
-        print(f"{target}: not the copy that was written there, as after a power cut; written anew", file=sys.stderr)
+        print(f"{target}: this copy of the code has changed, as after a power cut; writing it again", file=sys.stderr)
         shutil.rmtree(target)
     if not target.exists():
         partial = Path(f"{target}.{os.getpid()}.partial")

@@ -30,7 +30,7 @@ def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
     """Write the slice, unless it is already there; other content under its name is replaced, with a line on stderr."""
     path = folder / f"{stage}-{digest(config)}.yaml"
     if path.exists() and not holds(path, config):
-        print(f"{path}: not what was written there, as after a power cut; written anew", file=sys.stderr)
+        print(f"{path}: this file has changed, as after a power cut; writing it again", file=sys.stderr)
         path.unlink()
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

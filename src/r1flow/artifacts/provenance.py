@@ -72,10 +72,10 @@ def input_of(path: Path) -> dict[str, str]:
     if is_stage(folder):
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
-                raise UserError(f"{fault}; run again what made {folder}")
+                raise UserError(f"{fault}; run the stage that made {folder} again")
         return {"stage": manifest.read_manifest(edge)["stage"], "sha256": manifest.sha256(edge)}
     if not path.exists():
-        raise UserError(f"{path} is missing")
+        raise UserError(f"{path} is missing; check the path, or run the stage that makes it")
     return {"path": str(path), "sha256": content(path)}
 
 
@@ -118,24 +118,31 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
     """The provenance of what lies in a stage's folder, and what is wrong with the folder, if anything is."""
     if not folder.exists():
         return {}, "not computed yet"
-    for fault in faults(folder, hashed):
-        return {}, str(fault)
-    return read_provenance(folder / manifest.PROVENANCE), None
+    then, fault = proof_of(folder)
+    fault = next(manifest.faults(folder, hashed), fault)
+    return ({}, str(fault)) if fault else (then, None)
 
 
 def faults(folder: Path, hashed: manifest.Digest = manifest.sha256) -> Iterator[manifest.Fault]:
     """Files in a stage's folder that aren't what its manifest says, and a provenance or config of other outputs."""
     yield from manifest.faults(folder, hashed)
+    _, fault = proof_of(folder)
+    if fault:
+        yield fault
+
+
+def proof_of(folder: Path) -> tuple[dict[str, Any], manifest.Fault | None]:
+    """The provenance beside a stage's outputs, and what is wrong with it or with the config, if anything is."""
     edge, proof, config = folder / manifest.MANIFEST, folder / manifest.PROVENANCE, folder / "config.yaml"
     try:
         then = read_provenance(proof)
     except (OSError, ValueError):
-        yield manifest.Fault(proof, "is missing or can't be read")
-        return
+        return {}, manifest.Fault(proof, "is missing or can't be read")
     if edge.is_file() and (then["outputs"] != manifest.sha256(edge) or then["identity"] != identity(then)):
-        yield manifest.Fault(proof, "is not of these outputs")
-    elif not made_with(config, then):
-        yield manifest.Fault(config, "is not what this was made with")
+        return {}, manifest.Fault(proof, "belongs to other outputs than those here")
+    if not made_with(config, then):
+        return {}, manifest.Fault(config, "isn't the configuration that these outputs were made with")
+    return then, None
 
 
 def made_with(config: Path, then: dict[str, Any]) -> bool:

@@ -50,11 +50,11 @@ def take(stage: str, identity: str, work: Path) -> bool:
             with suppress(OSError):  # somebody else's
                 os.utime(source)  # just used, so the last to be removed when the store is trimmed
             return True
-        print(f"the store's copy is damaged and was thrown away ({fault})", file=sys.stderr)
+        print(f"the copy in the store was damaged and has been removed ({fault}); computing again", file=sys.stderr)
         shutil.rmtree(source, ignore_errors=True)
     except OSError as error:
         reason = error.args[0][0][2] if isinstance(error, shutil.Error) else error
-        print(f"the store's copy can't be read and is computed anew: {reason}", file=sys.stderr)
+        print(f"the copy in the store can't be read ({reason}); computing again", file=sys.stderr)
     shutil.rmtree(work)
     work.mkdir()
     return False
@@ -85,4 +85,4 @@ def keep(stage: str, identity: str, folder: Path) -> None:
         partial.replace(target)
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        print(f"not kept in the store: {error}; the run itself is not affected", file=sys.stderr)
+        print(f"no copy was kept in the store: {error}; the run itself is not affected", file=sys.stderr)

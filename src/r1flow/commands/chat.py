@@ -49,9 +49,9 @@ def chat(
 
 def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None:
     if not 0 <= temperature < math.inf:
-        raise UserError(f"--temperature: {temperature} can't be; 0 gives the likeliest reply, 1 the model's own mix")
+        raise UserError(f"--temperature: {temperature} isn't possible; use 0 (always the likeliest reply) or more")
     if not 0 < top_p <= 1:
-        raise UserError(f"--top-p: {top_p} is not in (0, 1]")
+        raise UserError(f"--top-p: {top_p}; use a number above 0, up to 1")
     if max_new_tokens < 1:
         raise UserError(f"--max-new-tokens: {max_new_tokens} gives no reply; use 1 or more")
 
@@ -100,7 +100,7 @@ def questions(model: Path) -> Iterator[str]:
     if person:
         import readline  # noqa: F401  (line editing and history for input)
 
-        print(f"{model}: every line is a question of its own; Ctrl-D ends")
+        print(f"{model}: ask one question per line; the model sees no earlier ones. Ctrl-D ends")
     while True:
         try:
             line = input("you> " if person else "").strip()
@@ -125,5 +125,5 @@ def present(completion: str, finished: bool, dim: bool) -> str:
     if reply:
         lines.append(reply)
     if not finished:
-        lines.append("[cut off: --max-new-tokens]")
+        lines.append("[cut off; --max-new-tokens allows more]")
     return "\n".join(lines) or "[no reply]"

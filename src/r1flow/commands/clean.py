@@ -44,7 +44,7 @@ def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, 
     for target in targets:
         shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
     if kept:
-        raise UserError(f"{listed(kept)}: can't be removed, as somebody else's can't; all else is")
+        raise UserError(f"{listed(kept)}: could not be removed (perhaps somebody else owns it); everything else was")
     print("removed")
     return 0
 
@@ -112,7 +112,7 @@ def listing(root: Path, targets: list[Path]) -> None:
             print(line(str(target.relative_to(root)), size(target), remark(target)))
     if stored:
         known = len(store.entries(root / store.STORE))
-        remarks = f"{len(stored)} results of {known} in the store, the longest unused"
+        remarks = f"{len(stored)} of the {known} results in the store, those unused for longest"
         print(line(str(store.STORE), sum(map(size, stored)), remarks))
     print(line("in all", sum(map(size, targets))))
 
@@ -157,7 +157,7 @@ def refuse_live(root: Path) -> IO[str] | None:
 
 def agreed() -> bool:
     if not sys.stdin.isatty():
-        raise UserError("nobody to ask here; add --yes to remove what is listed")
+        raise UserError("this isn't a terminal, so nobody can confirm; add --yes to remove what is listed")
     try:
         return input("remove? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

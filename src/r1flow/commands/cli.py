@@ -23,11 +23,20 @@ a first session:
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
-  r1flow clean --dry-run                                what old runs take, nothing removed
+  r1flow clean --dry-run                                how much space old runs take; removes nothing
 
-Everything else is Snakemake's: `snakemake --cores all --config experiment=r1_zero overrides="seed=2"`, with `-n` for
-the plan only and `--set-scatter rejection=4` for four jobs that sample at once. `make help` lists the short forms;
-`make ui` opens the runs in MLflow.
+`r1flow COMMAND --help` explains a command. To run the recipe, call Snakemake:
+  snakemake --cores all --config experiment=r1_zero overrides="seed=2"
+Add `-n` to see only the plan, or `--set-scatter rejection=4` to let four jobs sample at once. `make help` lists short
+forms; `make ui` shows the runs in MLflow.
+"""
+
+PLAN = """\
+List the jobs of a run that would not simply be kept, with the reason. The first word says what would happen:
+  compute   the configuration, code or inputs are new, so the job runs
+  restore   the same was computed before, so the result is copied from the store (.memo/)
+  follow    the job runs only if an earlier job that it reads comes out different
+For example: r1flow plan experiment=r1_zero overrides="zero_rl.trainer.beta=0.01"
 """
 
 
@@ -80,8 +89,8 @@ def parser() -> argparse.ArgumentParser:
     formatter = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
         prog="r1flow",
-        description="What a run of DeepSeek-R1's recipe would do, did and made: plan it, compare it, trace its "
-        "numbers, publish and restore it, talk to its models.",
+        description="Look into runs of DeepSeek-R1's recipe: see what a run would compute, compare runs, trace a\n"
+        "number to its sources, publish and restore results, talk to the models. Snakemake runs the recipe itself.",
         epilog=EPILOG,
         formatter_class=formatter,
     )
@@ -96,21 +105,20 @@ def parser() -> argparse.ArgumentParser:
 def add_plan(commands: argparse._SubParsersAction) -> None:
     plan = commands.add_parser(
         "plan",
-        help="what a run would compute and why; changes nothing",
-        description="Takes the run's own words, as after Snakemake's --config: experiment=, overrides=, run=, "
-        "libraries=. compute: its config, code or inputs are new. restore: the store has it. follow: it runs only if "
-        "what is computed before it comes out different.",
+        help="show what a run would compute, and why; changes nothing",
+        description=PLAN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    plan.add_argument("--all", action="store_true", help="list the jobs that are kept, too")
-    plan.add_argument("--price", action="store_true", help="also what it would cost: tokens, FLOPs, GPU hours, memory")
-    plan.add_argument("--gpu", default="H100", help="to price it on; conf/prices.yaml lists them (default: H100)")
-    plan.add_argument("--gpus", type=int, default=1, metavar="N", help="how many of them (default: 1)")
+    plan.add_argument("--all", action="store_true", help="also list the jobs that are kept")
+    plan.add_argument("--price", action="store_true", help="also estimate the cost: tokens, FLOPs, GPU hours, memory")
+    plan.add_argument("--gpu", default="H100", help="GPU for --price, from conf/prices.yaml (default: H100)")
+    plan.add_argument("--gpus", type=int, default=1, metavar="N", help="number of GPUs for --price (default: 1)")
     plan.add_argument(
         "words",
         nargs="*",
         metavar="WORD=VALUE",
-        help='experiment=r1_zero overrides="seed=2 threads=2"; of Snakemake\'s own options --set-scatter and '
-        "--set-resources are looked at, and the others passed over",
+        help='what you would write after Snakemake\'s --config, such as experiment=r1_zero overrides="seed=2"; of '
+        "Snakemake's own options, --set-scatter and --set-resources are checked and others are ignored",
     )
     plan.set_defaults(command=run_plan)
 
@@ -118,21 +126,23 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
 def add_trace(commands: argparse._SubParsersAction) -> None:
     trace = commands.add_parser(
         "trace",
-        help="where a number or a model comes from",
-        description="From a number of the report back to the sources: evaluation, checkpoint, training data, earlier "
-        "stages, with hashes, seeds, commits, DVC and MLflow ids. Exit code 1 when a link doesn't hold.",
+        help="show where a number or a model comes from",
+        description="Follow a number of the report, or a model, back to its sources: evaluation, checkpoint, training "
+        "data and earlier stages, with hashes, seeds, commits, DVC and MLflow ids. Exit code 1: a file or an input is "
+        "not what it was then. For example: r1flow trace "
+        "'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'",
     )
-    trace.add_argument("target", help="FILE#KEY.KEY, a model's folder or a stage's; quote it")
-    trace.add_argument("--json", action="store_true", help="for programs")
+    trace.add_argument("target", help="a number (FILE#KEY.KEY, in quotes), or the folder of a model or stage")
+    trace.add_argument("--json", action="store_true", help="print JSON, for programs")
     trace.set_defaults(command=run_trace)
 
 
 def add_diff(commands: argparse._SubParsersAction) -> None:
     diff = commands.add_parser(
         "diff",
-        help="whether two runs are the same, or where and why they part",
-        description="Compares every stage's manifest and provenance. Exit code 0: equal; 1: the first stage that "
-        "differs, its cause, and how far the results moved.",
+        help="compare two runs: equal, or where and why they differ",
+        description="Compare the manifests and provenance of all stages. Exit code 0: the runs are equal. Exit code 1: "
+        "they differ, and the first stage that differs is shown, with the cause and how much the results changed.",
     )
     diff.add_argument("runs", nargs=2, type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
     diff.set_defaults(command=run_diff)
@@ -141,9 +151,9 @@ def add_diff(commands: argparse._SubParsersAction) -> None:
 def add_verify(commands: argparse._SubParsersAction) -> None:
     verify = commands.add_parser(
         "verify",
-        help="hash every file of a run again",
-        description="Every output against its manifest, every manifest against the provenance of what was made from "
-        "it. Exit code 1 when something is not what it was.",
+        help="check every file of a run by its hash",
+        description="Hash every output and compare it with its manifest, and every manifest with the provenance of "
+        "the stages that were made from it. Exit code 1: something has changed.",
     )
     verify.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
     verify.set_defaults(command=run_verify)
@@ -153,11 +163,12 @@ def add_regrade(commands: argparse._SubParsersAction) -> None:
     regrade = commands.add_parser(
         "regrade",
         help="grade a run's stored samples again with the installed graders",
-        description="The samples of every evaluation and of the rejection sampling, graded again. Exit code 0: every "
-        "verdict is what it was; 1: those that changed, and what that does to each number. Writes nothing.",
+        description="Grade the samples of every evaluation and of the rejection sampling again. Exit code 0: every "
+        "verdict is the same. Exit code 1: the verdicts that changed are listed, with the numbers they change. Writes "
+        "nothing.",
     )
     regrade.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
-    regrade.add_argument("--json", action="store_true", help="for programs")
+    regrade.add_argument("--json", action="store_true", help="print JSON, for programs")
     regrade.set_defaults(command=run_regrade)
 
 
@@ -165,40 +176,57 @@ def add_publish(commands: argparse._SubParsersAction) -> None:
     publish = commands.add_parser(
         "publish",
         help="version a finished run with DVC and push it",
-        description="Gives every stage of the run to DVC, pushes to the remote and prints what to commit.",
+        description="Add every stage of the run to DVC, push the files to the remote, and print what to commit.",
     )
     publish.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
-    publish.add_argument("--remote", help="one of `dvc remote list` (default: the configured one)")
+    publish.add_argument(
+        "--remote", help="name of a remote in `dvc remote list` (default: the one DVC is configured with)"
+    )
     publish.set_defaults(command=run_publish)
 
 
 def add_restore(commands: argparse._SubParsersAction) -> None:
     restore = commands.add_parser(
         "restore",
-        help="bring a published run back, verified",
-        description="Checks out REV, pulls its runs from DVC's remote and hashes everything. The run then has nothing "
-        "to do.",
+        help="bring back a published run, and verify it",
+        description="Check out REV, fetch its runs from DVC's remote and verify every hash. Running the restored run "
+        "again then finds nothing to do.",
     )
     restore.add_argument("revision", nargs="?", metavar="REV", help="a commit, tag or branch (default: as checked out)")
-    restore.add_argument("--run", metavar="NAME", help="this run only")
-    restore.add_argument("--remote", help="where it was published (default: the configured one)")
+    restore.add_argument("--run", metavar="NAME", help="restore only this run")
+    restore.add_argument(
+        "--remote", help="name of the DVC remote that has it (default: the one DVC is configured with)"
+    )
     restore.set_defaults(command=run_restore)
 
 
 def add_chat(commands: argparse._SubParsersAction) -> None:
     chat = commands.add_parser(
         "chat",
-        help="talk to a model, its reasoning shown apart",
-        description="Talk to a model. Each line you type is a conversation of its own: these models know no history. "
-        "End with Ctrl-D. Without a terminal, one question per line of standard input.",
+        help="talk to a model, with its reasoning shown apart",
+        description="Talk to a model. Each line you type is a new conversation, because these models were trained on "
+        "single questions. End with Ctrl-D. Questions may also come from standard input, one per line.",
     )
     chat.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     chat.add_argument("--prompt", help="ask this one question, print the reply and exit")
-    chat.add_argument("--temperature", type=float, default=0.6, help="0 for the likeliest reply (default: 0.6)")
-    chat.add_argument("--top-p", type=float, default=0.95, help="share of likely tokens to draw from (default: 0.95)")
-    chat.add_argument("--max-new-tokens", type=int, default=96, help="longest reply (default: 96)")
-    chat.add_argument("--engine", default="r1flow", help="r1flow (small models, fast) or transformers (any model)")
-    chat.add_argument("--seed", type=int, default=1, help="another number, other replies (default: 1)")
+    chat.add_argument(
+        "--temperature", type=float, default=0.6, help="randomness; 0: always the likeliest reply (default: 0.6)"
+    )
+    chat.add_argument(
+        "--top-p",
+        type=float,
+        default=0.95,
+        help="draw only from the likeliest tokens, up to this total probability (default: 0.95)",
+    )
+    chat.add_argument("--max-new-tokens", type=int, default=96, help="longest reply, in tokens (default: 96)")
+    chat.add_argument(
+        "--engine",
+        default="r1flow",
+        help="r1flow (fast, small Llama models) or transformers (any model) (default: r1flow)",
+    )
+    chat.add_argument(
+        "--seed", type=int, default=1, help="seed of the random numbers; another seed gives other replies (default: 1)"
+    )
     chat.set_defaults(command=run_chat)
 
 
@@ -218,30 +246,36 @@ def add_export(commands: argparse._SubParsersAction) -> None:
 def add_clean(commands: argparse._SubParsersAction) -> None:
     clean = commands.add_parser(
         "clean",
-        help="remove scratch, old runs and old results of the store, after listing them",
-        description="List what can go with its size, ask, and remove it. Without options: scratch/, every run in "
-        "results/ but the newest one, and of the store of computed results (.memo/) what is above 10 GB, the longest "
-        "unused first. data/ and MLflow's records stay.",
+        help="free disk space: remove old runs and results, after listing them",
+        description="List what can be removed with its size, ask, and remove it. Without options that is: scratch/, "
+        "every run in results/ except the newest, and what the store of computed results (.memo/) holds above 10 GB, "
+        "beginning with what was unused for longest. data/ and MLflow's records stay.",
     )
-    clean.add_argument("--run", action="append", default=[], metavar="NAME", help="this run only; repeatable")
-    clean.add_argument("--scratch", action="store_true", help="scratch/ only: snapshots of interrupted stages")
-    clean.add_argument("--store-gb", type=float, metavar="GB", help="trim the store to so much; 0 empties it")
-    clean.add_argument("--yes", action="store_true", help="don't ask")
-    clean.add_argument("--dry-run", action="store_true", help="only list")
+    clean.add_argument(
+        "--run", action="append", default=[], metavar="NAME", help="remove only this run; may be repeated"
+    )
+    clean.add_argument(
+        "--scratch", action="store_true", help="remove only scratch/, the snapshots of interrupted stages"
+    )
+    clean.add_argument(
+        "--store-gb", type=float, metavar="GB", help="only trim the store (.memo/) to this size; 0 empties it"
+    )
+    clean.add_argument("--yes", action="store_true", help="remove without asking")
+    clean.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     clean.set_defaults(command=run_clean)
 
 
 def add_deliver(commands: argparse._SubParsersAction) -> None:
     deliver = commands.add_parser(
         "deliver",
-        help="bring to MLflow what its server hasn't got yet",
-        description="Tracking records stay in scratch/tracking/ while the server can't be reached. The next run brings "
-        "them to it, and so does this. Exit code 1 when something is left, with the reason.",
+        help="send to MLflow what its server hasn't received yet",
+        description="While MLflow's server can't be reached, tracking records wait in scratch/tracking/. The next run "
+        "sends them, and so does this command. Exit code 1: some are left, and the reason is printed.",
     )
     deliver.add_argument(
         "--to",
         metavar="ADDRESS",
-        help="where to bring what can't be brought where it was to go, such as to a mistyped address",
+        help="the address for records that can't reach the one they were meant for, such as a mistyped one",
     )
     deliver.set_defaults(command=run_deliver)
 
@@ -250,8 +284,8 @@ def add_pin(commands: argparse._SubParsersAction) -> None:
     pin = commands.add_parser(
         "pin",
         help="make a run's data the pinned data (data.dvc)",
-        description="Copy the data that a run made to data/, give it to DVC and write its hashes into data.dvc, which "
-        "the default experiment's data must match from then on.",
+        description="Copy the data that a run made to data/, add it to DVC and write its hashes to data.dvc. From then "
+        "on, the default experiment's data must match these hashes.",
     )
     pin.add_argument("data", type=Path, metavar="DATA_DIR", help="for example results/my_run/data")
     pin.set_defaults(command=run_pin)
@@ -261,12 +295,12 @@ def add_lock(commands: argparse._SubParsersAction) -> None:
     lock = commands.add_parser(
         "lock",
         help="pin a branch or tag of a hub repository (sources.lock)",
-        description="Ask the hub which commit a branch or tag is, and write that and the sha256 of its files to "
-        "sources.lock. Configurations that name the branch then use the commit. A commit can be locked too, for its "
-        "hashes.",
+        description="Ask the hub which commit a branch or tag points to, and write the commit and the sha256 of its "
+        "files to sources.lock. Configurations that name the branch then use this commit. A commit can be locked too, "
+        "so that its hashes are checked.",
     )
     lock.add_argument("repo", metavar="REPO[@REVISION]", help="for example openai/gsm8k@main (default: main)")
-    lock.add_argument("--model", action="store_true", help="it is a model, no data set")
+    lock.add_argument("--model", action="store_true", help="REPO is a model, not a data set")
     lock.set_defaults(command=run_lock)
 
 
@@ -274,13 +308,13 @@ def add_serve(commands: argparse._SubParsersAction) -> None:
     serve = commands.add_parser(
         "serve-rollouts",
         help="start vLLM's server for the rollouts of a GRPO stage",
-        description="For stages with vllm_mode: server (conf/grpo/server.yaml). Whoever reaches its port can replace "
-        "the model's weights, so it listens on this machine only unless --host says otherwise. Other options are "
-        "vLLM's own: --tensor-parallel-size 4 --max-model-len 12288.",
+        description="Start vLLM's server for stages with vllm_mode: server (conf/grpo/server.yaml). Anyone who can "
+        "reach its port can replace the model's weights, so it listens only on this machine unless --host says "
+        "otherwise. Other options are passed to vLLM, such as --tensor-parallel-size 4 --max-model-len 12288.",
     )
     serve.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_qwen2.5_7b/base/model")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    serve.add_argument("--port", type=int, default=8000, help="(default: 8000)")
+    serve.add_argument("--port", type=int, default=8000, help="the port to listen on (default: 8000)")
     serve.set_defaults(command=run_serve, words=[])
 
 
@@ -297,7 +331,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     if arguments.price:
         print("\n" + priced(run, arguments))
     for line in run.missing:
-        print(f"r1flow: warning: a run would be refused here: {line}", file=sys.stderr)
+        print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
     run.check_libraries()
 
 
@@ -324,7 +358,9 @@ def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         elif left:
             left -= 1
         else:
-            raise UserError(f"plan: {word!r} belongs to no option; did you mean experiment={word}?")
+            raise UserError(
+                f"plan: {word!r} is neither KEY=VALUE nor the value of an option; did you mean experiment={word}?"
+            )
 
 
 def given(words: Sequence[str], what: str) -> list[str]:
@@ -463,7 +499,7 @@ def project_root() -> Path:
     for folder in (here, *here.parents):
         if (folder / "Snakefile").is_file():
             return folder
-    raise UserError(f"{here} is not in a project (no Snakefile here or above); change into one")
+    raise UserError(f"{here} is not in a project (no Snakefile here or above); change into the project's folder")
 
 
 if __name__ == "__main__":

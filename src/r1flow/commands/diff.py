@@ -7,7 +7,7 @@
     the first stage that differs is zero_rl
       other bytes: metrics.json, model/model.safetensors
       cause: config trainer.learning_rate: 0.0001 → 0.0002
-    after it, other bytes too: evaluate/zero_rl, report
+    stages after it that differ too: evaluate/zero_rl, report
     …
 
 Equal means: the same manifest.json and the same provenance.json for every stage. The outputs themselves are not hashed
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 Run = Mapping[str, Record]  # by stage, in dataflow order
 
 NO_CAUSE = (
-    "no recorded cause: same config, code, inputs and libraries but other bytes; nondeterminism or another machine"
+    "no recorded cause: config, code, inputs and libraries are the same, and only the bytes differ; perhaps the"
+    " machines differ, or a computation isn't deterministic"
 )
 DERIVED = ("stage", "identity", "outputs")  # hashes of the rest
 TOLD_APART = ("config", "code", "modules", "inputs", "libraries")
@@ -86,7 +87,7 @@ def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
     yield from (f"  cause: {cause}" for cause in found or [NO_CAUSE])
     later = [stage for stage in other if stage != first]
     if later:
-        yield f"after it, other bytes too: {', '.join(later)}"
+        yield f"stages after it that differ too: {', '.join(later)}"
     for stage in later:
         own = list(causes(a[stage], b[stage], inputs=False))
         if own:

@@ -101,7 +101,9 @@ def made(stage: Path) -> dict[str, Any]:
 def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
     for folder in destination.resolve().parents:
         if (folder / "provenance.json").is_file():
-            raise UserError(f"{destination} is in a stage's folder, which a run makes anew; choose another folder")
+            raise UserError(
+                f"{destination} is in a stage's folder, which the next run may replace; choose another folder"
+            )
     if not destination.exists() and not destination.is_symlink():
         return
     if destination.resolve() in (model.resolve(), *model.resolve().parents):
@@ -155,7 +157,7 @@ def evaluated(stage: Path) -> dict[str, Any] | None:
         return None
     model = made(folder)["inputs"].get("model", {})
     if model.get("sha256") != sha256(stage / MANIFEST):
-        raise UserError(f"{folder} is of another state of the model; run it again before the model is exported")
+        raise UserError(f"{folder} evaluated an earlier state of this model; run it again before the export")
     return read_json(folder / "metrics.json")
 
 

@@ -30,7 +30,7 @@ from r1flow.core.errors import UserError
 from r1flow.programs import filters
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
-from r1flow.recipe.stages import SAMPLED
+from r1flow.programs.samplings import sampled_stages
 from r1flow.sampling import Completion
 
 Row = dict[str, Any]
@@ -56,7 +56,8 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
 def graded_stages(run: Path) -> list[Record]:
     """The run's stages with graded samples, each as it was written."""
-    folders = [folder for stage in reversed(SAMPLED) for folder in (run / stage, *sorted((run / stage).glob("*/")))]
+    stages = reversed(sampled_stages())  # the evaluations first: theirs are the numbers of the report
+    folders = [folder for stage in stages for folder in (run / stage, *sorted((run / stage).glob("*/")))]
     found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
     if not found:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")

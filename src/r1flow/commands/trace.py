@@ -78,7 +78,9 @@ def read_file(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
     except FileNotFoundError:
         raise UserError(f"{path} is missing; run the stage again, or restore it") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON of a stage ({error}); run the stage again, or restore it") from error
+        raise UserError(
+            f"{path} can't be read as a stage's file ({error}); run the stage again, or restore it"
+        ) from error
 
 
 def folder_of(run: Path, stage: str) -> Path:
@@ -125,7 +127,9 @@ def stage_folder(path: Path) -> Path:
     for folder in (place(path), *place(path).parents):
         if (folder / "provenance.json").is_file():
             return folder
-    raise UserError(f"{path} is of no stage (no provenance.json); name one's folder or file: results/r1_tiny/zero_rl")
+    raise UserError(
+        f"{path} belongs to no stage (no provenance.json); name a stage's folder or file: results/r1_tiny/zero_rl"
+    )
 
 
 def place(path: Path) -> Path:
@@ -137,7 +141,9 @@ def place(path: Path) -> Path:
 def look_up(file: Path, keys: str) -> Any:
     """The single value at a dotted path (items of lists by number); raises UserError with the keys that there are."""
     if not file.is_file():
-        raise UserError(f"{file}: a number is in a file, for example results/r1_tiny/report/summary.json#{keys}")
+        raise UserError(
+            f"{file} isn't a file; name the one with the number, for example results/r1_tiny/report/summary.json#{keys}"
+        )
     value, path = read_file(file), f"{file}#"
     for key in keys.split("."):
         items = children(value)

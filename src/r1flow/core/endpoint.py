@@ -181,9 +181,9 @@ class Endpoint:
         """Raise for a response that is no answer."""
         status = response.status_code
         if status in MISCONFIGURED:
-            key = f"the key in {self.key_env}" if self.key_env else "api_key_env (there is no key)"
+            key = f"the key in {self.key_env}" if self.key_env else "api_key_env (no key was sent)"
             raise UserError(
-                f"endpoint: {self.url} answers {status} {response.reason_phrase}; look at url, model and {key}"
+                f"endpoint: {self.url} answers {status} {response.reason_phrase}; check url, model and {key}"
             )
         if status != 200:
             words = " ".join(response.text[: 10 * SHOWN_CHARACTERS].split())
@@ -235,7 +235,7 @@ class Endpoint:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
             raise UserError(
-                f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another"
+                f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another one"
             ) from error
 
 
@@ -248,7 +248,7 @@ async def whole(streamed: "Response") -> "Response":
 
     packing, content = streamed.headers.get("Content-Encoding", "identity").lower(), bytearray()
     if packing not in ("identity", "gzip"):
-        raise Unanswered(f"a reply packed as {packing!r}, where gzip was asked for", again=False)
+        raise Unanswered(f"a reply compressed as {packing!r}, though only gzip was asked for", again=False)
     unpacker = zlib.decompressobj(wbits=31) if packing == "gzip" else None
     try:
         async for part in streamed.aiter_raw():
@@ -302,7 +302,7 @@ def reply_of(response: "Response") -> str:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unanswered(f"no chat completion came back ({type(error).__name__})") from error
     if not isinstance(text, str) or reason not in (None, "stop"):
-        raise Unanswered(f"the reply is no whole text (finish_reason {reason!r}; is max_tokens too small?)")
+        raise Unanswered(f"the reply isn't complete (finish_reason {reason!r}; perhaps max_tokens is too small)")
     return text
 
 

@@ -25,8 +25,8 @@ def read_pretrained(auto: Any, folder: Path | str, **options: Any) -> Any:
         if "trust_remote_code" not in str(error):
             raise
         raise UserError(
-            f"{folder}: transformers can't read it without running code from it (auto_map), which is never done; name a"
-            " model of a kind that transformers has itself"
+            f"{folder}: transformers would have to run code from this folder (auto_map), and r1flow never does; choose"
+            " a kind of model that is part of transformers"
         ) from error
 
 

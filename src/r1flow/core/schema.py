@@ -90,7 +90,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             raise UserError(f"{path}: line {number} isn't JSON ({error}); make the file again") from None
         if not isinstance(row, dict):
-            raise UserError(f"{path}: line {number} isn't an object with named fields")
+            raise UserError(f"{path}: line {number} isn't a JSON object with named fields; make the file again")
         rows.append(row)
     return rows
 

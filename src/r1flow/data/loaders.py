@@ -123,7 +123,7 @@ def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | D
             for batch in file.iter_batches(at_once(file.metadata), columns=columns):
                 yield from (unpacked(batch.slice(number, 1), limit) for number in range(batch.num_rows))
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: no Parquet that can be read ({str(error).splitlines()[0]})") from None
+        raise UserError(f"{path}: can't be read as Parquet ({str(error).splitlines()[0]}); fetch it again") from None
 
 
 def opened(path: Path) -> "ParquetFile":
@@ -139,7 +139,8 @@ def opened(path: Path) -> "ParquetFile":
         for chunk in map(group.column, range(meta.num_columns)):
             size, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
             if size > max(BATCH_BYTES, MOST_UNPACKED * packed):
-                raise UserError(f"{path}: column {chunk.path_in_schema} unpacks {packed} bytes to {size}; no text does")
+                what = f"column {chunk.path_in_schema} unpacks from {packed} to {size} bytes"
+                raise UserError(f"{path}: {what}; that is no text, so the file isn't read")
     repeated = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
     return parquet.ParquetFile(path, read_dictionary=repeated, pre_buffer=False, buffer_size=STREAM)
 
@@ -200,11 +201,13 @@ def parsed(line: bytes) -> Row | Damaged:
 def json_rows(path: Path) -> Iterator[Row | Damaged]:
     """The rows of one JSON list; such files are read whole, so they must be small."""
     if path.stat().st_size > LIST_BYTES:
-        raise UserError(f"{path}: {path.stat().st_size} bytes in one JSON list; write it as JSON lines (.jsonl)")
+        raise UserError(
+            f"{path}: {path.stat().st_size} bytes are too many for one JSON list; write it as JSON lines (.jsonl)"
+        )
     try:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: no JSON that can be read ({error})") from None
+        raise UserError(f"{path}: can't be read as JSON ({error})") from None
     if not isinstance(found, list):
         raise UserError(f"{path}: not a list of rows")
     return (row if isinstance(row, dict) else Damaged("not an object") for row in found)

@@ -64,10 +64,10 @@ def load(folder: Path, model: Path, cache: Path) -> "Dataset":
 
     ours, theirs = contract.describe(model), contract.describe(folder)
     if not (folder / REPORT).is_file() or theirs is None:
-        raise UserError(f"data.file: {PACKED} is what a curate stage makes, and {folder} has none; name a JSONL file")
+        raise UserError(f"data.file: only a curate stage makes {PACKED} rows, and {folder} has none; name a JSONL file")
     for key in SHARED:
         if ours[key] != theirs[key]:
-            what = f"the {key} of the model, {ours[key]}, is not that of the packed rows, {theirs[key]}"
+            what = f"the model's {key} is {ours[key]}, but that of the packed rows is {theirs[key]}"
             raise UserError(f"data.file: {what}; set curate.init_from to the model that learns from them")
     files = sorted(str(path) for path in (folder / PACKED).glob("*.parquet"))
     return Dataset.from_parquet(files, cache_dir=str(cache))

@@ -89,7 +89,7 @@ def shards_of(source: str, file: str, path: Path, size: int, first: int) -> list
     elif path.name.endswith(".parquet"):
         ends = row_ends(path, size)
     else:
-        raise UserError(f"{path}: rows are read from .jsonl and .parquet; unpack or convert it")
+        raise UserError(f"{path}: only .jsonl and .parquet files can be read; unpack or convert it")
     starts = [0, *ends[:-1]]
     return [Shard(first + n, source, file, path, *ends) for n, ends in enumerate(zip(starts, ends, strict=True))]
 
@@ -99,7 +99,7 @@ def row_ends(path: Path, size: int) -> list[int]:
     try:
         meta = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: no Parquet that can be read ({str(error).splitlines()[0]})") from None
+        raise UserError(f"{path}: can't be read as Parquet ({str(error).splitlines()[0]})") from None
     if missing := {"question", "response"} - set(meta.schema.to_arrow_schema().names):
         raise UserError(f"{path}: no column {min(missing)}; rows to curate have a question and a response")
     ends, held, row = [], 0, 0

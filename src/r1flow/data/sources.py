@@ -42,8 +42,8 @@ ENDINGS = {
     "package": (".gguf",),
 }
 REFUSED = {
-    "code, and none from outside is run": (".py", ".sh", ".so", ".ipynb"),
-    "a pickle, which runs code when it is read": (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy"),
+    "code, and r1flow runs none from outside": (".py", ".sh", ".so", ".ipynb"),
+    "a pickle, which can run code when read": (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy"),
     "an archive; unpack it yourself and name the folder": (
         ".zip",
         ".tar",
@@ -81,7 +81,8 @@ def fetch(
     """
     where = f"{repo}@{revision[:12]}"
     if not COMMIT.fullmatch(revision):
-        raise UserError(f"{repo}: {revision!r} can move; pin it with `{lock_command(kind, repo, revision)}`")
+        pin = f"pin it with `{lock_command(kind, repo, revision)}`"
+        raise UserError(f"{repo}: {revision!r} is no commit (40 hex digits), so it can move; {pin}")
     with explained(where):
         entries, online = listing(kind, repo, revision)
         names = model_files(where, entries) if kind == "model" else matching(where, entries, patterns)
@@ -107,7 +108,7 @@ def fetch(
 def here(folder: Path, patterns: Iterable[str]) -> Fetched:
     """The files of a local data set; they may be links, but its patterns can't lead out of the folder."""
     if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder; name one, or a hub id with its revision")
+        raise UserError(f"{folder}: there is no such folder; name one, or give a hub id its revision")
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     names = matching(str(folder), found, patterns)
     check_names(str(folder), "dataset", names)
@@ -118,7 +119,7 @@ def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[
     """The names that match a pattern, sorted; with several patterns, at least one must match something."""
     found = sorted({name for name in names for pattern in patterns if fnmatch(name, pattern)})
     if not found:
-        raise UserError(f"{where}: no file is {listed(list(patterns))}; it has {listed(sorted(names))}")
+        raise UserError(f"{where}: no file matches {listed(list(patterns))}; it has {listed(sorted(names))}")
     return found
 
 
@@ -127,8 +128,9 @@ def model_files(where: str, entries: Iterable[str]) -> list[str]:
     names = sorted(name for name in entries if "/" not in name and name.endswith(ENDINGS["model"]))
     if not any(name.endswith(".safetensors") for name in names):
         weights = [name for name in entries if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"))]
-        others = f"{listed(sorted(weights))} can run code when it is read" if weights else "it has no weights at all"
-        raise UserError(f"{where}: no safetensors ({others}); take a model or a revision that has them")
+        pickled = f"weights that can run code when they are read: {listed(sorted(weights))}"
+        others = f"only {pickled}" if weights else "no weights at all"
+        raise UserError(f"{where}: no *.safetensors, {others}; choose a model or a revision that has them")
     return names
 
 
@@ -137,7 +139,7 @@ def check_names(where: str, kind: str, names: Iterable[str]) -> None:
     for name in names:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable():
-            raise UserError(f"{where}: {name!r} leads out of its folder; this isn't a repository to trust")
+            raise UserError(f"{where}: the file name {name!r} leads out of the folder; don't trust this repository")
         why = next((why for why, endings in REFUSED.items() if name.lower().endswith(endings)), None)
         if why or not name.endswith(ENDINGS[kind]):
             what = why or f"not of a kind that is read here ({', '.join(ENDINGS[kind])})"
@@ -147,7 +149,9 @@ def check_names(where: str, kind: str, names: Iterable[str]) -> None:
 def check_pins(where: str, hashes: Mapping[str, str], entries: Iterable[str]) -> None:
     """Refuse a hash of a file that the commit doesn't have: it would never be compared."""
     for name in sorted(set(hashes) - set(entries)):
-        raise UserError(f"{where}: sha256 names {name}, which isn't there; it has {listed(sorted(entries))}")
+        raise UserError(
+            f"{where}: sha256 has a hash of {name}, which isn't there; the repository has {listed(sorted(entries))}"
+        )
 
 
 def remembered(memory: Path) -> dict[str, str]:
@@ -157,7 +161,9 @@ def remembered(memory: Path) -> dict[str, str]:
     except ValueError:
         first = None
     if not isinstance(first, dict):
-        raise UserError(f"{memory}: damaged; remove it, and the files are held against the hub's listing alone")
+        raise UserError(
+            f"{memory}: this record of hashes is damaged; remove it, and only the hub's listing is compared"
+        )
     return first
 
 
@@ -180,7 +186,7 @@ def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> 
     need, free = sum(entry.size for entry in missing) - here_already, shutil.disk_usage(disk).free
     if need > free:
         raise UserError(
-            f"{where}: {need / GB:.2f} GB to fetch and {free / GB:.2f} GB free in {cache}; "
+            f"{where}: {need / GB:.2f} GB must be fetched, and {free / GB:.2f} GB are free in {cache}; "
             "make room, or set HF_HUB_CACHE to a folder on another disk"
         )
 
@@ -297,7 +303,7 @@ def check_hashes(where: str, folder: Path, files: Mapping[str, str], said: Mappi
     for name, found in files.items():
         if said.get(name, found) != found:
             raise UserError(
-                f"{where}: {name} has the sha256 {found[:12]}… and by {by} it should be {said[name][:12]}…; if it is "
+                f"{where}: {name} has the sha256 {found[:12]}…, but by {by} it should be {said[name][:12]}…; if it is "
                 f"damaged, remove {(folder / name).resolve()} and run again"
             )
 
@@ -314,18 +320,20 @@ def explained(where: str, from_cache: bool = True) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError:
-        raise line("gated; accept its terms on the hub, then `hf auth login` or set HF_TOKEN") from None
+        raise line("gated; accept its terms on the hub, then run `hf auth login` or set HF_TOKEN") from None
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
         raise line("the hub has no such repository (or it is private: set HF_TOKEN)") from None
     except errors.RevisionNotFoundError:
         raise line("the repository has no such revision; look at its history on the hub") from None
     except (errors.HfHubHTTPError, errors.CachedRepoTreeNotFoundError, httpx.HTTPError, OSError) as error:
         if is_offline_mode():
-            why = "not all of it is in the cache, and " if from_cache else ""
-            raise line(f"{why}HF_HUB_OFFLINE forbids asking the hub; unset that") from None
+            why = "the cache hasn't all of it, and " if from_cache else ""
+            raise line(f"{why}HF_HUB_OFFLINE forbids asking the hub; unset HF_HUB_OFFLINE") from None
         reason = str(error.__cause__ or error).partition("\n")[0] or type(error).__name__
-        otherwise = "; if all of it was fetched before, HF_HUB_OFFLINE=1 does without the hub" if from_cache else ""
-        raise line(f"the transfer failed ({reason}); run again, it goes on where it stopped{otherwise}") from None
+        otherwise = (
+            "; if all of it was fetched before, set HF_HUB_OFFLINE=1 to use the cache alone" if from_cache else ""
+        )
+        raise line(f"the transfer failed ({reason}); run again, and it goes on where it stopped{otherwise}") from None
 
 
 # Locks: the commits that branches and tags point to.
@@ -371,13 +379,15 @@ def read_lock(path: Path = LOCK) -> dict[str, Any]:
     try:
         known = (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: {str(error).splitlines()[0]}; mend it, or remove it and lock again") from None
+        raise UserError(
+            f"{path}: {str(error).splitlines()[0]}; correct it, or remove it and run `r1flow lock` again"
+        ) from None
     if not isinstance(known, dict):
-        raise UserError(f"{path}: no map of entries; mend it, or remove it and lock again")
+        raise UserError(f"{path}: should be a mapping of entries; correct it, or remove it and run `r1flow lock` again")
     for key, entry in known.items():
         if not is_entry(entry):
             wanted = "a revision of 40 hex digits and a sha256 of each file"
-            raise UserError(f"{path}: {key} needs {wanted}; take it out and lock again")
+            raise UserError(f"{path}: {key} needs {wanted}; remove the entry and run `r1flow lock` again")
     return known
 
 

@@ -66,7 +66,7 @@ def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any
     from reasoning_gym import create_dataset  # the import takes 1 s
 
     if task not in FAMILIES:
-        raise UserError(f"data.tasks: {task!r} can't be worked out here; known: {', '.join(FAMILIES)}")
+        raise UserError(f"data.tasks: r1flow can't write solutions for {task!r}; known: {', '.join(FAMILIES)}")
     start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
     try:
         dataset = create_dataset(task, seed=start, size=config["draws"], **config["generator"])

@@ -29,7 +29,8 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "Pr
     from transformers import PreTrainedTokenizerFast
 
     if vocabulary < 256 + len(TAGS) + 2:
-        raise UserError(f"data.tokenizer.vocabulary: {vocabulary} is less than 256 bytes, the tags, end and padding")
+        least = f"use {256 + len(TAGS) + 2} or more, for all bytes, the tags, the end and the padding"
+        raise UserError(f"data.tokenizer.vocabulary: {vocabulary} is too small; {least}")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -19,6 +19,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import FILES
 from r1flow.data.gguf import is_gguf
+from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
@@ -27,7 +28,6 @@ from r1flow.recipe.stages import (
     PACKED,
     RECIPE,
     RULES,
-    SAMPLED,
     STAGES,
     program_of,
     rows_of,
@@ -44,7 +44,7 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
         if config["device"] not in ("cpu", "cuda"):
             raise UserError(f"device: {config['device']!r}; use cpu or cuda")
         if config.get("revision") and not config["init_from"]:
-            raise UserError("revision: it is of a hub id; name that in init_from")
+            raise UserError("revision: it belongs to a model on the hub; name that model in init_from")
         if config.get("init_from") and not (program == "pretrain" and is_gguf(config["init_from"])):
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
@@ -65,37 +65,42 @@ def check_place() -> None:
     """Refuse a run in a shell whose encoding would fail hours later, or in a folder where MLflow can't keep records."""
     check_encoding()
     if "?" in str(Path.cwd()) and not os.environ.get("MLFLOW_TRACKING_URI"):
-        raise UserError(f"{Path.cwd()}: MLflow's database can't be below a folder with a ? in its name; rename that")
+        raise UserError(f"{Path.cwd()}: MLflow's database can't be in a path with a ? in it; rename the folder")
 
 
 def check_encoding() -> None:
     """Refuse a shell whose encoding isn't UTF-8, as that of all files here is; a run's jobs get PYTHONUTF8."""
     encoding = locale.getpreferredencoding(False)
     if codecs.lookup(encoding).name != "utf-8":
-        raise UserError(f"the locale's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
+        raise UserError(f"this shell's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
 
 
 def check_packed(run: dict[str, Any]) -> None:
     """Refuse trainings that would pack or cut packed rows again, and rows not compared with the evaluation's split."""
     curate, split = run["curate"], f"{run['evaluate']['split']}.jsonl"
     if "curate" in run["stages"] and "evaluate" in run["stages"] and split not in curate["benchmarks"]:
-        raise UserError(f"curate.benchmarks: {split}, which evaluate asks, is not among them; add it")
+        raise UserError(f"curate.benchmarks: {split} isn't in the list, but evaluate asks its problems; add it")
     for stage in run["stages"]:
         if (run[stage].get("data") or {}).get("file") != PACKED:
             continue
         if RECIPE[stage].program != "sft":
-            raise UserError(f"{stage}.data.file: packed rows are for SFT; name a JSONL file")
+            raise UserError(f"{stage}.data.file: only SFT can learn from packed rows; name a JSONL file")
         trainer = run[stage]["trainer"]
         if run[stage]["data"]["limit"] is not None:
             raise UserError(
-                f"{stage}.data.limit: {run[stage]['data']['limit']} of packed rows; set curate.rows instead"
+                f"{stage}.data.limit: {run[stage]['data']['limit']} can't limit packed rows; set it to null, and"
+                " curate.rows instead"
             )
         if run[stage]["template"]:
-            raise UserError(f"{stage}.template: rows are packed with that of curate.init_from; set it to null here")
+            raise UserError(
+                f"{stage}.template: packed rows contain the template of curate.init_from; set it to null here"
+            )
         for key, value in {"packing": True, "packing_strategy": "bfd", "max_length": curate["max_length"]}.items():
             if trainer.get(key) != value:
-                what = f"{stage}.trainer.{key}: {trainer.get(key)}, and the rows that it learns from are packed already"
-                raise UserError(f"{what}; set it to {str(value).lower()}, as curate does")
+                what = (
+                    f"{stage}.trainer.{key}: {trainer.get(key)}, but this stage learns from rows that curate has packed"
+                )
+                raise UserError(f"{what}; set it to {str(value).lower()}")
 
 
 def check_rows(run: dict[str, Any]) -> None:
@@ -106,7 +111,7 @@ def check_rows(run: dict[str, Any]) -> None:
         file = run[stage]["data"]["file"]
         source = rows_of(stage, run[stage], run["stages"])
         if source not in ("data", "curate") and file != MIX:
-            raise UserError(f"{stage}.data.file: {file}: {source} writes {MIX}; name that")
+            raise UserError(f"{stage}.data.file: {file}: it learns from {source}, which writes {MIX}; name that file")
         if source == "data" and file == MIX:
             raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
 
@@ -122,7 +127,7 @@ def check_files(run: dict[str, Any]) -> None:
                 remedy = "; or add it to a pool" if "pools" in run["data"] else ""
                 remedy = "; or name a model directory" if key == "init_from" else remedy
                 hint = did_you_mean(file, sorted(made))
-                raise UserError(f"{stage}.{key}: it reads {file}, which data doesn't make{hint}{remedy}")
+                raise UserError(f"{stage}.{key}: it reads {file}, which the data stage doesn't make{hint}{remedy}")
 
 
 def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Iterator[tuple[str, str]]:
@@ -169,15 +174,16 @@ def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None
     try:
         return read_json(Path(path))
     except ValueError as error:
-        raise UserError(f"{path} is no JSON ({error}); save the model again") from error
+        raise UserError(f"{path} can't be read as JSON ({error}); save the model again") from error
 
 
 def check_parts(parts: Mapping[str, int | str]) -> None:
     """Refuse parts (Snakemake's --set-scatter) of a stage that isn't sampled in shards, and fewer than 1."""
+    sampled = sampled_stages()
     for name, count in parts.items():
-        if name not in SAMPLED:
-            hint = did_you_mean(name, list(SAMPLED))
-            raise UserError(f"--set-scatter {name}={count}: {name} is no stage that samples{hint}")
+        if name not in sampled:
+            hint = did_you_mean(name, sampled)
+            raise UserError(f"--set-scatter {name}={count}: {name} isn't a stage that samples{hint}")
         if not str(count).isdecimal() or int(count) < 1:
             raise UserError(f"--set-scatter {name}={count}: use 1 (one job samples all) or more")
 

@@ -34,7 +34,7 @@ SECRET_KEY = re.compile(r"(hub|hf|auth|access)_token|(api|access|secret)_key|pas
 SECRET_ADDRESS = re.compile(r"://[^/\s]*@|://\S*[?&][^=\s]*(key|token|secret|password)[^=\s]*=", re.I)
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
 NO_SECRETS = (
-    "it would end in results, MLflow and model cards; set HF_TOKEN in the environment for the hub, and for a server"
+    "results, MLflow and model cards would show it; set HF_TOKEN in the environment for the hub, and for a server"
     " name the variable that holds its key (api_key_env)"
 )
 QUOTE = "No closing quotation"  # shlex's message
@@ -71,7 +71,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
 
     names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
     if experiment not in names:
-        raise UserError(f"conf/experiment: there is no {experiment!r}{did_you_mean(experiment, names)}")
+        raise UserError(f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(experiment, names)}")
     try:
         words = [f"experiment={experiment}", *shlex.split(overrides)]  # ValueError: a quote that doesn't end
         words += [] if run is None else [f"run='{run_name(run)}'"]
@@ -80,10 +80,10 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
             return OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         key = error.full_key
-        raise UserError(f'{key}: an experiment leaves this to you; add overrides="{key}=…"') from error
+        raise UserError(f'{key}: the experiment leaves this value to you; add overrides="{key}=…"') from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         said = nearest(conf, experiment, str(error)) or first_lines(error)
-        said += "; Snakemake takes quotes off both ends: let another word come last" if QUOTE in said else ""
+        said += "; Snakemake removes quotes at the very end, so let another override come last" if QUOTE in said else ""
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
 
 
@@ -108,7 +108,9 @@ def run_name(given: Any) -> str:
     """A run's name as text (Snakemake and YAML read 5 as a number); it names a folder and is part of commands."""
     number = isinstance(given, int) and not isinstance(given, bool)
     if not (number or isinstance(given, str)) or not NAME.fullmatch(str(given)):
-        raise UserError(f"run: {given!r} can't name a folder; use letters, digits, _ . and -, not at the start")
+        raise UserError(
+            f"run: {given!r} can't name a folder; use letters, digits, _ . and -, and begin with a letter or digit"
+        )
     return str(given)
 
 
@@ -188,14 +190,14 @@ def listed_in(option: ast.AnnAssign) -> list[str]:
 def check_run(run: dict[str, Any]) -> None:
     """Refuse, before anything is computed, what no stage could run; raises UserError naming the key and the remedy."""
     if not run["stages"]:
-        raise UserError("stages: there are none; name at least data and a model's stage")
+        raise UserError("stages: the list is empty; name at least data and a stage that makes a model")
     for stage in run["stages"]:
         if stage not in STAGES:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
     for stage in run["stages"]:
         check_sources(stage, run[stage], run["stages"])
     if "report" in run["stages"] and "evaluate" not in run["stages"]:
-        raise UserError("stages: report reads evaluate, which is not among them; add it")
+        raise UserError("stages: report reads evaluate, which isn't in the list; add it")
     for stage in STAGES:
         program = program_of(stage, run[stage])
         if "trainer" in run[stage]:
@@ -214,7 +216,7 @@ def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None
     needed = set(sources_of(stage, config, stages).values()) & set(STAGES)
     for source in sorted(needed - set(stages)):
         other = f", or name a model directory in {stage}.init_from" if source == config.get("init_from") else ""
-        raise UserError(f"stages: {stage} reads {source}, which is not among them; add it{other}")
+        raise UserError(f"stages: {stage} reads {source}, which isn't in the list; add it{other}")
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
@@ -229,7 +231,7 @@ def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
         key = f"{dot}{error.full_key}" if error.full_key else stage
         raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
     if missing := sorted(OmegaConf.missing_keys(merged)):
-        raise UserError(f"{dot}{missing[0]}: missing; every key is written in conf/, so put it there")
+        raise UserError(f"{dot}{missing[0]}: it is missing; conf/ has to set it, so add it there")
     check_lists(stage, config, schema)
     check_values(stage, config, OmegaConf.to_container(merged))
 
@@ -249,7 +251,7 @@ def check_lists(place: str, value: Any, kind: Any) -> None:
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             where = f"{place}.{key}" if isinstance(value, dict) else f"{place}[{key}]"
             if inner in (str, int, float) and isinstance(part, list | dict):
-                raise UserError(f"{where}: {part!r} is no {inner.__name__}; write it as one")
+                raise UserError(f"{where}: {part!r} isn't of type {inner.__name__}; give it one such value")
             check_lists(where, part, inner)
 
 
@@ -261,14 +263,14 @@ def check_values(place: str, given: Any, read: Any) -> None:
             if value and SECRET_KEY.fullmatch(str(key)):
                 raise UserError(f"{where}: {NO_SECRETS}")
             if value and key == "trust_remote_code":
-                raise UserError(f"{where}: code of a model's own folder is never run; take it out")
+                raise UserError(f"{where}: r1flow never runs code from a model's folder; remove this key")
             check_values(where, value, read[key])
     elif type(given) is not type(read) and not (isinstance(given, int) and isinstance(read, float)):
-        raise UserError(f"{place}: {given!r} is no {type(read).__name__}; write it as one")
+        raise UserError(f"{place}: {given!r} isn't of type {type(read).__name__}; write a value of that type")
     elif isinstance(given, float) and not math.isfinite(given):
-        raise UserError(f"{place}: {given} is no number to compute with; use another")
+        raise UserError(f"{place}: {given} isn't a finite number; use another")
     elif isinstance(given, str) and SECRET_ADDRESS.search(given):
-        raise UserError(f"{place}: an address with a password or key in it: {NO_SECRETS}")
+        raise UserError(f"{place}: the address has a password or key in it: {NO_SECRETS}")
 
 
 def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
@@ -279,19 +281,19 @@ def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -
             raise UserError(f"{stage}.trainer.{key}: the trainer has no such option{did_you_mean(key, list(fields))}")
         if value and TO_THE_HUB.match(key):
             raise UserError(
-                f"{stage}.trainer.{key}: a training sends nothing to a hub; upload what `r1flow export` writes, with"
-                " HF_TOKEN in the environment"
+                f"{stage}.trainer.{key}: r1flow uploads nothing while it trains; remove this key, and upload what"
+                " `r1flow export` writes, with HF_TOKEN in the environment"
             )
         kinds = [kind.strip() for kind in fields[key].split("|")]
         if value is None and "None" not in kinds:
-            raise UserError(f"{stage}.trainer.{key}: null is not {fields[key]}; give it a value")
+            raise UserError(f"{stage}.trainer.{key}: null isn't of type {fields[key]}; give it a value")
         if value is None or not all(kind in (*plain, "None") for kind in kinds):
             continue
         allowed = tuple(plain[kind] for kind in kinds if kind != "None")
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             is_text = isinstance(value, str) and "float" in kinds
             hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if is_text else ""
-            raise UserError(f"{stage}.trainer.{key}: {value!r} is not {fields[key]}{hint}")
+            raise UserError(f"{stage}.trainer.{key}: {value!r} isn't of type {fields[key]}{hint}")
 
 
 def check_choices(stage: str, trainer: dict[str, Any], choices: dict[str, list[str]]) -> None:

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,24 +50,32 @@ FULL_BYTES = 1_000_000  # a disk with less free space counts as full: the write 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compute one stage of a run; Snakemake calls this.")
-    parser.add_argument("program", help="the folder of r1flow.programs that computes it: grpo")
-    parser.add_argument("stage", help="the stage's name, as in the results folder: zero_rl, evaluate/zero_rl")
-    parser.add_argument("--config", type=Path, required=True, help="the stage's frozen slice of the configuration")
-    result = parser.add_mutually_exclusive_group(required=True)
-    result.add_argument("--out", type=Path, help="the manifest that appears, beside the outputs, at the end")
-    result.add_argument(
-        "--part", type=part_of, metavar="2-of-4", help="sample this part of the stage's shards, and no more"
+    parser.add_argument("program", help="the program that computes it, a folder of r1flow.programs, such as grpo")
+    parser.add_argument("stage", help="the stage's name, as in the results folder, such as zero_rl or evaluate/zero_rl")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        help="the file with the stage's configuration, such as .config/zero_rl-3f2a91c07b1d.yaml",
     )
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=Path, help="the manifest to write last, beside the outputs")
+    result.add_argument("--part", type=part_of, metavar="2-of-4", help="only sample this part of the stage's shards")
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
-    parser.add_argument("--gpus", type=int, default=1, help="how many a stage on cuda holds; 0: it shares all it sees")
-    parser.add_argument("--processes", type=int, help="how many train a stage on a CPU (default: 1)")
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        default=1,
+        help="how many GPUs to reserve for a stage with device: cuda; 0: share all visible ones (default: 1)",
+    )
+    parser.add_argument("--processes", type=int, help="how many processes train a stage on a CPU (default: 1)")
     parser.add_argument(
         "--input",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="a stage's manifest, a file or a folder; repeatable",
+        help="an input by its name: a stage's manifest, a file or a folder; may be repeated",
     )
     arguments = parser.parse_args(argv)
     named = [item.partition("=") for item in arguments.input]
@@ -79,7 +87,7 @@ def part_of(text: str) -> Part:
     """Read the name that Snakemake gives to one item of a scatter, such as 2-of-4; raises ArgumentTypeError."""
     number, _, count = text.partition("-of-")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part; write 2-of-4")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a part; write it like 2-of-4")
     return Part(int(number), int(count))
 
 
@@ -206,13 +214,13 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
 @contextmanager
 def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> Iterator[None]:
     """Hold the stage's devices; raises UserError if its model can't fit, or if an input changed in the meantime."""
-    import_less(arguments.program)
+    import_less(made_by["libraries"])
     on_gpu = stage.config["device"] == "cuda"
     with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
         pricing.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
     if inputs_of(arguments) != made_by["inputs"]:
-        raise UserError("an input changed while this was computed from it; run again")
+        raise UserError("an input changed while the stage was computed from it; run again")
 
 
 def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]) -> None:
@@ -234,13 +242,13 @@ def prepare_process(config: dict[str, Any]) -> None:
         sys.path.append(os.getcwd())
 
 
-def import_less(program: str) -> None:
-    """Save a stage 1 to 2 s: if installed, TRL imports MLflow, and transformers scikit-learn, and neither is used here.
+def import_less(libraries: Collection[str]) -> None:
+    """Save a stage that uses them 1 to 2 s: TRL would import MLflow, and transformers scikit-learn, for nothing.
 
     transformers looks for it only once, so a user's own reward can still import scikit-learn afterwards.
     """
     os.environ["DISABLE_MLFLOW_INTEGRATION"] = "TRUE"
-    if program in ("fetch", "report") or "sklearn" in sys.modules:
+    if "transformers" not in libraries or "sklearn" in sys.modules:
         return
     sys.modules["sklearn"] = None  # imports fail, as if it weren't installed
     importlib.import_module("transformers.utils").is_sklearn_available()
@@ -266,7 +274,7 @@ def measure(stage: Stage, program: str) -> None:
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
     if fault := promises.fault(program, stage.config, metrics):
-        raise promises.BrokenPromise(f"metrics.json: {fault}; look at {module_of(program)}, which is to write it")
+        raise promises.BrokenPromise(f"metrics.json: {fault}; look at {module_of(program)}, which has to write it")
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})

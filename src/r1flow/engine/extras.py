@@ -35,19 +35,19 @@ def unnamed(config: dict[str, Any]) -> Iterator[str]:
     options, trainer = config.get("engine_options") or {}, config.get("trainer") or {}
     if config.get("engine") == "openai":
         if not (options.get("url") or os.environ.get(sampling.ADDRESS)):
-            yield f"engine_options.url: there is none; name the server, or set {sampling.ADDRESS}"
+            yield f"engine_options.url: no server is named; write its address here, or set {sampling.ADDRESS}"
         if (name := options.get("api_key_env")) and not os.environ.get(name):
-            yield f"engine_options.api_key_env: {name} isn't set; it is to hold the server's key"
+            yield f"engine_options.api_key_env: the environment has no {name}; set it to the server's key"
     asks = trainer.get("use_vllm") and trainer.get("vllm_mode") == "server"
     if asks and not (trainer.get("vllm_server_base_url") or os.environ.get(rollout_server.ADDRESS)):
-        yield f"trainer.vllm_mode: server, and none is named; set {rollout_server.ADDRESS} (docs/scaling.md)"
+        yield f"trainer.vllm_mode: server, but no server is named; set {rollout_server.ADDRESS} (docs/scaling.md)"
 
 
 def remedy(module: str) -> str:
     if module.startswith("flash_attn"):
         return "install flash-attn by hand, or use sdpa"
     if module == "vllm":  # it needs an older numpy than constraints.txt pins
-        return "`make vllm` makes an environment with it, .venv-vllm (docs/scaling.md)"
+        return "run `make vllm`, which installs it in .venv-vllm (docs/scaling.md)"
     own = Path(sys.prefix, "constraints.txt")  # the environment with vLLM has its own
     constraints = os.path.relpath(own) if own.is_file() else "constraints.txt"
     return f"pip install -c {constraints} -e .[{module.partition('_')[0]}]"

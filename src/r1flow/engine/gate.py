@@ -1,6 +1,6 @@
 """Refuses to train or evaluate without the report (data/leaks.py) that training and test data share no problem.
 
-    cold_start: data/decontamination.json names leaks: rl.jsonl gives test.jsonl away (13-gram, rows: 3); set
+    cold_start: data/decontamination.json lists leaks: rl.jsonl gives test.jsonl away (13-gram, rows: 3); set
     data.decontaminate.drop=true, or take them out and run the data stage again
 
 The report must be made by the current version of the rule, match these files' hashes, and list no leaks. Rows that a
@@ -38,7 +38,7 @@ def fault_of(folder: Path) -> str | None:
     """What is wrong with a data folder's report, in words; None if it says that the folder is clean."""
     path, again = folder / REPORT, "run the data stage again"
     if not path.is_file():
-        return f"{path} is missing: nobody looked for test problems in the training files; {again}"
+        return f"{path} is missing, so the training files may contain test problems; {again}"
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         return stale(folder, report, path, again) or leaking(report, path)
@@ -49,10 +49,10 @@ def fault_of(folder: Path) -> str | None:
 def stale(folder: Path, report: dict[str, Any], path: Path, again: str) -> str | None:
     """How the report is outdated, in words: it is by another rule or of other files than those there; else None."""
     if report["rule"] != RULE:
-        return f"{path} is by rule {report['rule']} and the rule is {RULE} now; {again}"
+        return f"{path} was made by version {report['rule']} of the rule, and the current one is {RULE}; {again}"
     training, evaluation = report["training"], report["evaluation"]
     if not evaluation:
-        return f"{path} is of no evaluation set; {again}"
+        return f"{path} compares with no evaluation set; {again}"
     for name, entry in training.items():
         if missing := evaluation.keys() - entry["hits"].keys():
             return f"{path} doesn't compare {name} with {min(missing)}; {again}"
@@ -60,9 +60,9 @@ def stale(folder: Path, report: dict[str, Any], path: Path, again: str) -> str |
     with manifest.Hashes(folder) as digest:
         for file in sorted(folder.glob("*.jsonl")):
             if file.name not in known:
-                return f"{path} says nothing of {file.name}; {again}"
+                return f"{path} doesn't mention {file.name}; {again}"
             if digest(file) != known[file.name]["sha256"]:
-                return f"{path} is of another {file.name} than the one there; {again}"
+                return f"{path} was made for another version of {file.name}; {again}"
     return None
 
 
@@ -72,6 +72,6 @@ def leaking(report: dict[str, Any], path: Path) -> str | None:
         for other, kinds in entry["hits"].items():
             for kind, found in kinds.items():
                 if found["leak"]:
-                    what = f"{path} names leaks: {name} gives {other} away ({kind}, rows: {found['rows']})"
+                    what = f"{path} lists leaks: {name} gives {other} away ({kind}, rows: {found['rows']})"
                     return f"{what}; set data.decontaminate.drop=true, or take them out and run the data stage again"
     return None

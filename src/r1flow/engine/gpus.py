@@ -40,7 +40,7 @@ def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterat
         devices = candidates() if count or trains else {}
         if not 0 <= count <= len(devices):
             named = f" (CUDA_VISIBLE_DEVICES={os.environ[VISIBLE]})" if VISIBLE in os.environ else ""
-            raise UserError(f"gpu={count}, but the devices to be had are: {', '.join(devices) or 'none'}{named}")
+            raise UserError(f"gpu={count}, but the GPUs available here are: {', '.join(devices) or 'none'}{named}")
         names = list(devices)[:1]
         if count:
             names = take(count, devices, own(SLOTS / f"r1flow-gpus-{os.getuid()}"), stack, say)
@@ -106,7 +106,7 @@ def take(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, sa
             if len(taken) == count:
                 return taken
             if not wait:
-                say(f"waits for {count} of {len(devices)} GPUs: other stages hold them or came first")
+                say(f"waiting for {count} of {len(devices)} GPUs: other stages hold them or were first")
 
 
 def gather(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, taken: list[str]) -> None:

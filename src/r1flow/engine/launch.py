@@ -47,7 +47,7 @@ def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | N
     """How many processes compute a stage that holds so many GPUs; raises UserError if a step can't be split so."""
     if not spec_of(program).by_ranks:
         if "trainer" in config and gpus > 1 and not (program == "pretrain" and config["init_from"]):
-            raise UserError(f"gpu={gpus}: {program} trains in one process (by_ranks in its spec.py); give it 1")
+            raise UserError(f"gpu={gpus}: the program {program} trains in one process, which uses one GPU; set gpu=1")
         return 1
     ranks = processes or (gpus if config["device"] == "cuda" else 1) or 1
     check_batches(config["trainer"], ranks)
@@ -116,7 +116,7 @@ def run(program: str, stage: Stage) -> None:
     try:
         while not context.join(None if all(here[:]) else START_S):
             if late := ", ".join(str(index) for index, is_here in enumerate(here[:]) if not is_here):
-                stage.terminal.say(f"waits for rank {late} to start; the others wait for trainer.ddp_timeout at most")
+                stage.terminal.say(f"waiting for rank {late} to start; the others wait at most trainer.ddp_timeout")
     except (ProcessExitedException, ProcessRaisedException) as error:
         raise failure(stage, ended(error)) from None
     finally:

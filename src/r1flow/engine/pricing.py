@@ -127,7 +127,7 @@ def host_needed(cost: Cost, gpus: int) -> float:
 def table(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
     """The price of these jobs on so many GPUs; raises UserError for a GPU that conf/prices.yaml doesn't have."""
     if gpu not in prices["gpus"]:
-        raise UserError(f"--gpu {gpu}: {PRICES} has no such one{did_you_mean(gpu, list(prices['gpus']))}")
+        raise UserError(f"--gpu {gpu}: {PRICES} has no such GPU{did_you_mean(gpu, list(prices['gpus']))}")
     if gpus < 1:
         raise UserError(f"--gpus {gpus}: use 1 or more")
     card = prices["gpus"][gpu]
@@ -155,12 +155,14 @@ def summary(costs: list[Cost], hours: list[float], gpu: str, gpus: int, prices: 
         f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk:.1f} GB of disk at the fullest",
         f"assumed: {card['tflops']} TFLOP/s in bfloat16, {prices['training']:.0%} of it in training, "
         f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), shared states "
-        f"over the GPUs, completions {prices['completion_share']:.0%} of the longest allowed; {PRICES} says it all",
+        f"over the GPUs, completions {prices['completion_share']:.0%} of the longest allowed; {PRICES} has the rest",
     ]
     if unknown:
-        lines.append(f"? not known for {', '.join(unknown)}: rows before there is data, or a model {PRICES} hasn't")
+        why = f"the data isn't there yet, or {PRICES} hasn't the model"
+        lines.append(f"? not known for {', '.join(unknown)}: {why}")
     if tight:
-        lines.append(f"! more than a GPU has: {', '.join(tight)}; more GPUs, smaller batches or checkpoints")
+        remedy = "use more GPUs, smaller batches or gradient checkpointing"
+        lines.append(f"! more memory than a GPU has: {', '.join(tight)}; {remedy}")
     return lines
 
 

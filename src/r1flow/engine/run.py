@@ -52,13 +52,13 @@ class Run:
     ) -> Self:
         """Compose and check the configuration of a run; raises UserError before anything is computed."""
         for key in unknown:
-            raise UserError(f"--config {key}: the words are {', '.join(WORDS)}; keys of conf/ go in overrides")
+            raise UserError(f'--config {key}: use {", ".join(WORDS)}; keys of conf/ go into overrides="{key}=…"')
         if libraries not in ("refuse", "rerun", "accept"):
-            raise UserError(f"--config libraries={libraries}: say rerun or accept (default: refuse)")
+            raise UserError(f"--config libraries={libraries}: use rerun or accept (default: refuse)")
         if not isinstance(overrides, str | None):
             raise UserError(
-                f"--config overrides: Snakemake reads this as {overrides}; write an override without ': ', "
-                "a.b=1 a.c=2 for a={b: 1, c: 2}"
+                f"--config overrides: Snakemake reads this as {overrides}, because of its ': '; write "
+                "a.b=1 a.c=2 instead of a={b: 1, c: 2}"
             )
         named = None if run == "" else run  # Snakemake reads `run=` and `overrides=` as None
         composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
@@ -174,9 +174,9 @@ class Run:
         if moved and self.libraries == "refuse":
             changes = sorted({f"{name} {change}" for found in moved.values() for name, change in found.items()})
             raise UserError(
-                f"{', '.join(changes)}: other versions than {len(moved)} finished jobs were computed with "
+                f"{', '.join(changes)}: these versions have changed since {len(moved)} finished jobs were computed "
                 f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "
-                "to keep them, which their provenance will say"
+                "to keep them, which is noted in their provenance"
             )
 
     def check_gpus(self, given: Mapping[str, int]) -> None:
@@ -267,8 +267,8 @@ class Run:
             if need > have and paths != [store.STORE]:  # a full store costs only a warning
                 raise UserError(
                     f"{', '.join(map(str, paths))}: the run's models, their copies in the store and snapshots take"
-                    f" {need / 1e9:.2f} GB and {have / 1e9:.2f} GB are free; make room (`r1flow clean --dry-run` says"
-                    " with what)"
+                    f" {need / 1e9:.2f} GB and {have / 1e9:.2f} GB are free; make room (`r1flow clean --dry-run` lists"
+                    " what can go)"
                 )
 
     def clamp_times(self) -> None:

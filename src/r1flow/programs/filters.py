@@ -31,7 +31,7 @@ LANGUAGES = frozenset(CODES.split())
 RULES = {
     "language": (LANGUAGES.__contains__, "use a code like en"),
     "languages": (lambda codes: codes and LANGUAGES.issuperset(codes), "use codes like en"),
-    "share": (lambda share: 0 <= share <= 1, "use 0 to 1"),
+    "share": (lambda share: 0 <= share <= 1, "use a share from 0 to 1"),
     "max_words": (lambda words: words >= 1, "use 1 or more"),
     "min_characters": (lambda characters: characters >= 1, "use 1 or more"),
 }
@@ -77,8 +77,8 @@ def check_args(args: dict[str, Any], wanted: dict[str, str]) -> None:
         value, (holds, remedy) = args[key], RULES[key]
         fits = type(value) in TYPES[kind] and (kind != "list[str]" or all(isinstance(item, str) for item in value))
         if not fits:
-            raise UserError(f".{key}: {value!r} is not {kind}")
+            raise UserError(f".{key}: {value!r} isn't of type {kind}")
         if not holds(value):
-            raise UserError(f".{key}: {value!r} can't be; {remedy}")
+            raise UserError(f".{key}: {value!r} isn't allowed; {remedy}")
     if "language" in args and args["language"] not in args["languages"]:
-        raise UserError(f".languages: {args['language']} is not among them; add it")
+        raise UserError(f".languages: {args['language']} isn't in this list; add it")

@@ -23,6 +23,19 @@ class Seeded(Place):
 
 
 @dataclass
+class Sampled(Seeded):
+    """The keys of every stage that samples, in shards."""
+
+    temperature: float
+    top_p: float
+    max_new_tokens: int
+    engine: str
+    engine_options: dict[str, Any]
+    batch_size: int
+    shard_size: int
+
+
+@dataclass
 class Rows:
     file: str
     limit: int | None
@@ -51,4 +64,6 @@ class Decontaminate:
 def check_reported(config: dict[str, Any]) -> None:
     for name in config["decontaminate"]["reported_only"]:
         if name not in EVALUATION:
-            raise UserError(f"decontaminate.reported_only: {name!r} is no set{did_you_mean(name, list(EVALUATION))}")
+            raise UserError(
+                f"decontaminate.reported_only: {name!r} is no evaluation set{did_you_mean(name, list(EVALUATION))}"
+            )

@@ -36,7 +36,7 @@ def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
         if not isinstance(metrics, dict) or key not in metrics:
             return f"{key} is missing"
         if not isinstance(metrics[key], kind):
-            return f"{key} is no {kind.__name__} but {str(metrics[key])[:40]!r}"
+            return f"{key} should be a {kind.__name__}, and is {str(metrics[key])[:40]!r}"
     if "tasks" in keys:
         return evaluation_fault(config, metrics)
     return curve_fault(spec_of(program).curves(config, metrics), metrics["history"]) if "history" in keys else None
@@ -45,10 +45,10 @@ def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
 def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
     for number, row in enumerate(history):
         if not isinstance(row, dict) or not is_number(row.get("step")):
-            return f"history.{number}: {str(row)[:40]!r} is no step"
+            return f"history.{number}: {str(row)[:40]!r} has no number `step`"
     for curve, why in promised.items():
         if not any(is_number(row.get(curve)) for row in history):
-            return f"history: no step has {curve}, and {why}"
+            return f"history: no step has {curve}, which is needed because {why}"
     return None
 
 
@@ -73,7 +73,7 @@ def task_fault(place: str, tasks: dict[str, Any]) -> str | None:
             if not isinstance(summary, dict) or measure not in summary:
                 return f"{place}.{task}: {measure} is missing"
             if summary[measure] is not None and not is_number(summary[measure]):
-                return f"{place}.{task}.{measure}: {str(summary[measure])[:40]!r} is no number"
+                return f"{place}.{task}.{measure}: {str(summary[measure])[:40]!r} isn't a number"
     return None
 
 

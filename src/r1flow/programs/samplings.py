@@ -6,20 +6,21 @@ from typing import Any
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.programs.costs import BF16, F32, Book, Cost
+from r1flow.programs.keys import Sampled
+from r1flow.programs.specs import spec_of
+from r1flow.recipe.stages import ROWS
 from r1flow.sampling import check_engine
+
+
+def sampled_stages() -> list[str]:
+    """The stages that sample, in shards: those whose program has the keys for it."""
+    return [row.stage for row in ROWS if issubclass(spec_of(row.program).keys, Sampled)]
 
 
 def check_sampling(config: dict[str, Any]) -> None:
     """Refuse sampling options with which rejection and evaluate can't work."""
     check_engine(config["engine"], config["engine_options"])
     check_option_values(config["engine_options"])
-    if "k" in config and config["engine_options"].get("model"):
-        raise UserError(
-            "engine_options.model: one server's model would be taken for each of the run's; leave it out, and the"
-            " folder that the server has loaded is compared"
-        )
-    if "k" in config and config["engine_options"].get("chat"):
-        raise UserError("engine_options.chat: the server's template would be examined, not the model's; leave it out")
     for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")
@@ -27,17 +28,17 @@ def check_sampling(config: dict[str, Any]) -> None:
         if config.get(key) is not None and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more, or null for all")
     if not 0 < config["top_p"] <= 1:
-        raise UserError(f"top_p: {config['top_p']} is no share; use above 0 to 1")
+        raise UserError(f"top_p: {config['top_p']}; use a number above 0, up to 1")
     if config["temperature"] < 0:
         raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
     if not 0 <= config.get("general_share", 0) < 1:
-        raise UserError(f"general_share: {config['general_share']} is no share; use 0 to below 1")
+        raise UserError(f"general_share: {config['general_share']}; use 0 or a share below 1")
 
 
 # Engine options: a test of each value, and the remedy.
 OPTION_RULES = {
     "tensor_parallel_size": (lambda size: size >= 1, "use 1 or more"),
-    "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share, above 0 to 1"),
+    "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share above 0, up to 1"),
     "max_model_len": (lambda length: length >= 1, "use 1 or more"),
     "dtype": (("auto", "float32", "bfloat16", "float16").__contains__, "use auto, float32, bfloat16 or float16"),
     "url": (PLAIN_URL.fullmatch, "use an address like http://127.0.0.1:8000/v1, without a password"),
@@ -54,8 +55,9 @@ def check_option_values(options: dict[str, Any]) -> None:
     for name, value in options.items():
         holds, remedy = OPTION_RULES.get(name, (lambda _: True, ""))
         if not holds(value):
-            shown = "that" if name in ("url", "api_key_env") else value  # it may be a secret, put in the wrong place
-            raise UserError(f"engine_options.{name}: {shown} can't be; {remedy}")
+            may_be_secret = name in ("url", "api_key_env")  # put in the wrong place
+            shown = "its value" if may_be_secret else value
+            raise UserError(f"engine_options.{name}: {shown} isn't allowed; {remedy}")
 
 
 # What they cost.

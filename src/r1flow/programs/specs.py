@@ -49,7 +49,7 @@ def spec_of(program: str) -> Spec:
     try:
         return importlib.import_module(name).SPEC
     except (ModuleNotFoundError, AttributeError) as error:
-        raise UserError(f"{name}: {error}; it is to have a SPEC, by which others know the program") from error
+        raise UserError(f"{name}: {error}; write a spec.py that defines SPEC = Spec(keys=…, outputs=…)") from error
 
 
 def check_recipe() -> None:
@@ -73,4 +73,6 @@ def check_programs() -> None:
                     raise UserError(f"{folder / name}: missing; a program is a folder with compute.py and spec.py")
             spec_of(folder.name)
             if "torch" in sys.modules and not before:
-                raise UserError(f"{folder / 'spec.py'}: imports torch, and a plan would take seconds; mend it")
+                raise UserError(
+                    f"{folder / 'spec.py'}: it imports torch, so every plan would take seconds; import it in compute.py"
+                )

@@ -27,7 +27,7 @@ STEPS = (
 def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
     for key in keys:
         if key not in trainer:
-            raise UserError(f"trainer.{key}: missing; every key is written in conf/, so put it there")
+            raise UserError(f"trainer.{key}: it is missing; conf/ has to set it, so add it there")
 
 
 COUNTS = (
@@ -43,7 +43,9 @@ def check_counts(trainer: dict[str, Any]) -> None:
             raise UserError(f"trainer.{key}: {trainer[key]}; use 1 or more")
     for one, other in (("fp16", "bf16"), ("generation_batch_size", "steps_per_generation")):
         if trainer.get(one) and trainer.get(other):
-            raise UserError(f"trainer.{one}: {trainer[one]} and {other}: {trainer[other]}; choose one of them")
+            raise UserError(
+                f"trainer.{one}: {trainer[one]} and {other}: {trainer[other]} exclude each other; set only one of them"
+            )
 
 
 def check_lora(lora: dict[str, Any]) -> None:
@@ -53,7 +55,7 @@ def check_lora(lora: dict[str, Any]) -> None:
     if lora["alpha"] <= 0:
         raise UserError(f"lora.alpha: {lora['alpha']} would switch the adapters off; use more than 0")
     if not 0 <= lora["dropout"] < 1:
-        raise UserError(f"lora.dropout: {lora['dropout']} is no share; use 0 to below 1")
+        raise UserError(f"lora.dropout: {lora['dropout']}; use 0 or a share below 1")
     names = lora["target_modules"]
     listed = names if isinstance(names, list) else [names]
     if not listed or not all(isinstance(name, str) and name for name in listed):
@@ -73,13 +75,13 @@ def check_resume(trainer: dict[str, Any]) -> None:
     for key, value in RESUMABLE.items():
         if trainer.get(key, value) != value:
             raise UserError(
-                f"trainer.{key}: {trainer[key]}: a resumed training would differ; leave it at {str(value).lower()},"
+                f"trainer.{key}: {trainer[key]} would make a resumed training differ; set it to {str(value).lower()},"
                 ' or set save_strategy: "no"'
             )
     if log != 1 and (log < 1 or save % log or trainer["save_strategy"] != "steps"):
         raise UserError(
-            f"trainer.save_steps: {save} isn't a multiple of logging_steps, {log}; a resumed training's curve would"
-            " differ; make it one"
+            f"trainer.save_steps: {save} isn't a multiple of logging_steps, {log}, so a resumed training's curve"
+            " would differ; choose a multiple"
         )
 
 
@@ -94,7 +96,8 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
         check_revision("model", source, revision)
     elif not (folder / "config.json").is_file():
         raise UserError(
-            f"init_from: {source!r} is no stage ({', '.join(stages)}) and no model directory (no config.json in it)"
+            f"init_from: {source!r} is no stage and no model's folder (no config.json in it); name a folder, one of the"
+            f" stages {', '.join(stages)}, or a hub id with its revision"
         )
     else:
         check_weights(folder)
@@ -106,9 +109,10 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
 def check_revision(kind: str, repo: str, revision: str) -> None:
     """Require that a hub repository is pinned by a commit, since branches and tags can move."""
     if Path(repo).exists():
-        raise UserError(f"revision: {repo} is a folder here, which has none; set it to null")
+        raise UserError(f"revision: {repo} is a folder here, and only a hub id has a revision; set it to null")
     if not COMMIT.fullmatch(revision):
-        raise UserError(f"revision: {revision!r} can move; pin it: {lock_command(kind, repo, revision)}")
+        pin = f"pin it with `{lock_command(kind, repo, revision)}`"
+        raise UserError(f"revision: {revision!r} is no commit (40 hex digits), so it can move; {pin}")
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

@@ -137,7 +137,7 @@ def lacking(found: Mapping[str, object], stages: Collection[str], *names: str) -
     missing = tuple(name for name in dict.fromkeys(names) if name not in found)
     for name in missing:
         if name in stages:
-            raise LookupError(f"claims: {name} is a stage of this run, and nothing of it reached the claims")
+            raise LookupError(f"claims: {name} is a stage of this run, but no claim received its results")
     return missing
 
 

@@ -82,11 +82,9 @@ def check_model(model_dir: Path) -> None:
     names = config.get("architectures") or ["nothing"]
     outputs = len(config["id2label"]) if config.get("id2label") else config.get("num_labels", 2)
     if not names[0].endswith("ForSequenceClassification"):
-        raise UserError(
-            f"reward reward_model: {path}: architectures is {names[0]}; name a ...ForSequenceClassification"
-        )
+        raise UserError(f"reward reward_model: {path}: architectures is {names[0]}; use a ...ForSequenceClassification")
     if outputs != 1:
-        raise UserError(f"reward reward_model: {path}: the model has {outputs} outputs (id2label); name one with 1")
+        raise UserError(f"reward reward_model: {path}: the model has {outputs} outputs (id2label); use a model with 1")
     if not any(model_dir.glob("*.safetensors")):
         raise UserError(f"reward reward_model: model_dir {model_dir} has no *.safetensors; pickled weights aren't read")
 
@@ -124,7 +122,7 @@ def longest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", mode
     known = [int(limit) for limit in limits if limit is not None and 0 < limit < UNBOUNDED]
     if not known:
         raise UserError(
-            f"reward reward_model: {model_dir}/tokenizer_config.json: write the longest text it takes, in "
-            "tokens, as model_max_length; config.json has no max_position_embeddings"
+            f"reward reward_model: {model_dir}/tokenizer_config.json: model_max_length is missing, and "
+            "config.json has no max_position_embeddings; write there how many tokens the model can read"
         )
     return min(known)

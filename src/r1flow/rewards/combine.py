@@ -84,7 +84,8 @@ def scored(part: Part, prompts: list[Any], completions: list[Completion], column
     scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
     for row, value in enumerate(scores):
         if value is not None and not math.isfinite(value):
-            raise UserError(f"rewards.{part.label}: {part.name} gave {value} for row {row}; None says: no score")
+            what = f"{part.name} gave {value} for row {row}"
+            raise UserError(f"rewards.{part.label}: {what}; return a finite number, or None for no score")
     return scores
 
 
@@ -116,15 +117,15 @@ def watch(part: Part, scores: Scores, limits: Mapping[Cause, float]) -> None:
         share = part.latest.count(cause) / len(part.latest)
         if share > limit:
             raise UserError(
-                f"rewards.{part.label}: {share:.1%} of the latest {len(part.latest)} completions: {cause}; above"
-                f" stop_above.{cause}: {limit}. Look at what grades them, or raise the limit"
+                f"rewards.{part.label}: {share:.1%} of the latest {len(part.latest)} completions failed with the cause"
+                f" {cause}, more than stop_above.{cause} ({limit}) allows; look at what grades them, or raise the limit"
             )
 
 
 def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
     """The reward that one entry of a config names."""
     if not isinstance(spec, Mapping) or set(spec) - {"name", "weight", "args"}:
-        raise UserError(f"rewards.{label}: {spec}: the keys are name, weight and args")
+        raise UserError(f"rewards.{label}: {spec}; write it with the keys name, weight and args")
     name, weight = str(spec.get("name") or label), spec.get("weight", 1.0)
     factory = factory_of(name)
     if not is_number(weight):
@@ -174,5 +175,5 @@ def factory_of(name: str) -> Callable[..., Reward]:
             f"rewards: {name}: {error}; put the function into {module.replace('.', '/')}.py in the project's folder"
         ) from error
     if not callable(found):
-        raise UserError(f"rewards: {name} is no function; name a reward, or a function that returns one")
+        raise UserError(f"rewards: {name} isn't a function; name a reward, or a function that returns one")
     return found

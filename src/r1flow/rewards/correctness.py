@@ -50,7 +50,7 @@ def accuracy(
         raise UserError(f"reward accuracy: rel_tol ({rel_tol}) and abs_tol ({abs_tol}) can't be negative")
     if form not in FORMS or places < 1:
         raise UserError(
-            f"reward accuracy: form ({form}) must be factored, expanded or null, places ({places}) 1 or more"
+            f"reward accuracy: form ({form}) must be factored, expanded or null, and places ({places}) 1 or more"
         )
     rules = Rules(places, unevaluated, form)
 

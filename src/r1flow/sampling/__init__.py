@@ -76,7 +76,7 @@ def load(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, An
     if batch_size < 1:
         raise UserError(f"batch_size: {batch_size} rows can't be sampled; use 1 or more")
     if not (Path(model_dir) / "config.json").is_file():
-        raise UserError(f"{model_dir}: no model there (config.json is missing)")
+        raise UserError(f"{model_dir}: there is no model (config.json is missing); name a model's folder")
     if engine == "r1flow":
         from r1flow.sampling.engine import EngineSampler
 
@@ -105,7 +105,7 @@ def check_engine(engine: str, options: Mapping[str, Any]) -> None:
             raise UserError(f"engine_options.{name}: engine {engine} has no such option{hint}")
         allowed = (int, float) if known[name] is float else (known[name],)
         if type(value) not in allowed:  # not isinstance, to which a bool is an int
-            raise UserError(f"engine_options.{name}: {value!r} is not {known[name].__name__}")
+            raise UserError(f"engine_options.{name}: {value!r} isn't of type {known[name].__name__}")
 
 
 def is_plain_llama(config: Mapping[str, Any]) -> bool:

@@ -70,8 +70,8 @@ class Engine:
         limit = self.model.config.max_position_embeddings
         if longest > limit:
             raise UserError(
-                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} long and the"
-                f" model has {limit} positions; lower max_new_tokens (max_completion_length in a trainer)"
+                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long,"
+                f" and the model has {limit} positions; lower max_new_tokens (max_completion_length in a trainer)"
             )
 
 

@@ -66,7 +66,7 @@ class ServerSampler:
 
         self.url = url or os.environ.get(ADDRESS, "")
         if not self.url:
-            raise UserError(f"engine_options.url: there is none; name the server, or set {ADDRESS}")
+            raise UserError(f"engine_options.url: no server is named; write its address here, or set {ADDRESS}")
         self.endpoint = Endpoint(self.url, api_key_env, timeout_s, batch_size, attempts, BACKOFF_S)
         self.words = read_pretrained(AutoTokenizer, model_dir)
         self.tokenizer = Conversation() if chat else self.words
@@ -112,7 +112,9 @@ class ServerSampler:
             return Completion([*ids, *[self.words.eos_token_id] * finished], text, finished)
         ids = choice.get("token_ids")
         if ids is None:
-            raise UserError(f"engine: openai: {self.url} returns no token ids; set engine_options.plain: true")
+            raise UserError(
+                f"engine: openai: {self.url} returns no token ids; set engine_options.plain: true to ask for text"
+            )
         if not (isinstance(ids, list) and all(type(i) is int and 0 <= i < len(self.words) for i in ids)):
             raise ValueError("token_ids that the model's tokenizer doesn't have")
         if len(ids) > most:
@@ -130,7 +132,8 @@ class ServerSampler:
             if not isinstance(first, Unanswered):
                 raise first from None
             raise UserError(
-                f"engine: openai: {self.url} gave no answer ({first}); whole shards are kept: mend it and run again"
+                f"engine: openai: {self.url} gave no answer ({first}); repair the server and run again: finished"
+                " shards are kept"
             ) from first
 
     async def ask_all(
@@ -195,6 +198,6 @@ def served_model(entries: list[tuple[str, str]], model_dir: Path, name: str | No
     found = name or next((served for served, root in entries if root and Path(root).resolve() == here), None)
     if found is None:
         raise UserError(
-            f"engine: openai: {url} doesn't serve {model_dir} but {listed(names)}; start it with that folder"
+            f"engine: openai: {url} doesn't serve {model_dir} but {listed(names)}; start the server with that folder"
         )
     return found

@@ -67,8 +67,8 @@ class VllmSampler:
         longest = max(map(len, prompts)) + params.max_new_tokens
         if longest > self.positions:
             raise UserError(
-                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} long and vLLM"
-                f" holds {self.positions} positions; lower max_new_tokens, or raise engine_options.max_model_len"
+                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long,"
+                f" and vLLM has {self.positions} positions; lower max_new_tokens, or raise engine_options.max_model_len"
             )
 
 

@@ -212,5 +212,5 @@ def fault_of(tier: Tier) -> str | None:
     if lines == ["end"] and found.status == 0:
         return None
     if lines[-1:] == ["end"]:
-        return f"it does not hold: {', '.join(lines[:-1])}"
+        return f"its self-test wasn't kept from: {', '.join(lines[:-1])}"
     return f"its self-test ended with status {found.status}: {found.stderr[-200:].decode(errors='replace').strip()}"

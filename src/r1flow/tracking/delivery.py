@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("a run is live in this folder; its own delivery brings what is left, too", file=sys.stderr)
+            print("a run is in progress in this folder, and it sends what is left, too", file=sys.stderr)
             return 1
         return sweep(tracking, word == REDIRECT)
 
@@ -129,11 +129,11 @@ def sweep(tracking: Path, redirected: bool = False) -> int:
     left = [Delivery(folder) for folder in executions(tracking)]
     for delivery in left:
         where = delivery.uri if delivery.store else "MLflow"
-        hint = f"; set {URI} to it, and deliver again, or send it elsewhere with --to" if delivery.waits else ""
-        print(f"{delivery.folder.name} is not, or not whole, in {hide(where)}{hint}", file=sys.stderr)
+        hint = f"; set {URI} to that address and deliver again, or name another with --to" if delivery.waits else ""
+        print(f"{delivery.folder.name} has not fully reached {hide(where)}{hint}", file=sys.stderr)
     aside = sorted(tracking.glob("*.damaged"))
     for folder in aside:
-        print(f"{folder}: can't be read, and is not, or not whole, in MLflow; mend or delete it", file=sys.stderr)
+        print(f"{folder}: can't be read and has not fully reached MLflow; repair or delete it", file=sys.stderr)
     return int(bool(left or aside))
 
 
@@ -173,7 +173,7 @@ def set_aside(folder: Path) -> None:
     """Rename a folder that can't be delivered, so that it is skipped; a live execution's stays until that has ended."""
     if not held(folder / f"{PARENT}.jsonl"):
         folder.rename(damaged(folder))
-        print(f"{folder}: set aside as {damaged(folder).name}", file=sys.stderr, flush=True)
+        print(f"{folder}: can't be read; renamed to {damaged(folder).name}", file=sys.stderr, flush=True)
 
 
 def damaged(folder: Path) -> Path:
@@ -291,7 +291,7 @@ class Delivery:
             entry = {"file": name, "run_id": self.run_id(name), "reason": reason, "record": record}
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
         print(
-            f"{self.folder}: {name}: {record['kind']} refused, now in {aside}: {printable(reason)}",
+            f"{self.folder}: {name}: MLflow refused a record ({record['kind']}), kept in {aside}: {printable(reason)}",
             file=sys.stderr,
             flush=True,
         )
@@ -359,7 +359,7 @@ class Delivery:
         return {"name": run if name == PARENT else stage, "time": int(time), "tags": tags, "config": {}}
 
     def on_damaged(self, name: str, record: Record) -> None:
-        print(f"{self.folder}: {name}: a line that can't be read was passed over", file=sys.stderr, flush=True)
+        print(f"{self.folder}: {name}: skipped a line that can't be read", file=sys.stderr, flush=True)
 
     def create_run(self, name: str, record: Record) -> dict[str, Any]:
         tags = self.tags(name, record)
@@ -466,7 +466,9 @@ class Delivery:
         folder = Path(record["folder"])
         there = sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
         if there != record["manifest"]:
-            return print(f"{folder}: made anew since; its files are not in MLflow", file=sys.stderr, flush=True)
+            return print(
+                f"{folder}: computed again since; its files are not sent to MLflow", file=sys.stderr, flush=True
+            )
         for path in (folder / artifact for artifact in ARTIFACTS):
             if path.is_file():
                 self.client.log_artifact(self.run_id(name), str(path))
@@ -514,11 +516,16 @@ def client_of(uri: str) -> mlflow.MlflowClient:
     return mlflow.MlflowClient(uri)
 
 
+@cache
+def experiments_of(uri: str) -> list[str]:
+    """The ids of all experiments that there were when it was first asked for."""
+    return [experiment.experiment_id for experiment in client_of(uri).search_experiments()]
+
+
 def runs_of(uri: str, stage: str) -> list[mlflow.entities.Run]:
     """All runs of a stage, the latest first; none where there is no store that this version of MLflow can read."""
     try:
-        experiments = [experiment.experiment_id for experiment in client_of(uri).search_experiments()]
-        return client_of(uri).search_runs(experiments, f"tags.stage = '{stage}'", order_by=["start_time DESC"])
+        return client_of(uri).search_runs(experiments_of(uri), f"tags.stage = '{stage}'", order_by=["start_time DESC"])
     except (MlflowException, SQLAlchemyError):
         return []
 

@@ -5,7 +5,7 @@
     [ 5/22 reasoning_rl] done in 1:32  reward 0.84  length 44
     [ 6/22 rejection] failed after 0:04: samples.parquet: no space left on device
         | the last lines of its log
-        its whole log: logs/r1_tiny/rejection.log
+        the whole log: logs/r1_tiny/rejection.log
 
 Every line is written whole, with its line break, and without cursor movements or colours. (tqdm and rich redraw a line,
 which is garbled when two stages share a terminal, and in a cluster's log.) A stage's place among the run's jobs comes
@@ -73,7 +73,7 @@ class Progress:
         lines = [f"failed after {self.took()}: {error}"]
         if self.log:
             lines += [f"    | {line}" for line in last_lines(self.log)]
-            lines += [f"    its whole log: {self.log}"]
+            lines += [f"    the whole log: {self.log}"]
         self.say("\n".join(lines))
 
     def took(self) -> str:

@@ -107,14 +107,14 @@ class Execution:
         try:
             self.delivery.wait(END_WAIT_S)
         except subprocess.TimeoutExpired:
-            faults.append("delivery to MLflow goes on in the background; `r1flow deliver` brings what it can't")
+            faults.append("records are still being sent to MLflow; `r1flow deliver` sends what is left over")
         if self.delivery.returncode:
             faults.append(
-                f"not all of this run is in MLflow (see {TRACKING}/delivery.log); `r1flow deliver` or the next run "
-                "brings the rest"
+                f"not all records of this run have reached MLflow (see {TRACKING}/delivery.log); `r1flow deliver` sends"
+                " the rest, and so does the next run"
             )
         if refused(self.folder).exists():
-            faults.append(f"what MLflow refused of it is in {TRACKING / refused(self.folder).name}")
+            faults.append(f"MLflow refused some records, which are in {TRACKING / refused(self.folder).name}")
         if faults:
             warn("; ".join(faults))
 
@@ -130,7 +130,7 @@ def deliver(root: Path, to: str | None = None) -> int:
     `to` is the address for what can't be brought where it was to go.
     """
     if to and "://" not in to:
-        raise UserError(f"--to: {bare(to)} is no address like https://mlflow.lab:5000 or sqlite:////lab/mlflow.db")
+        raise UserError(f"--to: {bare(to)} isn't an address like https://mlflow.lab:5000 or sqlite:////lab/mlflow.db")
     words, named = ((REDIRECT,), {URI: to}) if to else ((), {})
     return subprocess.run([*DELIVERY, *words], cwd=root, env=QUIET | os.environ | named).returncode
 

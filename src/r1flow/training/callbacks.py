@@ -78,7 +78,7 @@ def last_snapshot(folder: Path) -> str | None:
     for snapshot in snapshots:
         if not (fault := manifest.broken(snapshot)):
             return str(snapshot)
-        print(f"{fault}: {snapshot.name} isn't whole; set aside as {aside}", file=sys.stderr)
+        print(f"{fault}: {snapshot.name} isn't complete and is not used; moved to {aside}", file=sys.stderr)
         with suppress(OSError):  # another rank has already renamed it
             shutil.rmtree(aside, ignore_errors=True)
             snapshot.rename(aside)

@@ -43,7 +43,7 @@ class MismatchWatch(TrainerCallback):
             shown = ", ".join(f"{value:.3g}" for value in latest)
             raise UserError(
                 f"stop_above.mismatch: {METRIC} is {shown} in the latest {IN_A_ROW} logged steps, above {self.limit}:"
-                " the sampler (vLLM, or our engine) draws from another model than is trained; look at its dtype,"
+                " the sampler (vLLM, or our engine) draws from another model than the one in training; check its dtype,"
                 " attention and version, and whether the weights reach it (docs/scaling.md), or raise the limit; the"
                 " last snapshot is kept"
             )

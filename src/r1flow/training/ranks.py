@@ -60,15 +60,15 @@ def check_strategy(config: dict[str, Any]) -> None:
         if trainer.get(key):
             raise UserError(f"trainer.{key}: set strategy instead ({', '.join(STRATEGIES)})")
     if strategy != "ddp" and config["device"] == "cpu":
-        raise UserError(
-            f"strategy: {strategy} needs device: cuda; on a CPU accelerate shares nothing out, and says nothing"
-        )
+        raise UserError(f"strategy: {strategy} needs device: cuda; on a CPU it would silently do nothing; use ddp")
     if lora and strategy in IN_SHARES:
-        raise UserError(f"lora: adapters are merged into whole weights, and {strategy} has none; use ddp or zero2")
+        raise UserError(
+            f"lora: {strategy} splits the weights, and adapters are merged into whole ones; use ddp or zero2"
+        )
     if config.get("engine") == "r1flow" and (lora or strategy in IN_SHARES):
         raise UserError(
-            "engine: r1flow samples from whole weights, and with lora, fsdp2 or zero3 there are none before the end;"
-            " use engine: transformers"
+            "engine: r1flow samples from whole weights, which lora, fsdp2 and zero3 don't have before the end; use"
+            " engine: transformers"
         )
 
 
@@ -80,8 +80,9 @@ def check_batches(trainer: dict[str, Any], ranks: int) -> None:
     for key, count in passes.items():
         if count % ranks:
             raise UserError(
-                f"trainer.{key}: {count} passes can't be shared out to {ranks} processes; make it a multiple of {ranks}"
-                f" passes, per_device_train_batch_size ({batch}) as much smaller, or take another number of GPUs"
+                f"trainer.{key}: {count} passes can't be divided among {ranks} processes; make it a multiple of {ranks}"
+                f" passes and per_device_train_batch_size ({batch}) smaller by the same factor, or use another number"
+                " of GPUs"
             )
 
 

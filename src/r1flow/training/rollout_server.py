@@ -48,9 +48,9 @@ FLAGS = [
 def serve(model: Path, host: str, port: int, more: list[str]) -> None:
     """Replace this process by vLLM's server of the model in a folder; `more` are vLLM's own options."""
     if any(word.replace("_", "-").startswith("--trust-rem") for word in more):  # vLLM accepts abbreviations
-        raise UserError("serve-rollouts: --trust-remote-code runs what a model's folder says; it can't be set")
+        raise UserError("serve-rollouts: --trust-remote-code would run code from the model's folder; leave it out")
     if any(word.partition("=")[0] == "--config" for word in more):
-        raise UserError("serve-rollouts: --config can set any option of vLLM's unseen; write them as words here")
+        raise UserError("serve-rollouts: --config could hide any of vLLM's options; write the options themselves")
     check_weights(model)
     words = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--host", host, "--port", str(port)]
     os.execve(sys.executable, [sys.executable, *words, *FLAGS, *more], {**os.environ, "VLLM_SERVER_DEV_MODE": "1"})
@@ -80,13 +80,13 @@ def address(configured: str | None) -> str | None:
     """The server's address; None while the file that will contain it doesn't exist."""
     given = configured or os.environ.get(ADDRESS, "")
     if not given:
-        raise UserError(f"trainer.vllm_mode: server, and no server is named; set {ADDRESS} (docs/scaling.md)")
+        raise UserError(f"trainer.vllm_mode: server, but no server is named; set {ADDRESS} (docs/scaling.md)")
     if ":" not in given:
         given = Path(given).read_text().strip() if Path(given).is_file() else ""
     parts = split_address(given)
     if given and (not parts or parts.path.strip("/") or parts.username is not None or parts.query):
-        shown = "what it names" if re.search("[@?]", given) else repr(given)  # there may be a password in it
-        raise UserError(f"{ADDRESS}: {shown} is no address like http://127.0.0.1:8000 (without /v1, user or key)")
+        shown = "its value" if re.search("[@?]", given) else repr(given)  # there may be a password in it
+        raise UserError(f"{ADDRESS}: {shown} isn't an address like http://127.0.0.1:8000 (without /v1, user or key)")
     return given.rstrip("/") or None
 
 
@@ -104,7 +104,7 @@ def wait(configured: str | None, wait_s: float, model_dir: Path, say: Callable[[
                 f" `r1flow serve-rollouts {model_dir}`, or set {ADDRESS}"
             )
         if not told:
-            say(f"waits for vLLM's server at {where}")
+            say(f"waiting for vLLM's server at {where}")
             told = True
         time.sleep(PAUSE_S)
 
@@ -133,7 +133,9 @@ def vllm_config(url: str) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("model_config"), dict):
-        raise UserError(f"rollouts: {url} is no server for rollouts; start it with `r1flow serve-rollouts MODEL_DIR`")
+        raise UserError(
+            f"rollouts: {url} isn't a server for rollouts; start one with `r1flow serve-rollouts MODEL_DIR`"
+        )
     return found
 
 
@@ -141,12 +143,14 @@ def check_server(url: str, config: dict[str, Any], model_dir: Path) -> None:
     """Refuse a server that can't take this model's weights, or whose samples TRL couldn't use."""
     model, start = config["model_config"], f"start it with `r1flow serve-rollouts {model_dir}`"
     if (config.get("weight_transfer_config") or {}).get("backend") != "nccl":
-        raise UserError(f"rollouts: {url} takes no weights; {start}")
+        raise UserError(f"rollouts: {url} can't receive new weights; {start}")
     if model.get("logprobs_mode") != "processed_logprobs":
-        raise UserError(f"rollouts: {url} gives {model.get('logprobs_mode')}, no processed_logprobs; {start}")
+        raise UserError(f"rollouts: {url} returns {model.get('logprobs_mode')}, not processed_logprobs; {start}")
     served = Path(str(model.get("model")))
     if served.resolve() != Path(model_dir).resolve() and shape(served) != shape(model_dir):
-        raise UserError(f"rollouts: {url} serves {served}, which hasn't the shape or end of text of ours; {start}")
+        raise UserError(
+            f"rollouts: {url} serves {served}, whose shape or end of text is not that of this model; {start}"
+        )
 
 
 def shape(folder: Path) -> dict[str, Any]:

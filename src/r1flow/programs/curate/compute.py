@@ -82,7 +82,9 @@ def plan(config: dict[str, Any], inputs: dict[str, Path]) -> list[Shard]:
         for pattern in source["files"]:
             found = sorted(folder.glob(pattern))
             if not found:
-                raise UserError(f"sources.{name}.files: no {pattern} in {folder}; name files that are there")
+                raise UserError(
+                    f"sources.{name}.files: no file in {folder} matches {pattern}; name files that are there"
+                )
             for path in found:
                 shards += shards_of(name, str(path.relative_to(folder)), path, config["shard_bytes"], len(shards))
     return shards
@@ -122,7 +124,7 @@ def around(tokenizer: Any) -> tuple[str, str]:
     """The prompt's text before and after the question; raises UserError for a template that changes the question."""
     before, found, after = render(tokenizer, MARK).partition(MARK)
     if not found or render(tokenizer, "8 + 16 = ?") != f"{before}8 + 16 = ?{after}":
-        raise UserError("init_from: the model's chat template changes the question; set a plain one for that stage")
+        raise UserError("init_from: the model's chat template changes the question; give that model a plain template")
     return before, after
 
 
@@ -204,7 +206,8 @@ def chosen(shards: list[Shard], sifted: list[Path], config: dict[str, Any]) -> p
     found = choose(rows, sketches, shares, config["rows"], config["nearness"])
     if found["dropped"].null_count() == 0:
         counts = dict(found["dropped"].value_counts(sort=True).iter_rows())
-        raise UserError(f"sources: no row is left of {len(rows)} ({counts}), or a source has none; look at filters")
+        what = f"of {len(rows)} rows none is left, or none of one source ({counts})"
+        raise UserError(f"sources: {what}; relax the filters that dropped them")
     place = rows.select(pl.concat_str("file", pl.lit(": row "), "row")).to_series()
     rows = rows.with_columns(found["dropped"], of=pl.coalesce("of", place.gather(found["same"])))
     return rows.select("shard", "place", "source", "file", "row", "id", "dropped", "of", "tokens")

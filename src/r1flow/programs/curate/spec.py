@@ -40,7 +40,9 @@ def check_curate(config: dict[str, Any]) -> None:
     filters.check_filters("curate", config["filters"])
     for name, source in config["sources"].items():
         if source["of"] not in curated_from(config) and not Path(source["of"]).is_dir():
-            raise UserError(f"sources.{name}.of: {source['of']!r} is no folder here; name one, or data or rejection")
+            raise UserError(
+                f"sources.{name}.of: {source['of']!r} is no folder; name one, or the stage data or rejection"
+            )
         if source["share"] < 1:
             raise UserError(f"sources.{name}.share: {source['share']}; use 1 to 100 (percent)")
         try:
@@ -50,7 +52,7 @@ def check_curate(config: dict[str, Any]) -> None:
     if (total := sum(source["share"] for source in config["sources"].values())) != 100:
         raise UserError(f"sources: the shares sum to {total}; they are percents of the mix and must sum to 100")
     if not 0 < config["nearness"] <= 1:
-        raise UserError(f"nearness: {config['nearness']} is no share; use above 0 to 1")
+        raise UserError(f"nearness: {config['nearness']}; use a number above 0, up to 1")
     for key in ("rows", "max_length", "shard_bytes", "max_row_bytes", "max_field_characters"):
         if config[key] is not None and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")

@@ -90,7 +90,7 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
     for split, families in problems.items():
         for task, rows in families.items():
             if not rows:
-                raise UserError(f"data.tasks.{task}: no problem for {split}; raise draws, or widen numbers")
+                raise UserError(f"data.tasks.{task}: it has no problem for {split}; raise draws, or widen numbers")
     flat = {split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()}
     check_disjoint({split: (problem.id for problem in rows) for split, rows in flat.items()})
     check_disjoint({split: (problem.question for problem in rows) for split, rows in flat.items()})
@@ -148,7 +148,7 @@ def chat_prompt(template: str) -> Chat:
         raise UserError(f"data.template: {error}; take a chat template like those in conf/template/") from error
     before, found, after = rendered.partition(mark)
     if not found:
-        raise UserError("data.template: the chat template doesn't show the user's message")
+        raise UserError("data.template: the chat template doesn't show the user's message; see conf/template/")
     return lambda question: f"{before}{question}{after}"
 
 
@@ -156,7 +156,8 @@ def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
     """Raise UserError when the tokenizer renders prompts differently from those in the corpus."""
     messages = [{"role": "user", "content": "8 + 16 ="}]
     if tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) != chat("8 + 16 ="):
-        raise UserError("data.template: transformers renders the chat template otherwise than this stage")
+        what = "transformers renders the chat template differently from this stage"
+        raise UserError(f"data.template: {what}; take one like those in conf/template/")
 
 
 def write_documents(config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, chat: Chat) -> list[str]:

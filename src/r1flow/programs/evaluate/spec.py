@@ -6,23 +6,16 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.programs.costs import KINDS, UNKNOWN, Book, Cost, least
-from r1flow.programs.keys import Seeded
+from r1flow.programs.keys import Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
 
 
 @dataclass
-class Evaluate(Seeded):
+class Evaluate(Sampled):
     split: str
     n_problems: int | None
     k: int
-    temperature: float
-    top_p: float
-    max_new_tokens: int
-    engine: str
-    engine_options: dict[str, Any]
-    batch_size: int
-    shard_size: int
     language: str
     languages: list[str]
     reflection_words: list[str]
@@ -30,11 +23,20 @@ class Evaluate(Seeded):
 
 
 def check_evaluate(config: dict[str, Any]) -> None:
-    """Refuse what can't be asked; temperatures of `thinking` name metrics, so each may stand there once."""
+    """Refuse options with which the run's models can't be examined."""
     check_sampling(config)
     for number, temperature in enumerate(config["thinking"]):
-        if temperature < 0 or temperature in config["thinking"][:number]:
+        if temperature < 0 or temperature in config["thinking"][:number]:  # temperatures name metrics
             raise UserError(f"thinking: {config['thinking']}; use temperatures of 0 or more, each of them once")
+    if config["engine_options"].get("model"):
+        raise UserError(
+            "engine_options.model: evaluate examines several models, and this is one name for all; leave it out, and"
+            " the folder that the server has loaded is compared with each model's"
+        )
+    if config["engine_options"].get("chat"):
+        raise UserError(
+            "engine_options.chat: the server would use its own chat template, not the model's; leave it out"
+        )
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:

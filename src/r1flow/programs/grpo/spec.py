@@ -1,6 +1,7 @@
 """Facts about the program that trains a model by rewards, for plan, checks and report (programs/specs.py)."""
 
 import ast
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +63,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_groups(trainer)
     if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
         raise UserError(
-            "trainer.epsilon_high: cispo bounds every weight by it, and null is 0.2, which cuts them all; set it to 5.0"
+            "trainer.epsilon_high: null means 0.2, and with it loss_type cispo would cut every weight; set it to 5.0"
         )
     check_snapshots(trainer)
     server = trainer.get("vllm_server_base_url") or ""
@@ -117,13 +118,16 @@ def names_in(path: Path) -> set[str]:
 def check_shares(config: dict[str, Any]) -> None:
     share, file = config["data"]["general_share"], config["data"]["general_file"]
     if not 0 <= share < 1:
-        raise UserError(f"data.general_share: {share} is no share; use 0 (reasoning only) to below 1")
+        raise UserError(f"data.general_share: {share}; use 0 (reasoning prompts only) or a share below 1")
     if bool(share) != bool(file):
-        raise UserError(f"data.general_share: {share} and data.general_file: {file} go together: both, or 0 and null")
+        what = f"data.general_share: {share} and data.general_file: {file} belong together"
+        raise UserError(f"{what}; set both, or set them to 0 and null")
     names = {part.get("name") or label for label, part in config["rewards"].items()}
     scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # a user's own reward might, too
     if share and not scored:
-        raise UserError("data.general_share: general prompts need a reward_model or judge in rewards; set it to 0")
+        raise UserError(
+            "data.general_share: general prompts need a reward_model or judge in rewards; add one, or set 0"
+        )
 
 
 def check_limits(stop_above: dict[str, float]) -> None:
@@ -131,16 +135,16 @@ def check_limits(stop_above: dict[str, float]) -> None:
     known = [*(cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE), MISMATCH]
     for cause, share in stop_above.items():
         if cause not in known:
-            raise UserError(f"stop_above: {cause!r} is no cause{did_you_mean(cause, known)}")
+            raise UserError(f"stop_above: there is no cause {cause!r}{did_you_mean(cause, known)}")
         if not 0 <= share <= 1:
-            raise UserError(f"stop_above.{cause}: {share} is no share; use 0 to 1 (never)")
+            raise UserError(f"stop_above.{cause}: {share}; use a share from 0 to 1 (1: never stop)")
 
 
 def check_groups(trainer: dict[str, Any]) -> None:
     """A group is num_generations completions of one prompt, and a generation must consist of whole groups."""
     group, batch = trainer["num_generations"], trainer["per_device_train_batch_size"]
     if group < 2:
-        raise UserError(f"trainer.num_generations: a group of {group} has no spread of rewards; use 2 or more")
+        raise UserError(f"trainer.num_generations: {group}; rewards are compared within a group, so use 2 or more")
     if batch < 1:
         raise UserError(f"trainer.per_device_train_batch_size: {batch} completions can't be trained on; use 1 or more")
     size = generation_size(trainer)
@@ -163,9 +167,9 @@ def check_snapshots(trainer: dict[str, Any]) -> None:
     period = steps_per_generation(trainer) * trainer["num_iterations"]
     if passes % period:
         raise UserError(
-            f"trainer.save_steps: {trainer['save_steps']} isn't a multiple of the {period} passes over one set of"
-            " completions (steps_per_generation × num_iterations ÷ gradient_accumulation_steps); a resumed training"
-            " would differ; make it one"
+            f"trainer.save_steps: {trainer['save_steps']} would save between the {period} passes over one set"
+            " of completions (steps_per_generation × num_iterations), and a resumed training would differ; make it a"
+            f" multiple of {period // math.gcd(period, trainer['gradient_accumulation_steps'])} steps"
         )
 
 
@@ -174,11 +178,15 @@ def check_engine_options(trainer: dict[str, Any]) -> None:
     plain = {"top_k": (0, None), "min_p": (None,), "repetition_penalty": (1, None), "generation_kwargs": (None,)}
     for key, allowed in plain.items():
         if trainer.get(key) not in allowed:
-            raise UserError(f"trainer.{key}: {trainer[key]} isn't known to engine: r1flow; use engine: transformers")
+            raise UserError(
+                f"trainer.{key}: {trainer[key]} is more than engine: r1flow can do; use engine: transformers"
+            )
     if trainer.get("use_vllm"):
         raise UserError("trainer.use_vllm: true needs engine: transformers (TRL then samples with vLLM)")
     if trainer["temperature"] <= 0:
-        raise UserError(f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, above 0")
+        raise UserError(
+            f"trainer.temperature: {trainer['temperature']}; RL needs samples that differ, so use more than 0"
+        )
 
 
 # Values that leave all tokens to sample from. Otherwise vLLM's probabilities are among the remaining tokens and the
@@ -191,15 +199,15 @@ def check_vllm(config: dict[str, Any]) -> None:
     trainer = config["trainer"]
     mode, longest = trainer.get("vllm_mode", "colocate"), trainer["max_completion_length"]
     if mode == "server" and config["device"] != "cuda":
-        raise UserError("trainer.vllm_mode: server takes the weights by NCCL, which needs device: cuda; use colocate")
+        raise UserError("trainer.vllm_mode: server gets the weights by NCCL, which needs device: cuda; use colocate")
     for key in ("vllm_server_host", "vllm_server_port"):
         if key in trainer:
             raise UserError(f"trainer.{key}: the whole address goes into {ADDRESS}, or into vllm_server_base_url")
     room = trainer.get("vllm_max_model_length")
     if mode == "colocate" and room is not None and room <= longest:
         raise UserError(
-            f"trainer.vllm_max_model_length: {room} holds no prompt beside {longest} new tokens, and vLLM would cut"
-            " them short; make it longer, or lower max_completion_length"
+            f"trainer.vllm_max_model_length: {room} has no room for a prompt beside {longest} new tokens, and vLLM"
+            " would cut responses short; raise it, or lower max_completion_length"
         )
     check_correction(trainer, config["stop_above"])
 
@@ -209,13 +217,13 @@ def check_correction(trainer: dict[str, Any], stop_above: dict[str, float]) -> N
     corrected = trainer.get("vllm_importance_sampling_correction", True)
     if corrected and MISMATCH not in stop_above:
         raise UserError(
-            f"stop_above.{MISMATCH}: there is none, and vLLM may sample from another model than is trained; set 0.1 (1:"
-            " hardly ever)"
+            f"stop_above.{MISMATCH}: it is missing, and vLLM might sample from another model than the one in training"
+            " unnoticed; set it to 0.1 (1: hardly ever stop)"
         )
     if not corrected and MISMATCH in stop_above:
         raise UserError(
             f"stop_above.{MISMATCH}: TRL measures it only with trainer.vllm_importance_sampling_correction: true; set"
-            " that, or take the limit out"
+            " that, or remove this limit"
         )
     for key, allowed in ALL_TOKENS.items():
         if corrected and trainer.get(key) not in allowed:

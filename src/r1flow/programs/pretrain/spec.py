@@ -30,14 +30,14 @@ class Pretrain(Seeded):
 
 def check_pretrain(config: dict[str, Any]) -> None:
     if not config["init_from"] and not config["template"]:
-        raise UserError("template: a model from nothing has none of its own; choose one of conf/template/")
+        raise UserError("template: a model trained from scratch has none of its own; choose one of conf/template/")
     source = config["init_from"] or ""
     if is_gguf(source) and config["revision"]:
         raise UserError(f"revision: {source} has none; set it to null")
     if source.startswith(PACKAGE):
         check_package(source, config["file"], config.get("sha256"))
     elif config["file"]:
-        raise UserError("file: it is of a package; name that in init_from, or set file to null")
+        raise UserError("file: it belongs to a package; name that in init_from, or set file to null")
     elif is_gguf(source):
         try:
             read_header(Path(source))

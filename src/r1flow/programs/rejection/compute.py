@@ -96,7 +96,8 @@ def compute(stage: Stage) -> dict[str, Any]:
         samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
         reasons, kept, shown = sift(stage, samples, texts, config["closing"])
         if not kept:
-            raise UserError(f"{stage.name}.filters: none of the {reasons.total()} samples was kept ({dict(reasons)})")
+            dropped = f"none of the {reasons.total()} samples was kept ({dict(reasons)})"
+            raise UserError(f"{stage.name}.filters: {dropped}; relax the filters, or take a better model")
         share = config["general_share"]
         general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
         mix = mixed(kept, general, share, stage.seed)
@@ -310,8 +311,8 @@ def mixed(
     if wanted > len(general):
         reached = len(general) / (len(kept) + len(general))
         raise UserError(
-            f"general_share: {general_share} of the mix is {wanted} rows beside {len(kept)} samples, and"
-            f" general_sft.jsonl has {len(general)}; give the data more of them, or set it to {reached:.3f} or less"
+            f"general_share: {general_share} of the mix would be {wanted} general rows beside {len(kept)} samples,"
+            f" and general_sft.jsonl has {len(general)}; make data write more, or set it to {reached:.3f} or less"
         )
     mix = [*kept, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)

@@ -8,7 +8,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import split
 from r1flow.programs import filters
 from r1flow.programs.costs import UNKNOWN, Book, Cost, least
-from r1flow.programs.keys import Filter, Seeded
+from r1flow.programs.keys import Filter, Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
 
@@ -20,19 +20,12 @@ class Turn:
 
 
 @dataclass
-class Rejection(Seeded):
+class Rejection(Sampled):
     init_from: str
     prompts: int | None
     preamble: list[Turn]
     samples_per_prompt: int
     keep_per_prompt: int
-    temperature: float
-    top_p: float
-    max_new_tokens: int
-    engine: str
-    engine_options: dict[str, Any]
-    batch_size: int
-    shard_size: int
     filters: list[Filter]
     closing: str | None
     general_share: float
@@ -48,11 +41,12 @@ def check_preamble(preamble: list[dict[str, str]]) -> None:
     """Allow a system message at the start, then only examples: questions, each with a well-formed response."""
     turns = preamble[1:] if preamble and preamble[0]["role"] == "system" else preamble
     if [turn["role"] for turn in turns] != ["user", "assistant"] * (len(turns) // 2):
-        raise UserError("preamble: system first, if at all, then user and assistant in turn, assistant last")
+        order = "at most one system message first, then user and assistant in turn, and an assistant's last"
+        raise UserError(f"preamble: the roles are in the wrong order; write {order}")
     for number, turn in enumerate(turns):
         if number % 2 and not split(turn["content"]).well_formed:
             raise UserError(
-                f"preamble: example {number // 2 + 1} isn't what is to be learnt; write"
+                f"preamble: the response of example {number // 2 + 1} isn't in the form to be learnt; write"
                 " <think>…</think>a summary <answer>…</answer>"
             )
 

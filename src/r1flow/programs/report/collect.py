@@ -134,7 +134,7 @@ def read_metrics(job: str, folder: Path) -> dict[str, Any]:
     config, metrics = read_input(folder / "config.yaml", frozen.load), read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
     if found := fault(program, config, metrics):
-        raise UserError(f"{folder}/metrics.json: {found}; look at programs/{program}/compute.py, which is to write it")
+        raise UserError(f"{folder}/metrics.json: {found}; look at programs/{program}/compute.py, which has to write it")
     return metrics
 
 
@@ -142,7 +142,7 @@ def read_samples(path: Path) -> list[Row]:
     """The rows of a model's samples.parquet."""
     table = read_input(path, parquet.read_table)
     if missing := sorted(COLUMNS - set(table.column_names)):
-        raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which is to write it")
+        raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which has to write it")
     return table.to_pylist()
 
 
@@ -160,4 +160,4 @@ def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) ->
     for scope, name in (("reasoning", f"{split}.jsonl"), ("general", f"general_{split}.jsonl")):
         path = inputs["data"] / name
         if scope not in scopes and path.is_file() and path.stat().st_size:
-            raise UserError(f"{folder}/samples.parquet: no {SCOPES[scope]} were asked, and {path} has some")
+            raise UserError(f"{folder}/samples.parquet: {path} has {SCOPES[scope]}, but none was asked")

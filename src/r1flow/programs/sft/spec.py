@@ -27,9 +27,10 @@ def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer = config["trainer"]
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
-        raise UserError("trainer.padding_free: without packing nothing is cut to max_length; set that to null, or pack")
+        what = "without packing TRL doesn't cut rows to max_length"
+        raise UserError(f"trainer.padding_free: {what}; set max_length to null, or packing to true")
     if trainer.get("packing") and trainer.get("packing_strategy", "bfd") == "wrapped":
-        raise UserError("trainer.packing_strategy: wrapped lets examples see each other; use bfd or bfd_split")
+        raise UserError("trainer.packing_strategy: wrapped lets packed examples see each other; use bfd or bfd_split")
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
