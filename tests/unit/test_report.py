@@ -90,7 +90,7 @@ def test_summary_has_every_model_task_and_claim(whole):
     keys = {"pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k"}
     assert all(keys <= set(tasks[task]) for tasks in summary["models"].values() for task in tasks)
     assert all({"reasoning", "general", "chain_sum"} <= set(tasks) for tasks in summary["models"].values())
-    assert set(summary["claims"]) == {f"C{i}" for i in range(1, 12)}
+    assert set(summary["claims"]) == {f"C{i}" for i in range(1, 13)}
     assert all({"verdict", "estimate", "low", "high", "text", "how"} <= set(c) for c in summary["claims"].values())
 
 
