@@ -15,6 +15,9 @@ from r1flow.recipe.stages import RECIPE
 SKILLS = {
     "base": (0.20, 0.45, 0.75, 20, 0.02, 0.10),
     "zero_rl": (0.65, 0.99, 0.45, 45, 0.12, 0.05),
+    "zero_rl_random": (0.22, 0.40, 0.75, 21, 0.02, 0.10),
+    "zero_rl_format": (0.30, 1.00, 0.75, 30, 0.02, 0.05),
+    "self_sft": (0.45, 0.95, 0.75, 32, 0.02, 0.05),
     "cold_start": (0.70, 0.98, 1.00, 48, 0.05, 0.15),
     "reasoning_rl": (0.78, 1.00, 1.00, 50, 0.06, 0.15),
     "sft_mix": (0.79, 0.99, 1.00, 50, 0.06, 0.70),
@@ -27,7 +30,7 @@ GIVEN = {"base": 0.55, "student_base": 0.25}  # chance of being right with <thin
 TEMPERATURES = (0.0, 0.6, 1.0)
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
-TRAINED = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
+TRAINED = ("zero_rl", "zero_rl_random", "zero_rl_format", "reasoning_rl", "align_rl", "student_rl")
 GRPO = {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
     "data": {"general_share": 0.0},
@@ -46,10 +49,10 @@ METRICS = {
 }
 
 
-def fabricate_rows(model: str, problems: int = 60) -> list[dict]:
-    """All rows of samples.parquet: as asked, and with <think> given at every temperature."""
+def fabricate_rows(model: str, problems: int = 60, k: int = 4) -> list[dict]:
+    """All rows of samples.parquet: as asked, k samples each, and with <think> given at every temperature."""
     given = [fabricate_samples(model, problems, seed=1 + i, thinking=t) for i, t in enumerate(TEMPERATURES)]
-    return [row for rows in (fabricate_samples(model, problems), *given) for row in rows]
+    return [row for rows in (fabricate_samples(model, problems, k), *given) for row in rows]
 
 
 def fabricate_samples(
@@ -159,12 +162,12 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
 
 
 def fabricate_run(
-    folder: Path, models: Iterable[str] = tuple(SKILLS), problems: int = 60, edit=lambda rows: rows
+    folder: Path, models: Iterable[str] = tuple(SKILLS), problems: int = 60, edit=lambda rows: rows, k: int = 4
 ) -> dict[str, Path]:
     """Write evaluation and stage folders; returns the report's inputs. `edit` may change each model's rows."""
     inputs = {}
     for model in models:
-        inputs[f"evaluate/{model}"] = evaluation(folder / "evaluate" / model, edit(fabricate_rows(model, problems)))
+        inputs[f"evaluate/{model}"] = evaluation(folder / "evaluate" / model, edit(fabricate_rows(model, problems, k)))
     for stage in sorted({*models, "data"} | ({"rejection", "reward_model"} if "sft_mix" in models else set())):
         inputs[stage] = stage_folder(folder / stage, stage)
     return inputs

@@ -23,6 +23,7 @@ from r1flow.recipe.claims import (
     c5,
     c6,
     c7,
+    c12,
     compare_modes,
     compare_solved,
     compare_thinking,
@@ -129,7 +130,7 @@ def test_what_the_runs_data_or_rewards_have_not_is_named():
 def test_known_effects_come_out():
     verdicts = {claim.id: claim.verdict for claim in judge(fabricated(problems=100))}
     assert verdicts["C5"] == NOT_IN_RUN
-    assert {verdicts[id] for id in ("C1", "C2", "C3", "C6", "C7", "C9", "C10", "C11")} == {REPRODUCED}
+    assert {verdicts[id] for id in ("C1", "C2", "C3", "C6", "C7", "C9", "C10", "C11", "C12")} == {REPRODUCED}
     assert verdicts["C8"] == NOT_REPRODUCED  # this cold start is better than zero_rl
 
 
@@ -196,6 +197,24 @@ def test_what_sft_did_is_not_credited_to_the_last_rl():
     assert claim.verdict == NOT_REPRODUCED
 
 
+@pytest.mark.parametrize("control", ["zero_rl_random", "zero_rl_format", "self_sft"])
+def test_a_control_that_does_as_well_as_the_true_reward_takes_its_claim(control):
+    models = ("base", "zero_rl", "zero_rl_random", "zero_rl_format", "self_sft")
+    claim = c12(fabricated(models, 100, {control: "zero_rl"}))
+    assert [part.name for part in claim.parts if part.counts and part.verdict != REPRODUCED] == [claim.deciding.name]
+    assert control in claim.deciding.name and claim.verdict == NOT_REPRODUCED
+    missing = c12(fabricated([model for model in models if model != control], 30))
+    assert missing.verdict == NOT_IN_RUN and missing.deciding.needs == control
+
+
+def test_a_control_is_not_beaten_by_the_form_of_its_answers():
+    """All are scored leniently: the same answers without tags are as good."""
+    tagged = fabricate_samples("zero_rl", 100)
+    bare = [{**row, "correct": False, "well_formed": False} for row in tagged]
+    claim = c12(evidence_of({"base": bare, "zero_rl": tagged, **dict.fromkeys(CONTROLS, bare)}))
+    assert {part.interval.estimate for part in claim.parts} == {0.0}
+
+
 def test_a_gain_that_is_only_a_habit_is_mode_and_no_skill():
     """The second model solves the same problems when it thinks, and thinks only half of the time."""
     always = [row for row in fabricate_samples("zero_rl", 200) if row["task"] != "general"]
@@ -231,7 +250,7 @@ def test_a_large_family_decides_no_more_than_a_small_one():
 
 def test_no_models_give_the_claims_of_other_runs():
     claims = judge(Evidence({}))
-    assert [claim.id for claim in claims] == [f"C{i}" for i in range(1, 12)]
+    assert [claim.id for claim in claims] == [f"C{i}" for i in range(1, 13)]
     assert {claim.verdict for claim in claims} == {NOT_IN_RUN}
     assert describe(claims[0])["estimate"] is None
 
@@ -244,6 +263,7 @@ def test_estimate_lies_in_its_interval_whatever_the_claim():
 
 # Every part as docs/claims.md has it: what is taken from what, the floor and ceiling of its verdict, and its weight.
 STRICT, LENIENT, VOTE = "pass_at_1", "pass_at_1_lenient", "cons_at_k"
+CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")
 EFFECT, LOSS, TOKENS = (0.0, 0.01), (-0.02, 0.0), (0.0, 1.0)
 MADE_OF = {
     "C1": [
@@ -299,6 +319,10 @@ MADE_OF = {
     "C11": [
         ("align_rl", STRICT, "zero_rl", STRICT, "reasoning", LOSS, True),
         *(("align_rl", "solved", "zero_rl", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
+    ],
+    "C12": [
+        *(("zero_rl", LENIENT, control, LENIENT, "reasoning", EFFECT, True) for control in CONTROLS),
+        *((control, LENIENT, "base", LENIENT, "reasoning", EFFECT, False) for control in CONTROLS),
     ],
 }
 CURVES = ("quarter", "over the training")  # parts that are no difference between models
@@ -366,7 +390,8 @@ def test_the_start_of_training_is_compared_step_by_step():
 def test_every_claim_is_quoted_with_its_place_in_the_paper():
     claims = judge(Evidence({}))
     places = ["Fig. 2", "Fig. 3, Table 3", "Table 2", "§2.3.1", "§2.3.2", "Table 6", "§2.3.4, Table 4"]
-    assert [claim.source for claim in claims] == places + ["journal version, Table 3"] * 4
+    places += [*["journal version, Table 3"] * 4, "arXiv 2506.10947, 2504.11343"]
+    assert [claim.source for claim in claims] == places
     assert all(len(claim.text) > 20 and len(claim.how) > 20 for claim in claims)
 
 

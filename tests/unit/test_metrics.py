@@ -1,7 +1,7 @@
 """Means, votes and intervals: checked against closed forms, simulation and degenerate samples."""
 
 import math
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from r1flow.core.metrics import (
     Interval,
     cons_at_k,
+    guess_at_k,
     mean_interval,
     mean_over,
     normalise_answer,
@@ -81,6 +82,21 @@ def test_pass_at_k_is_the_share_of_k_subsets_with_a_right_sample():
 def test_pass_at_k_refuses_a_k_that_cannot_be_drawn(k):
     with pytest.raises(ValueError, match="pass@k"):
         pass_at_k([True, False], k)
+
+
+def test_guessing_is_the_share_of_k_draws_from_the_others_with_the_right_answer():
+    golds = ["5", "7", "5.0", " 7", "9", "05"]
+    value = {"5": 5, "7": 7, "5.0": 5, " 7": 7, "9": 9, "05": 5}
+    for k in (1, 2, 3):
+        for number, chance in enumerate(guess_at_k(golds, k)):
+            others = [value[gold] for gold in golds[:number] + golds[number + 1 :]]
+            draws = [value[golds[number]] in draw for draw in product(others, repeat=k)]
+            assert chance == pytest.approx(np.mean(draws))
+
+
+def test_nobody_guesses_an_answer_that_no_other_problem_has():
+    assert guess_at_k(["5", "6", "7"], 64) == [0.0] * 3
+    assert guess_at_k(["5"], 64) == [0.0] and guess_at_k([], 1) == []
 
 
 @pytest.mark.parametrize(

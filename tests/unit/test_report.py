@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from fabricated_run import SKILLS, fabricate_run
+from fabricated_run import SKILLS, TASKS, fabricate_run, fabricate_samples
 
 from r1flow.core.errors import UserError
 from r1flow.programs.report import collect
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import write_making
 from r1flow.programs.report.templates import safe_text
+from r1flow.programs.report.tries import GUESSING, KS, reach, tries
 from r1flow.recipe.claims import NOT_IN_RUN
 
 ZERO_ONLY = ("base", "zero_rl")
@@ -90,7 +91,7 @@ def test_summary_has_every_model_task_and_claim(whole):
     keys = {"pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k"}
     assert all(keys <= set(tasks[task]) for tasks in summary["models"].values() for task in tasks)
     assert all({"reasoning", "general", "chain_sum"} <= set(tasks) for tasks in summary["models"].values())
-    assert set(summary["claims"]) == {f"C{i}" for i in range(1, 12)}
+    assert set(summary["claims"]) == {f"C{i}" for i in range(1, 13)}
     assert all({"verdict", "estimate", "low", "high", "text", "how"} <= set(c) for c in summary["claims"].values())
 
 
@@ -288,6 +289,75 @@ def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path
     assert "code_block" in first and "4,321" in first and "1,511" not in first
     assert "1,511" in second and "4,321" not in second
     assert page.count('href="#cold_start_data"') == page.count('href="#rejection"') == 1
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory) -> tuple[str, dict]:
+    """A run with 64 samples of each problem."""
+    folder = tmp_path_factory.mktemp("tried")
+    return make(folder / "report", fabricate_run(folder / "run", ZERO_ONLY, problems=6, k=64))
+
+
+def test_many_samples_give_a_section_of_pass_at_k_and_few_give_none(tried, whole):
+    page, summary = tried
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
+    assert page.count("<svg") == whole[0].count("<svg") + 1
+    assert page.count('href="#tries"') == page.count('id="tries"') == 1
+    assert "zero_rl − base, points" in page and "<th>guessing</th>" in page
+    assert "<code>zero_rl</code> may have widened or narrowed" in page  # both solve everything in 64 tries
+    page, summary = whole
+    assert "#tries" not in page and summary["pass_at_k"] == {}
+
+
+def test_pass_at_k_begins_with_pass_at_1_and_grows(tried):
+    _, summary = tried
+    found = summary["pass_at_k"]
+    assert set(found["models"]) == {*ZERO_ONLY, GUESSING}
+    for name, line in found["models"].items():
+        estimates = [each["estimate"] for each in line]
+        assert [each["k"] for each in line] == list(KS) and {each["n"] for each in line} == {6 * len(TASKS)}
+        assert estimates == sorted(estimates)
+        expected = summary["models"].get(name, {"reasoning": {"pass_at_1_lenient": 0.0}})["reasoning"]
+        assert estimates[0] == expected["pass_at_1_lenient"]  # fabricated answers of a family all differ: guessing is 0
+    for each, rl, base in zip(
+        found["differences"]["zero_rl"]["base"], found["models"]["zero_rl"], found["models"]["base"], strict=True
+    ):
+        assert each["estimate"] == pytest.approx(rl["estimate"] - base["estimate"], abs=2e-6)
+
+
+def results_of(samples: dict[str, list[dict]]) -> collect.Results:
+    return collect.Results("tiny", samples, {}, {}, {})
+
+
+def test_what_rl_does_surely_on_fewer_problems_is_narrower():
+    """Base is right once in 16 on every problem, RL always on the even ones: ahead in one try, behind in 64."""
+    rows = fabricate_samples("base", 40, k=64)
+    base = [{**row, "correct_lenient": row["sample_index"] % 16 == 0} for row in rows]
+    sure = [{**row, "correct_lenient": int(row["problem_id"][-1]) % 2 == 0} for row in rows]
+    one_try, *_, most = tries(results_of({"base": base, "zero_rl": sure}))["differences"]["zero_rl", "base"]
+    assert one_try.low > 0.3 and most.high < -0.3
+    assert reach(one_try).startswith("widened") and reach(most).startswith("narrowed")
+    (*_, same) = tries(results_of({"base": base, "zero_rl": base}))["differences"]["zero_rl", "base"]
+    assert "can't tell" in reach(same)
+
+
+def test_guesses_are_of_the_same_family_and_programs_have_none():
+    rows = fabricate_samples("base", 4, k=64)
+    family = dict(zip(TASKS, ("5", "6", "7"), strict=True))
+    alike = [{**row, "gold": family.get(row["task"])} for row in rows]
+    assert [each.estimate for each in tries(results_of({"base": alike}))["lines"][GUESSING]] == [1.0] * len(KS)
+    mixed = [{**row, "gold": "5" if row["problem_id"].endswith("0") else row["problem_id"]} for row in rows]
+    assert [each.estimate for each in tries(results_of({"base": mixed}))["lines"][GUESSING]] == [0.0] * len(KS)
+    programs = [{**row, "gold": "" if row["task"] == "products" else row["gold"]} for row in rows]
+    assert GUESSING not in tries(results_of({"base": programs}))["lines"]
+
+
+def test_too_few_samples_of_one_problem_leave_pass_at_k_out():
+    rows = fabricate_samples("base", 4, k=64)
+    assert tries(results_of({"base": rows}))
+    assert not tries(results_of({"base": rows, "zero_rl": rows[1:]}))
 
 
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):

@@ -102,7 +102,7 @@ def test_rows_do_not_see_each_other() -> None:
     assert together == apart == backwards
 
 
-@pytest.mark.parametrize("name", ["zero", "reasoning"])
+@pytest.mark.parametrize("name", ["zero", "reasoning", "format"])
 def test_configs_can_be_built(name: str) -> None:
     combine(config(name))
 

@@ -127,13 +127,15 @@ def test_what_a_claim_looks_at_is_asked_of_the_claim():
     assert stages_of_claim("C5") == {"evaluate/reasoning_rl", "evaluate/reasoning_rl_no_language"}
     compared = {f"evaluate/{model}" for model in ("base", "cold_start", "zero_rl")}
     assert stages_of_claim("C4") == compared | {"reasoning_rl", "zero_rl"}
-    for number in range(1, 12):
+    for number in range(1, 13):
         assert {name.removeprefix("evaluate/") for name in stages_of_claim(f"C{number}")} <= {
             *SKILLS,
             "reasoning_rl_no_language",
         }
     assert stages_of_claim("C11") == {"evaluate/align_rl", "evaluate/zero_rl"}
-    assert stages_of_claim("C12") is None
+    controls = ("zero_rl_random", "zero_rl_format", "self_sft")
+    assert stages_of_claim("C12") == {f"evaluate/{model}" for model in ("base", "zero_rl", *controls)}
+    assert stages_of_claim("C13") is None
 
 
 @pytest.mark.parametrize("target", ["reasoning_rl/model", "reasoning_rl", "reasoning_rl/model/model.safetensors"])

@@ -13,7 +13,7 @@ A row of data: {"task": "chain_sum", "problem_id": "3f0c…", "answer": "5", "co
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -119,6 +119,17 @@ def pass_at_k(correct: Sequence[bool], k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"pass@k needs 1 ≤ k ≤ the {n} samples there are, not k = {k}")
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def guess_at_k(golds: Sequence[str], k: int) -> list[float]:
+    """For each of a family's right answers, the chance that k guesses drawn from the *others* hold it.
+
+    They are drawn with replacement, so it is 1 − (1 − a / (N − 1))^k where a of the N − 1 others are the same; an only
+    one gives 0. Who guesses like this knows what answers look like, and doesn't read the question.
+    """
+    spelt = [normalise_answer(gold) for gold in golds]
+    same, others = Counter(spelt), max(1, len(golds) - 1)
+    return [1.0 - (1.0 - (same[gold] - 1) / others) ** k for gold in spelt]
 
 
 def normalise_answer(answer: str) -> str:

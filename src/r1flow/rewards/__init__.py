@@ -6,6 +6,7 @@ Accuracy, format and language: DeepSeek-R1, sections 2.2.2 and 2.3.2; helpfulnes
 harmlessness, judged on the whole response: 2.3.4. Importing this package imports no torch; using a reward model does.
 """
 
+from r1flow.rewards.chance import random_reward
 from r1flow.rewards.correctness import accuracy
 from r1flow.rewards.form import answer_format, reasoning_steps, reflection_count, tag_count
 from r1flow.rewards.judges import judge
@@ -24,6 +25,7 @@ __all__ = [
     "kimi_length",
     "language_consistency",
     "overlong",
+    "random_reward",
     "reasoning_steps",
     "reflection_count",
     "repetition",

@@ -1,4 +1,4 @@
-"""Group relative policy optimisation (GRPO): the reinforcement learning of all five stages that have one.
+"""Group relative policy optimisation (GRPO): the reinforcement learning of all stages that have one.
 
 For each prompt a step samples G completions o_1 … o_G from the current model, π_old, and scores them by rewards r_i.
 It then takes a gradient step with TRL's GRPOTrainer to maximise (DeepSeekMath, equation 3; DeepSeek-R1, section 2.2.1)

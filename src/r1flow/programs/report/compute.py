@@ -6,7 +6,8 @@ are in files of their own (making.py). Left out: anything that needs a network o
 
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
-                   "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …}}
+                   "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
+                   "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
 from r1flow.programs.report.skills import summarise_steps
+from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import describe
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
         "claims": {claim.id: describe(claim) for claim in results.claims},
         "steps": summarise_steps(results),
+        "pass_at_k": summarise_tries(results),
     }
 
 

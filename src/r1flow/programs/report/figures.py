@@ -1,4 +1,4 @@
-"""The report's pictures as inline SVG: training curves, pass@1 of every model, paired differences.
+"""The report's pictures as inline SVG: training curves, pass@1 of every model, pass@k, paired differences.
 
 Text stays text (the browser's font, selectable, small), ids get the figure's name in front (several SVGs share a page),
 and nothing in a picture depends on the time or the machine: equal data give equal bytes.
@@ -121,6 +121,26 @@ def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: s
     axes.grid(axis="y", visible=False)
     axes.tick_params(length=0)
     return to_svg(figure, name, "pass@1 and cons@k of every model")
+
+
+@plt.rc_context(STYLE)
+def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -> str:
+    """pass@k of every model by k, with bands of its 95 % intervals; what is no model is dashed and grey."""
+    figure, axes = canvas(3.1)
+    for label, line in lines.items():
+        ks, intervals = zip(*line, strict=True)
+        style = {"color": COLOURS.get(label, GREY), "linestyle": "-" if label in COLOURS else "--"}
+        axes.plot(ks, [100 * interval.estimate for interval in intervals], label=label, **style)
+        if label in COLOURS and all(interval.low is not None for interval in intervals):
+            low, high = ([100 * getattr(interval, end) for interval in intervals] for end in ("low", "high"))
+            axes.fill_between(ks, low, high, color=COLOURS[label], alpha=0.15, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ks, map(str, ks))
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("k, tries at a problem")
+    axes.set_ylabel("problems solved in k tries, %")
+    figure.legend(loc="outside lower center", ncols=min(4, len(lines)), handlelength=1.6, columnspacing=1.2)
+    return to_svg(figure, name, "pass@k by the number of tries")
 
 
 @plt.rc_context(STYLE)

@@ -15,6 +15,7 @@ from r1flow.core.template import split
 from r1flow.programs.report import figures, skills
 from r1flow.programs.report.collect import BASES, RL_STAGES, Results
 from r1flow.programs.report.templates import difference, fill
+from r1flow.programs.report.tries import KS, reach, tries
 from r1flow.recipe.claims import (
     CANT_TELL,
     MARGIN,
@@ -79,6 +80,9 @@ def render(results: Results) -> str:
         steps=skills.step_rows(results),
         sharpened=skills.sharpened(results),
         development=skills.development(results),
+        ks=KS,
+        tries=tries(results),
+        reach=reach,
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
             for stage in REJECTIONS
@@ -171,8 +175,14 @@ def draw_all(results: Results) -> dict[str, str]:
         "thinking": (figures.draw_thinking, curves["thinking"]),
         "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
         "forest": (figures.draw_forest, forest_lines(results.evidence.scores)),
+        "tries": (figures.draw_tries, tries_lines(results)),
     }
     return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
+
+
+def tries_lines(results: Results) -> dict[str, list[tuple[int, Interval]]]:
+    """pass@k by k, of every model and of guessing."""
+    return {name: list(zip(KS, line, strict=True)) for name, line in tries(results).get("lines", {}).items()}
 
 
 def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,9 @@ from r1flow.recipe.claims import (
 # Each stage and the model it is compared with: what it started from, and what the paper compares it with.
 STEPS = (
     ("zero_rl", "base"),
+    ("zero_rl_random", "base"),
+    ("zero_rl_format", "base"),
+    ("self_sft", "base"),
     ("cold_start", "base"),
     ("cold_start", "zero_rl"),
     ("reasoning_rl", "cold_start"),
@@ -36,7 +39,10 @@ STEPS = (
     ("distill", "student_base"),
     ("distill", "student_rl"),
 )
-STARTS = {"zero_rl": "base", "reasoning_rl": "cold_start", "align_rl": "sft_mix", "student_rl": "student_base"}
+STARTS = {
+    **dict.fromkeys(("zero_rl", "zero_rl_random", "zero_rl_format"), "base"),
+    **{"reasoning_rl": "cold_start", "align_rl": "sft_mix", "student_rl": "student_base"},
+}
 # The models of the paper's table (journal version, Table 3) and its figures.
 DEVELOPMENT = ("zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
 PAPER_NAMES = ("R1-Zero", "Dev1", "Dev2", "Dev3", "R1")

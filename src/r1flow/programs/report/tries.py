@@ -1,0 +1,90 @@
+"""pass@k: what a model can do in many tries, against what it does first, and against guessing.
+
+docs/claims.md ("How many tries") has the measures and the rule, written down before the runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from r1flow.core.metrics import (
+    Interval,
+    PerProblem,
+    Row,
+    by_problem,
+    guess_at_k,
+    mean_interval,
+    paired_difference,
+    pass_at_k,
+)
+from r1flow.core.template import GENERAL
+from r1flow.programs.report.collect import Results
+from r1flow.programs.report.skills import STARTS
+from r1flow.recipe.claims import describe_interval
+
+KS = (1, 2, 4, 8, 16, 32, 64)
+GUESSING = "guessing"
+
+
+def tries(results: Results) -> dict[str, Any]:
+    """pass@k of every model and of guessing, and what RL changed; empty if a problem has fewer than KS[-1] samples.
+
+    "lines": name → intervals, one for each of KS; "differences": (stage, the model it started from) → intervals.
+    """
+    solved = {model: pass_at_ks(rows) for model, rows in results.samples.items()}
+    if not solved or not all(solved.values()):
+        return {}
+    lines = {model: [mean_interval(each.values()) for each in found] for model, found in solved.items()}
+    if guessed := guess_at_ks(next(iter(results.samples.values()))):
+        lines[GUESSING] = [mean_interval(values) for values in guessed]
+    pairs = [(stage, start) for stage, start in STARTS.items() if {stage, start} <= solved.keys()]
+    return {
+        "lines": lines,
+        "differences": {
+            (stage, start): list(map(paired_difference, solved[stage], solved[start])) for stage, start in pairs
+        },
+    }
+
+
+def pass_at_ks(rows: Sequence[Row]) -> list[PerProblem]:
+    """The pass@k of each reasoning problem by the lenient rule, for each of KS; empty where samples are too few."""
+    problems = by_problem(row for row in rows if row["task"] != GENERAL)
+    right = {problem: [row["correct_lenient"] for row in samples] for problem, samples in problems.items()}
+    if min(map(len, right.values()), default=0) < KS[-1]:
+        return []
+    return [{problem: pass_at_k(found, k) for problem, found in right.items()} for k in KS]
+
+
+def guess_at_ks(rows: Sequence[Row]) -> list[list[float]]:
+    """The chance of guessing each problem's answer, for each of KS; empty if a problem has none, such as a program."""
+    families: dict[str, dict[str, str | None]] = {}
+    for row in rows:
+        if row["task"] != GENERAL:
+            families.setdefault(row["task"], {})[row["problem_id"]] = row["gold"]
+    golds = [list(family.values()) for family in families.values()]
+    if not all(gold for family in golds for gold in family):
+        return []
+    return [[chance for family in golds for chance in guess_at_k(family, k)] for k in KS]
+
+
+def reach(interval: Interval) -> str:
+    """What RL did to a model's reach, from the difference of pass@k at the largest k."""
+    if interval.low is not None and interval.low > 0:
+        return "widened what the model can do"
+    if interval.high is not None and interval.high < 0:
+        return "narrowed what the model can do"
+    return "may have widened or narrowed what the model can do: can't tell"
+
+
+def summarise_tries(results: Results) -> dict[str, Any]:
+    """As summary.json has it: {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}."""
+    found = tries(results)
+    if not found:
+        return {}
+    differences: dict[str, dict[str, Any]] = {}
+    for (stage, start), intervals in found["differences"].items():
+        differences.setdefault(stage, {})[start] = listed(intervals)
+    return {"models": {name: listed(line) for name, line in found["lines"].items()}, "differences": differences}
+
+
+def listed(intervals: Sequence[Interval]) -> list[Mapping[str, Any]]:
+    return [{"k": k, **describe_interval(interval)} for k, interval in zip(KS, intervals, strict=True)]
