@@ -6,16 +6,18 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 # Choose another experiment, override configuration keys, name the run, hand Snakemake options:
 #   make run experiment=r1_zero overrides="seed=2" run=zero_seed2 options=-n
+#   make seeds experiment=r1_zero seeds="1 2 3 4 5"
 experiment ?= r1_tiny
 overrides ?=
 run ?=
 libraries ?= refuse
 options ?=
+seeds ?= 11 12 13 14 15
 quoted = '$(subst ','\'',$(1))'
 CONFIG = --config $(foreach word,experiment overrides run libraries,$(word)=$(call quoted,$($(word))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow report ui lint bench reward-check docs vllm vllm-cpu clean
+.PHONY: help setup run seeds test test-slow report ui lint bench reward-check docs vllm vllm-cpu clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +37,9 @@ $(VENV)/.tests-ready: $(VENV)/.ready
 
 run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
 	snakemake --cores all $(options) $(CONFIG)
+
+seeds: setup ## run it with several seeds, and report on all (experiment=, seeds=, overrides=, run=)
+	r1flow seeds $(call quoted,$(experiment)) --seeds $(seeds) --overrides $(call quoted,$(overrides)) --run $(call quoted,$(run))
 
 # Files side by side, one worker a core, in the order that pyproject.toml has: the longest first.
 SIDE_BY_SIDE = $(if $(wildcard $(VENV)/lib/python3*/site-packages/xdist),-n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder)

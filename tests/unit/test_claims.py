@@ -404,7 +404,7 @@ def test_a_claim_is_told_with_its_words_its_numbers_and_all_its_parts():
     numbers = {"estimate": 0.476543, "low": low, "high": high, "n": 2}
     nothing = {"estimate": None, "low": None, "high": None, "n": 0}
     names = ("pass@1, distill − student_rl", "pass@1 (lenient), distill − student_rl")
-    part = {"unit": "points", "verdict": CANT_TELL, "counts": True, "floor": 0.0}
+    part = {"unit": "points", "verdict": CANT_TELL, "counts": True, "floor": 0.0, "ceiling": 0.01}
     told = describe(claim)
     assert told == {
         **{"verdict": CANT_TELL, "measure": names[0], "unit": "points", **numbers},

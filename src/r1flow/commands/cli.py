@@ -23,6 +23,7 @@ a first session:
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
+  r1flow seeds r1_tiny --seeds 11 12 13 14 15           five runs, and one report over them
   r1flow clean --dry-run                                how much space old runs take; removes nothing
 
 `r1flow COMMAND --help` explains a command. To run the recipe, call Snakemake:
@@ -95,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=formatter,
     )
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_plan, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
+    for add in (add_plan, add_seeds, add_trace, add_diff, add_verify, add_regrade, add_publish, add_restore):
         add(commands)
     for add in (add_chat, add_export, add_clean, add_deliver, add_pin, add_lock, add_serve):
         add(commands)
@@ -121,6 +122,22 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
         "Snakemake's own options, --set-scatter and --set-resources are checked and others are ignored",
     )
     plan.set_defaults(command=run_plan)
+
+
+def add_seeds(commands: argparse._SubParsersAction) -> None:
+    seeds = commands.add_parser(
+        "seeds",
+        help="run an experiment with several seeds, and report on all of them",
+        description="Makes the runs <experiment>-s<seed> with Snakemake, one after the other, and "
+        "results/<experiment>-seeds/report.html: the claims with intervals over the seeds (docs/claims.md). Repeat the "
+        "command after an interruption: what is finished isn't computed again.",
+    )
+    seeds.add_argument("experiment", metavar="EXPERIMENT", help="for example r1_tiny")
+    seeds.add_argument("--seeds", nargs="+", type=int, required=True, metavar="SEED", help="at least two; five decide")
+    seeds.add_argument("--overrides", default="", help='of all runs: --overrides "zero_rl.trainer.beta=0.01"')
+    seeds.add_argument("--run", metavar="NAME", help="the runs' names before -s<seed> (default: the experiment's)")
+    seeds.add_argument("--report-only", action="store_true", help="run nothing: report on the runs that are there")
+    seeds.set_defaults(command=run_seeds)
 
 
 def add_trace(commands: argparse._SubParsersAction) -> None:
@@ -383,6 +400,14 @@ def priced(run: "Run", arguments: argparse.Namespace) -> str:
     shown = [step.job for step in run.steps if arguments.all or step.action in (COMPUTE, FOLLOW)]
     costs = [cost for cost in run.price() if cost.job in shown]
     return pricing.table(costs, arguments.gpu, arguments.gpus, prices)
+
+
+def run_seeds(arguments: argparse.Namespace) -> None:
+    from r1flow.commands.seeds import run_seeds
+
+    os.chdir(project_root())
+    given = (arguments.experiment, arguments.seeds, arguments.overrides, arguments.run, arguments.report_only)
+    run_seeds(*given)
 
 
 def run_trace(arguments: argparse.Namespace) -> int:

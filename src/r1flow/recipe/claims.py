@@ -20,7 +20,8 @@ a loss. A claim is as good as its weakest part and shows the estimate of that pa
 If the run has a stage but its numbers are missing, that is an error and raises, so it can't be taken for "not in this
 run".
 
-Left out: differences between training seeds (each arm is one training run), and corrections for testing many claims.
+Left out: differences between training seeds (each arm is one training run), and a correction for testing many claims;
+the report over several seeds has both (programs/report/spread.py).
 
 A result: {"verdict": "reproduced", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
 """
@@ -545,6 +546,7 @@ def describe_part(part: Part) -> dict[str, object]:
         "verdict": part.verdict,
         "counts": part.counts,
         "floor": part.floor,
+        "ceiling": part.ceiling,
         **describe_interval(part.interval),
     }
 

@@ -45,6 +45,7 @@ STYLE = {
 }
 
 Curve = Sequence[tuple[float, float]]  # (step, value)
+Curves = Mapping[str, Sequence[Curve]]  # stage -> its curve in each of the runs that are drawn
 
 
 def to_svg(figure: Figure, name: str, title: str) -> str:
@@ -66,18 +67,16 @@ def canvas(height_in: float) -> tuple[Figure, Axes]:
     return plt.subplots(figsize=(WIDTH_IN, height_in), layout="constrained")
 
 
-def draw_accuracy(curves: Mapping[str, Curve], name: str) -> str:
-    percents = {stage: [(step, 100 * value) for step, value in curve] for stage, curve in curves.items()}
-    return draw_curves(percents, name, "Training accuracy by step", "accuracy of the sampled answers, %")
+def draw_accuracy(curves: Curves, name: str) -> str:
+    return draw_curves(curves, name, "Training accuracy by step", "accuracy of the sampled answers, %", times=100)
 
 
-def draw_length(curves: Mapping[str, Curve], name: str) -> str:
+def draw_length(curves: Curves, name: str) -> str:
     return draw_curves(curves, name, "Response length by training step", "mean response length, tokens")
 
 
-def draw_thinking(curves: Mapping[str, Curve], name: str) -> str:
-    percents = {stage: [(step, 100 * value) for step, value in curve] for stage, curve in curves.items()}
-    return draw_curves(percents, name, "Share of rollouts that think by step", "rollouts that think, %")
+def draw_thinking(curves: Curves, name: str) -> str:
+    return draw_curves(curves, name, "Share of rollouts that think by step", "rollouts that think, %", times=100)
 
 
 def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
@@ -87,14 +86,19 @@ def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
 
 
 @plt.rc_context(STYLE)
-def draw_curves(curves: Mapping[str, Curve], name: str, title: str, y_label: str) -> str:
-    """One line per training: points are steps, and the line is their moving mean over five steps."""
+def draw_curves(curves: Curves, name: str, title: str, y_label: str, times: int = 1) -> str:
+    """One line per training, a moving mean over five steps: of a single run with the steps as points, or of several
+    runs, with the same steps, as their mean and a band from the smallest to the largest. `times` is 100 for fractions
+    that are drawn in per cent."""
     figure, axes = canvas(3.1)
-    for stage, curve in curves.items():
-        steps, values = zip(*curve, strict=True)
-        colour = COLOURS.get(stage, INK)
-        axes.plot(steps, values, ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
-        axes.plot(steps, smoothed(values), color=colour, linewidth=2, label=stage)
+    for stage, runs in curves.items():
+        steps, values = [step for step, _ in runs[0]], [[times * value for _, value in run] for run in runs]
+        colour, lines_RS = COLOURS.get(stage, INK), np.array([smoothed(run) for run in values])  # runs × steps
+        if len(runs) == 1:
+            axes.plot(steps, values[0], ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
+        else:
+            axes.fill_between(steps, lines_RS.min(0), lines_RS.max(0), color=colour, alpha=0.16, linewidth=0)
+        axes.plot(steps, lines_RS.mean(0), color=colour, linewidth=2, label=stage)
     axes.set_xlabel("training step")
     axes.set_ylabel(y_label)
     axes.set_ylim(bottom=0)

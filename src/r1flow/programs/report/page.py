@@ -166,7 +166,7 @@ def mismatches(results: Results) -> list[tuple[str, float]]:
 def draw_all(results: Results) -> dict[str, str]:
     """The pictures by name; an empty string where there is nothing to draw."""
     curves = {
-        key: {stage: curve for stage in RL_STAGES if (curve := results.history(stage, key))}
+        key: {stage: [curve] for stage in RL_STAGES if (curve := results.history(stage, key))}
         for key in ("accuracy", "length", "thinking")
     }
     data = {

@@ -3,7 +3,7 @@
 Skill is measured with <think> given to every model; docs/claims.md defines the words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from r1flow.core.metrics import Interval, PerProblem, mean_interval, mean_over
@@ -98,10 +98,10 @@ def step_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def summarise_steps(results: Results) -> dict[str, Any]:
+def summarise_steps(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The steps as summary.json has them: {"zero_rl": {"base": {"gain": {"estimate": …}, "skill": […], …}, …}, …}."""
     found: dict[str, Any] = {}
-    for row in step_rows(results):
+    for row in rows:
         first, second = row["pair"]
         skill = [{"temperature": t, **describe_interval(each)} for t, each in row["skill"].items()]
         rest = {name: describe_interval(row[name]) for name in ("gain", "mode", "general")}

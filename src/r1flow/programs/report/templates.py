@@ -38,14 +38,18 @@ def difference(interval: Interval | Absent, unit: str = "") -> str:
     """ "+36.9 points [33.0, 40.8]", with a real minus sign; a dash where there is none. Fractions are times 100."""
     if isinstance(interval, Absent) or interval.estimate is None:
         return "–"
-    scale = 1 if unit.startswith("tokens") else 100
     digits = 2 if "per" in unit else 1  # rates are small
     estimate, low, high = (
-        None if value is None else round(scale * value, digits) + 0.0  # without a negative zero
+        None if value is None else round(scale(unit) * value, digits) + 0.0  # without a negative zero
         for value in (interval.estimate, interval.low, interval.high)
     )
     bounds = "" if low is None else f" [{low:.{digits}f}, {high:.{digits}f}]"
     return f"{estimate:+.{digits}f}{unit and ' '}{unit}{bounds}".replace("-", "−")
+
+
+def scale(unit: str) -> int:
+    """What a value of this unit is multiplied by where people read it: fractions are shown in per cent."""
+    return 1 if unit.startswith("tokens") else 100
 
 
 def duration(seconds: float) -> str:

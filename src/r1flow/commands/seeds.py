@@ -1,0 +1,140 @@
+"""Runs an experiment once with each of several seeds, one run after the other, and then reports on all of them.
+
+    r1flow seeds r1_tiny --seeds 11 12 13 14 15
+
+    results/r1_tiny-s11 … results/r1_tiny-s15    the runs, as `snakemake` makes them
+    results/r1_tiny-seeds/report.html            the claims with intervals over the seeds (programs/report/spread.py)
+    results/r1_tiny-seeds/summary.json           its numbers
+
+A finished run has nothing to do, so after a kill the same command goes on where it was.
+"""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from r1flow.artifacts.frozen import load
+from r1flow.artifacts.manifest import MANIFEST, write_json
+from r1flow.commands.trace import Record, folder_of, read_file, read_record
+from r1flow.core.changes import changes, leaves
+from r1flow.core.errors import UserError
+
+if TYPE_CHECKING:
+    from r1flow.programs.report.spread import SeedRun
+
+RESULTS = Path("results")
+Jobs = dict[str, Record]
+
+
+def run_seeds(experiment: str, seeds: Sequence[int], overrides: str, name: str | None, report_only: bool) -> None:
+    """Make the runs, unless `report_only`, and their common report; the runs are <name>-s<seed>.
+
+    Raises UserError for too few or repeated seeds, for a run that fails, and for runs that can't be compared.
+    """
+    check_seeds(seeds, overrides)
+    name, seeds = name or experiment, sorted(seeds)
+    if not report_only:
+        check_report(experiment, f"seed={seeds[0]} {overrides}", f"{name}-s{seeds[0]}")
+        for count, seed in enumerate(seeds, 1):
+            print(f"seed {seed} ({count} of {len(seeds)}): {RESULTS / run_name(name, seed)}", flush=True)
+            make_run(experiment, run_name(name, seed), f"seed={seed} {overrides}".strip())
+    report(name, seeds)
+
+
+def run_name(name: str, seed: int) -> str:
+    return f"{name}-s{seed}"
+
+
+def check_seeds(seeds: Sequence[int], overrides: str) -> None:
+    if repeated := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+        raise UserError(f"--seeds: {repeated[0]} is named twice; a seed makes one run")
+    if len(seeds) < 2:
+        raise UserError("--seeds: one seed has no spread; name two or more (five decide a claim)")
+    if any(word.lstrip("+").startswith("seed=") for word in overrides.split()):
+        raise UserError("--overrides: seed= would make all runs alike; name the seeds after --seeds")
+
+
+def check_report(experiment: str, overrides: str, run: str) -> None:
+    """Compose the first run, so that a mistake is said before anything runs; raises UserError without a report."""
+    from r1flow.engine.run import Run
+
+    if "report" not in Run.compose(Path(), experiment, overrides, run).stages:
+        raise UserError(f"{experiment}: its stages have no report to compare seeds by; add evaluate and report")
+
+
+def make_run(experiment: str, run: str, overrides: str) -> None:
+    """Run Snakemake to its end; what is finished already isn't computed again. Raises UserError if it fails."""
+    words = [f"experiment={experiment}", f"run={run}", f"overrides={overrides}"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "all", "--config", *words]
+    with subprocess.Popen(command) as snakemake:  # subprocess.run would kill it at Ctrl-C, which it handles itself
+        if snakemake.wait():
+            said = f"snakemake --cores all --config {shlex.join(words)}"
+            raise UserError(f"{run} isn't finished ({said} failed, as said above); mend that and repeat the command")
+
+
+def report(name: str, seeds: Sequence[int]) -> None:
+    """Write the report over the seeds' finished runs."""
+    folders = [RESULTS / run_name(name, seed) for seed in seeds]
+    jobs = [read_jobs(folder) for folder in folders]
+    for folder, found, seed in zip(folders, jobs, seeds, strict=True):
+        if seed not in {record.provenance["seed"] for record in found.values()}:
+            raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
+        check_alike(folders[0], jobs[0], folder, found)
+    from r1flow.programs.report.spread import render_seeds, summarise_seeds
+
+    runs = [read_seed(*found) for found in zip(seeds, folders, jobs, strict=True)]
+    out = RESULTS / f"{name}-seeds"
+    out.mkdir(exist_ok=True)
+    summary = summarise_seeds(name, runs)
+    write_json(out / "summary.json", summary)
+    (out / "report.html").write_text(render_seeds(name, runs), encoding="utf-8")
+    for claim, told in summary["claims"].items():
+        print(f"{claim} {told['verdict']}: {told['text']}")
+    print(f"report: {out / 'report.html'}")
+
+
+def read_jobs(folder: Path) -> Jobs:
+    """The records of a run's report and of all that it reports on; raises UserError if there is no such report."""
+    if not (folder / "report" / MANIFEST).is_file():
+        raise UserError(f"{folder} has no report; leave out --report-only, which makes the run or ends it")
+    made = read_record(folder / "report")
+    jobs = {job: read_record(folder_of(folder, job)) for job in made.provenance["inputs"]}
+    for job, edge in made.provenance["inputs"].items():
+        if jobs[job].sha256 != edge["sha256"]:
+            raise UserError(f"{folder}: {job} is newer than the report; leave out --report-only, which makes it again")
+    return jobs | {"report": made}
+
+
+def check_alike(first: Path, ours: Jobs, other: Path, theirs: Jobs) -> None:
+    """Raise UserError naming what differs between two runs, beside the seed, in configuration or code."""
+    for key, before, after in changes(facts(ours), facts(theirs)):
+        raise UserError(
+            f"{other}: {key} is {after}, and in {first} it is {before}; runs to compare may differ in the seed alone: "
+            "repeat the command with the same overrides, without --report-only"
+        )
+
+
+def facts(jobs: Jobs) -> dict[str, str]:
+    """The configuration of every job but for seed and run, and its code's hash: {"zero_rl.trainer.beta": "0.001"}."""
+    found = {}
+    for job, record in jobs.items():
+        config = read_file(record.folder / "config.yaml", load)
+        config = {key: value for key, value in config.items() if key not in ("seed", "run")}
+        found[job] = config | {"code": record.provenance["code"]}
+    return leaves(found)
+
+
+def read_seed(seed: int, folder: Path, jobs: Jobs) -> "SeedRun":
+    """What the report needs of a run; raises UserError for a summary.json that lacks some of it."""
+    from r1flow.programs.report.spread import SeedRun
+
+    path = folder / "report/summary.json"
+    summary = read_file(path)
+    parts = [part for claim in summary["claims"].values() for part in claim["parts"]]
+    if "steps" not in summary or not all("ceiling" in part for part in parts):
+        raise UserError(f"{path}: an earlier version of the report wrote it; leave out --report-only: it is made again")
+    metrics = {job: read_file(record.folder / "metrics.json") for job, record in jobs.items()}
+    return SeedRun(seed, folder.name, summary, metrics)

@@ -1,0 +1,218 @@
+"""The claims over several runs that differ in their seed alone: the report's page and its summary.json.
+
+A single run's intervals say how far other problems could move a number. Here every run gives one estimate for each
+part of a claim, and the intervals are over the runs' seeds. The rule is in docs/claims.md, "Several seeds".
+
+    summary.json: {"claims": {"C1": {"verdict": "reproduced", "primary": "pass@1, …", "p": 0.0004, "p_holm": 0.004,
+                                     "parts": [{"name": …, "estimate": 0.31, "values": [0.29, 0.33, …], …}, …]}, …},
+                   "run": "r1_tiny", "seeds": [11, 12, …], "steps": {…}}
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.special import stdtr
+
+from r1flow.core.metrics import Interval, mean_interval
+from r1flow.programs.report.collect import RL_STAGES
+from r1flow.programs.report.figures import (
+    GREY,
+    INK,
+    STYLE,
+    Curves,
+    canvas,
+    draw_accuracy,
+    draw_length,
+    draw_thinking,
+    to_svg,
+)
+from r1flow.programs.report.page import VERDICTS, count_verdicts, present_claim
+from r1flow.programs.report.skills import STEPS, summarise_steps
+from r1flow.programs.report.templates import difference, fill, scale
+from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, REPRODUCED, Absent, Claim, Part, describe
+
+MIN_SEEDS = 5  # with fewer no claim is decided
+LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
+CURVES = {"accuracy": draw_accuracy, "length": draw_length, "thinking": draw_thinking}
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """A finished run: its report's summary.json and its stages' metrics.json."""
+
+    seed: int
+    name: str
+    summary: Mapping[str, Any]
+    metrics: Mapping[str, Mapping[str, Any]]  # stage -> metrics
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A claim whose intervals are over seeds; `p` and `adjusted` are None where the runs can't test it."""
+
+    claim: Claim
+    values: tuple[list[float | None], ...]  # of every part: one estimate a run
+    p: float | None = None  # of the primary part
+    adjusted: float | None = None  # by Holm's procedure, over the claims that are tested
+
+    @property
+    def primary(self) -> Part:
+        return next(part for part in self.claim.parts if part.counts)
+
+    @property
+    def verdict(self) -> str:
+        """The claim's, but "reproduced" only if the adjusted p-value, too, is small enough."""
+        uncertain = self.claim.verdict == REPRODUCED and self.adjusted >= LEVEL
+        return CANT_TELL if uncertain else self.claim.verdict
+
+
+def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
+    """All claims, C1 first."""
+    names = sorted(runs[0].summary["claims"], key=lambda name: (len(name), name))
+    found = [spread_of(name, [run.summary["claims"][name] for run in runs]) for name in names]
+    tested = [each for each in found if NOT_IN_RUN not in [part.verdict for part in each.claim.parts if part.counts]]
+    p_values = [p_value(each.primary) for each in tested]
+    pairs = {each.claim.id: pair for each, *pair in zip(tested, p_values, holm(p_values), strict=True)}
+    return [replace(each, p=p, adjusted=q) for each in found for p, q in [pairs.get(each.claim.id, (None, None))]]
+
+
+def spread_of(name: str, told: Sequence[Mapping[str, Any]]) -> Spread:
+    """One claim, as it is told in each run's summary.json."""
+    parts = list(zip(*(claim["parts"] for claim in told), strict=True))  # of each part, one of every run
+    claim = Claim(name, told[0]["text"], told[0]["source"], told[0]["how"], tuple(map(part_over, parts)))
+    return Spread(claim, tuple([each["estimate"] for each in runs] for runs in parts))
+
+
+def part_over(told: Sequence[Mapping[str, Any]]) -> Part:
+    """One part over the runs; its floor and ceiling are the single run's."""
+    absent = NOT_IN_RUN in [each["verdict"] for each in told]
+    limits = {key: told[0][key] for key in ("name", "unit", "floor", "ceiling", "counts")}
+    return Part(interval=Absent(()) if absent else over(told), at_least=MIN_SEEDS, **limits)
+
+
+def over(told: Sequence[Mapping[str, Any]]) -> Interval:
+    """The mean of the runs' estimates with a 95 % t interval; without numbers if a run has no estimate."""
+    values = [each["estimate"] for each in told]
+    return Interval(None, None, None, None, 0) if None in values else mean_interval(values)
+
+
+def p_value(part: Part) -> float:
+    """Of the one-sided t test that the mean over seeds is above the part's floor; 1 where there is no interval."""
+    mean, se, n = part.interval.estimate, part.interval.se, part.interval.n
+    if se is None:
+        return 1.0
+    return float(stdtr(n - 1, (part.floor - mean) / se)) if se else float(mean <= part.floor)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values adjusted by Holm's procedure, in their order (Scandinavian Journal of Statistics 6, 1979, p. 65)."""
+    order = np.argsort(p_values, kind="stable")
+    stepped = [p_values[i] * (len(order) - rank) for rank, i in enumerate(order)]
+    adjusted = np.minimum(np.maximum.accumulate(stepped), 1)
+    return adjusted[np.argsort(order)].tolist()
+
+
+def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
+    """The steps of the recipe as skills.step_rows has them, with intervals over seeds."""
+    rows = []
+    for first, second in STEPS:
+        found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
+        if None not in found:
+            cells = {name: over([each[name] for each in found]) for name in ("gain", "mode", "general")}
+            skill = {
+                told[0]["temperature"]: over(told) for told in zip(*(each["skill"] for each in found), strict=True)
+            }
+            rows.append({"pair": (first, second), **cells, "skill": skill})
+    return rows
+
+
+def summarise_seeds(name: str, runs: Sequence[SeedRun]) -> dict[str, Any]:
+    """Every number of the page."""
+    return {
+        "run": name,
+        "seeds": [run.seed for run in runs],
+        "claims": {each.claim.id: describe_spread(each) for each in judge_seeds(runs)},
+        "steps": summarise_steps(steps_over(runs)),
+    }
+
+
+def describe_spread(spread: Spread) -> dict[str, Any]:
+    told = describe(spread.claim)
+    parts = [{**part, "values": values} for part, values in zip(told["parts"], spread.values, strict=True)]
+    p, adjusted = (None if value is None else round(value, 6) for value in (spread.p, spread.adjusted))
+    own = {"verdict": spread.verdict, "primary": spread.primary.name, "p": p, "p_holm": adjusted}
+    return told | own | {"parts": parts}
+
+
+def render_seeds(name: str, runs: Sequence[SeedRun]) -> str:
+    """The text of the page; equal runs give equal text."""
+    spreads, steps = judge_seeds(runs), steps_over(runs)
+    drawn = [(draw, key, curves_over(runs, key)) for key, draw in CURVES.items()]
+    return fill(
+        "seeds.html.jinja",
+        run=name,
+        runs=runs,
+        verdicts=VERDICTS,
+        headline=count_verdicts(spreads),
+        min_seeds=MIN_SEEDS,
+        level=LEVEL,
+        claims=[present_spread(each) for each in spreads],
+        steps=steps,
+        temperatures=list(steps[0]["skill"]) if steps else [],
+        figures=[draw(curves, key) for draw, key, curves in drawn if curves],
+    )
+
+
+def present_spread(spread: Spread) -> dict[str, Any]:
+    shown, primary = present_claim(spread.claim), spread.primary
+    for part, own, values in zip(shown["parts"], spread.claim.parts, spread.values, strict=True):
+        part["values"] = [shown_value(value, own.unit) for value in values]
+    values = spread.values[spread.claim.parts.index(primary)]
+    return {
+        **shown,
+        "verdict": spread.verdict,
+        "primary": primary.name,
+        "mean": difference(primary.interval, primary.unit),
+        "figure": "" if None in values else draw_seeds(primary, values, f"seeds-{spread.claim.id}"),
+        "above": sum(value is not None and value > primary.floor for value in values),
+        "p": p_text("p", spread.p),
+        "adjusted": p_text("Holm-adjusted p", spread.adjusted),
+    }
+
+
+def shown_value(value: float | None, unit: str) -> str:
+    return difference(Interval(value, None, None, None, 1), unit).partition(" ")[0]
+
+
+def p_text(name: str, p: float | None) -> str:
+    return "" if p is None else f"{name} < 0.001" if p < 0.001 else f"{name} = {p:.3f}"
+
+
+def curves_over(runs: Sequence[SeedRun], key: str) -> Curves:
+    """Each RL stage's curve in every run, over the steps at which all of them have a value."""
+    found = {}
+    for stage in RL_STAGES:
+        histories = [run.metrics.get(stage, {}).get("history", []) for run in runs]
+        values = [{row["step"]: row[key] for row in rows if row.get(key) is not None} for rows in histories]
+        if steps := sorted(set.intersection(*map(set, values))):
+            found[stage] = [[(step, each[step]) for step in steps] for each in values]
+    return found
+
+
+@plt.rc_context(STYLE)
+def draw_seeds(part: Part, values: Sequence[float], name: str) -> str:
+    """One part: a dot a seed, under them the mean with its interval; the line is the floor."""
+    figure, axes = canvas(1.1)
+    figure.set_size_inches(3.4, 1.1)  # a card's width
+    times, mean = scale(part.unit), part.interval
+    axes.axvline(times * part.floor, color=GREY, linewidth=1)
+    axes.plot([times * value for value in values], [0] * len(values), "o", color=INK, alpha=0.45, markersize=6)
+    axes.plot([times * mean.low, times * mean.high], [1, 1], color=INK, linewidth=2.4)
+    axes.plot(times * mean.estimate, 1, "D", color=INK, markersize=6)
+    axes.set_yticks([0, 1], ["seeds", "mean"])
+    axes.set_ylim(1.6, -0.6)
+    axes.set_xlabel(part.unit)
+    return to_svg(figure, name, f"{part.name}: every seed, and the mean")

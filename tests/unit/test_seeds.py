@@ -1,0 +1,316 @@
+"""Several seeds: the intervals and verdicts over them, what is run for each, and which runs aren't compared."""
+
+import re
+import shutil
+import subprocess
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+from fabricated_run import TRAINED, fabricate_history
+from scipy.stats import ttest_1samp
+from test_diff import describe_again
+from test_report import Balance
+from test_trace import make_run
+
+from r1flow.artifacts.manifest import read_json, write_json
+from r1flow.commands import seeds
+from r1flow.commands.cli import main
+from r1flow.programs.report import figures
+from r1flow.programs.report.spread import SeedRun, Spread, curves_over, holm, judge_seeds, render_seeds, summarise_seeds
+from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, NOT_REPRODUCED, REPRODUCED, Evidence, describe, judge
+
+SEEDS = (11, 12, 13, 14, 15)
+UP, LOSS = (0.30, 0.32, 0.28, 0.35, 0.25), (-0.01, -0.015, -0.005, -0.012, -0.008)
+STAGES = [*(stage for model in ("base", "zero_rl") for stage in (model, f"evaluate/{model}")), "data", "report"]
+
+
+def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict[str, Any]:
+    """A run's summary.json that has estimates for the first parts of some claims; the rest is "not in this run"."""
+    claims = {claim.id: describe(claim) for claim in judge(Evidence({}))}
+    for name, values in estimates.items():
+        for part, value in zip(claims[name]["parts"], values, strict=False):
+            part |= {"estimate": value, "verdict": CANT_TELL}
+    cell = {"estimate": gain, "low": None, "high": None, "n": 1}
+    step = {"gain": cell, "mode": cell, "general": cell, "skill": [{"temperature": t, **cell} for t in (0.6, 1.0)]}
+    return {"run": "tiny", "models": {}, "claims": claims, "steps": {"zero_rl": {"base": step}}}
+
+
+def runs_of(**estimates: list[tuple[float | None, ...]]) -> list[SeedRun]:
+    """A run for each seed; `estimates` has, by claim, the values of every part by seed."""
+    count = len(next(iter(estimates.values()))[0])
+    found = [{name: [part[i] for part in parts] for name, parts in estimates.items()} for i in range(count)]
+    return [
+        SeedRun(seed, f"tiny-s{seed}", summary(values), {})
+        for seed, values in zip(range(11, 11 + count), found, strict=True)
+    ]
+
+
+def judged(**estimates: list[tuple[float | None, ...]]) -> dict[str, Spread]:
+    return {each.claim.id: each for each in judge_seeds(runs_of(**estimates))}
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+
+def test_the_interval_is_students_over_the_seeds():
+    """Mean 3, standard deviation √2.5, t(4) = 2.7764."""
+    interval = judged(C6=[(0.01, 0.02, 0.03, 0.04, 0.05)])["C6"].claim.parts[0].interval
+    assert (interval.estimate, interval.n) == (pytest.approx(0.03), 5)
+    half = 2.776445 * 0.0158113883 / 5**0.5
+    assert (interval.low, interval.high) == (pytest.approx(0.03 - half), pytest.approx(0.03 + half))
+
+
+@pytest.mark.parametrize(("claim", "floor"), [("C6", 0.0), ("C11", -0.02)])
+def test_the_p_value_is_that_of_the_one_sided_t_test_against_the_floor(claim, floor):
+    values = (0.02, -0.01, 0.03, 0.01, -0.005)
+    found = judged(**{claim: [values]})[claim]
+    assert found.p == pytest.approx(ttest_1samp(values, floor, alternative="greater").pvalue)
+
+
+def test_seeds_that_agree_to_the_digit_have_a_p_value_too():
+    assert judged(C6=[(0.5,) * 5])["C6"].p == 0.0
+    assert judged(C6=[(0.0,) * 5])["C6"].p == 1.0
+
+
+def test_holm_adjusts_as_by_hand():
+    """Of 0.005, 0.01, 0.03, 0.04: times 4, 3, 2 and 1, none smaller than the one before it, none above 1."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.4, 0.5]) == pytest.approx([1, 1, 1])
+    assert holm([]) == []
+
+
+def test_the_steps_have_their_mean_over_seeds():
+    runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
+    step = summarise_seeds("tiny", runs)["steps"]["zero_rl"]["base"]
+    assert step["gain"]["estimate"] == step["skill"][1]["estimate"] == pytest.approx(0.15)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        ([UP, UP], REPRODUCED),
+        ([UP[:4], UP[:4]], CANT_TELL),  # fewer than five seeds
+        ([LOSS, UP], REPRODUCED),  # of reasoning: a loss of two points is excluded
+        ([[3 * value for value in LOSS], UP], NOT_REPRODUCED),
+        ([UP, LOSS], NOT_REPRODUCED),  # of general prompts, the second part
+        ([UP, (0.3, -0.3, 0.2, -0.2, 0.1)], CANT_TELL),
+        ([UP, (0.3, None, 0.2, 0.2, 0.1)], CANT_TELL),
+    ],
+)
+def test_a_claim_is_as_good_as_its_weakest_part(parts, verdict):
+    assert judged(C7=parts)["C7"].verdict == verdict
+
+
+def test_the_more_claims_are_tested_the_smaller_a_p_value_must_be():
+    """An interval just above 0, p = 0.02: alone it is reproduced; beside two claims that aren't, 3p is too much."""
+    just = (0.01, 0.05, 0.09, 0.02, 0.1)
+    alone = judged(C6=[just])["C6"]
+    assert 0.01 < alone.p == alone.adjusted < 0.025 and alone.verdict == REPRODUCED
+    unsure = [(0.3, -0.3, 0.2, -0.2, 0.1)]
+    among = judged(C6=[just], C9=unsure, C10=unsure)["C6"]
+    assert among.claim.verdict == REPRODUCED and among.adjusted == pytest.approx(3 * alone.p)
+    assert among.verdict == CANT_TELL
+
+
+def test_what_the_runs_have_not_is_not_tested_and_not_counted():
+    found = judged(C6=[UP], C7=[UP])  # C7's second part, which counts, isn't in these runs
+    assert found["C6"].adjusted == found["C6"].p
+    for name in ("C1", "C7"):
+        assert (found[name].verdict, found[name].p, found[name].adjusted) == (NOT_IN_RUN, None, None)
+
+
+def test_a_seed_with_an_effect_of_the_other_sign_is_seen_and_counts():
+    runs = runs_of(C6=[(0.30, 0.32, 0.28, 0.35, -0.40)])
+    claim = summarise_seeds("tiny", runs)["claims"]["C6"]
+    assert claim["verdict"] == CANT_TELL and claim["parts"][0]["values"][-1] == -0.4
+    page = render_seeds("tiny", runs)
+    assert "<td>−40.0</td>" in page and "4 of 5 seeds above the floor" in page
+
+
+# -- the page ----------------------------------------------------------------------------------------------------
+
+
+def trained(seed: int, steps: int = 12) -> dict[str, dict]:
+    histories = {stage: fabricate_history(stage, steps) for stage in TRAINED}
+    return {
+        stage: {"history": [row | {"length": row["length"] + seed} for row in rows]}
+        for stage, rows in histories.items()
+    }
+
+
+def test_curves_are_drawn_at_the_steps_that_all_runs_have():
+    runs = [SeedRun(seed, "", {}, trained(seed)) for seed in SEEDS]
+    runs[1].metrics["zero_rl"]["history"][3]["accuracy"] = None
+    curves = curves_over(runs, "accuracy")
+    assert list(curves) == ["zero_rl", "reasoning_rl", "align_rl", "student_rl"]
+    assert {tuple(step for step, _ in curve) for curve in curves["zero_rl"]} == {(1, 2, 3, *range(5, 13))}
+    assert len(curves["align_rl"][0]) == 12 and len(curves["align_rl"]) == len(SEEDS)
+
+
+def test_a_band_goes_from_the_smallest_to_the_largest_run_and_the_line_is_their_mean(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "to_svg", lambda figure, *_: drawn.append(figure) or "")
+    figures.draw_accuracy({"zero_rl": [[(step, value) for step in range(1, 8)] for value in (0.1, 0.2, 0.6)]}, "a")
+    (axes,) = drawn[0].axes
+    (line,), (band,) = axes.lines, axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (pytest.approx(10), pytest.approx(60))
+    assert line.get_ydata() == pytest.approx([30] * 7)
+    plt.close(drawn[0])
+
+
+def test_the_page_is_whole_needs_nothing_else_and_is_the_same_twice():
+    runs = [SeedRun(each.seed, each.name, each.summary, trained(each.seed)) for each in runs_of(C1=[UP, UP], C6=[UP])]
+    page = render_seeds("tiny", runs)
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
+    assert not re.findall(r"""(?:src|href)=["'](?!#|\.\./tiny-s1\d/report/)[^"']*|@import|url\((?!#)""", page)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) and page.count("<svg") == 5  # two claims, three kinds of curves
+    assert "None" not in page and render_seeds("tiny", runs) == page
+
+
+# -- the command -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Snakefile").touch()
+    return tmp_path
+
+
+@pytest.fixture
+def started(project, monkeypatch) -> list[list[str]]:
+    """The commands that would be run; the configuration isn't composed, and every run is there when it ends."""
+    commands = []
+
+    class Recorder(nullcontext):
+        def __init__(self, command: list[str]) -> None:
+            super().__init__(self)
+            commands.append(command)
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr(subprocess, "Popen", Recorder)
+    monkeypatch.setattr(seeds, "check_report", lambda *words: None)
+    return commands
+
+
+def finish(project: Path, name: str, seed: int, told: dict | None = None, **changes: dict[str, Any]) -> Path:
+    """results/<name>-s<seed> as if computed; `changes` is by stage, as in make_run."""
+    stages = {stage: {"seed": seed} | changes.get(stage, {}) for stage in STAGES}
+    models = {"base": None, "zero_rl": "base"}
+    run = make_run(project / f"results/{name}-s{seed}", models, **stages)
+    write_json(run / "report/summary.json", told or summary({"C1": [seed / 100, 0.2]}))
+    describe_again(run / "report")
+    return run
+
+
+def refused(capsys, *words: str) -> str:
+    assert main(["seeds", "tiny", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("r1flow: ") and said.count("\n") == 1
+    return said
+
+
+def test_snakemake_is_called_for_each_seed_as_a_user_would(project, started, capsys):
+    for seed in (11, 12):
+        finish(project, "beta", seed)
+    words = ["--seeds", "12", "11", "--run", "beta", "--overrides", "zero_rl.trainer.beta=0.01 threads=2"]
+    assert main(["seeds", "tiny", *words]) == 0
+    assert [command[1:] for command in started] == [
+        [
+            *("-m", "snakemake", "--cores", "all", "--config", "experiment=tiny", f"run=beta-s{seed}"),
+            f"overrides=seed={seed} zero_rl.trainer.beta=0.01 threads=2",
+        ]
+        for seed in (11, 12)
+    ]
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["seed 11 (1 of 2): results/beta-s11", "seed 12 (2 of 2): results/beta-s12"]
+    assert said[-1] == "report: results/beta-seeds/report.html"
+    told = read_json(project / "results/beta-seeds/summary.json")
+    assert told["seeds"] == [11, 12] and told["claims"]["C1"]["parts"][0]["values"] == [0.11, 0.12]
+
+
+def test_a_run_that_fails_ends_the_command_and_is_named(project, started, capsys, monkeypatch):
+    monkeypatch.setattr(subprocess.Popen, "wait", lambda self: 1)
+    said = refused(capsys, "--seeds", "11", "12")
+    assert len(started) == 1 and "tiny-s11 isn't finished" in said and "overrides=seed=11 failed" in said
+
+
+def test_report_only_runs_nothing_and_gives_the_same_bytes_twice(project, started):
+    for seed in SEEDS:
+        finish(project, "tiny", seed)
+    made = []
+    for _ in range(2):
+        assert main(["seeds", "tiny", "--report-only", "--seeds", *map(str, SEEDS)]) == 0
+        made.append({path.name: path.read_bytes() for path in (project / "results/tiny-seeds").iterdir()})
+    assert made[0] == made[1] and set(made[0]) == {"report.html", "summary.json"}
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--seeds", "11"], "two or more"),
+        (["--seeds", "11", "12", "11"], "11 is named twice"),
+        (["--seeds", "11", "12", "--overrides", "threads=2 seed=3"], "name the seeds after --seeds"),
+    ],
+)
+def test_seeds_that_make_no_comparison_are_refused_before_anything_runs(project, started, capsys, words, said):
+    assert said in refused(capsys, *words)
+    assert started == []
+
+
+def test_an_experiment_without_a_report_is_refused_before_anything_runs(project, capsys, monkeypatch):
+    (project / "conf").symlink_to(Path(__file__).parents[2] / "conf")
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert "there is no 'tiny'" in refused(capsys, "--seeds", "1", "2")
+    words = ["seeds", "r1_micro", "--seeds", "1", "2", "--overrides", "stages=[data,base]"]
+    assert main(words) == 2 and "have no report" in capsys.readouterr().err
+
+
+def test_runs_that_are_not_alike_are_refused_naming_run_key_and_remedy(project, capsys):
+    finish(project, "tiny", 11)
+    words = ["--report-only", "--seeds", "11", "12"]
+    assert "results/tiny-s12 has no report; leave out --report-only" in refused(capsys, *words)
+    for change, said in (
+        ({"trainer": {"learning_rate": 0.5, "betas": [0.9, 0.99]}}, "zero_rl.trainer.learning_rate is 0.5"),
+        ({"code": "other"}, 'zero_rl.code is "other"'),
+    ):
+        run = finish(project, "tiny", 12, zero_rl=change)
+        assert f"results/tiny-s12: {said}, and in results/tiny-s11 it is" in refused(capsys, *words)
+        shutil.rmtree(run)
+
+
+def test_a_run_of_another_seed_than_its_name_says_is_refused(project, capsys):
+    finish(project, "tiny", 11)
+    finish(project, "tiny", 12).rename(project / "results/tiny-s13")
+    assert "its seed isn't 13" in refused(capsys, "--report-only", "--seeds", "11", "13")
+
+
+def test_a_report_of_an_earlier_version_is_refused(project, capsys):
+    for key in ("steps", "ceiling"):
+        told = summary({"C1": [0.1, 0.2]})
+        told.pop("steps") if key == "steps" else told["claims"]["C6"]["parts"][0].pop("ceiling")
+        for seed in (11, 12):
+            finish(project, key, seed, told)
+        said = refused(capsys, "--report-only", "--run", key, "--seeds", "11", "12")
+        assert f"results/{key}-s11/report/summary.json: an earlier version" in said
+
+
+def test_a_stage_that_is_newer_than_the_report_is_refused(project, capsys):
+    for seed in (11, 12):
+        run = finish(project, "tiny", seed)
+    (run / "zero_rl/model/model.safetensors").write_text("trained again")
+    describe_again(run / "zero_rl")
+    assert "zero_rl is newer than the report" in refused(capsys, "--report-only", "--seeds", "11", "12")
