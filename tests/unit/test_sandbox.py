@@ -5,6 +5,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from abuse.judging import state
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
-from r1flow.sandbox import Limits, SandboxError, Stop, Tier, process, seccomp
+from r1flow.sandbox import Limits, SandboxError, Stop, Tier, bubblewrap, interpreter, landlock, process, seccomp
 
 TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]
 PYTHON = ["{python}", "-S", "{program}"]
@@ -179,6 +180,12 @@ def test_the_self_test_notices_what_does_not_hold(tier: Tier, monkeypatch: pytes
 
 
 @every_tier
+def test_a_self_test_that_does_not_come_to_its_end_is_a_fault(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "PROBE", "raise SystemExit('no such module')")
+    assert sandbox.fault_of(tier) == "its self-test ended with status 1: no such module"
+
+
+@every_tier
 def test_the_self_test_notices_fork_bombs(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sandbox.MODULES[tier]
     monkeypatch.setattr(module, "limited", lambda command, limits, processes: list(command))
@@ -190,6 +197,45 @@ def test_a_keeper_that_fails_is_not_the_programs_fault(tier: Tier, monkeypatch: 
     monkeypatch.setattr(seccomp, "program", lambda: b"not a filter")
     with pytest.raises(SandboxError, match="did not start"):
         sandbox.run(PYTHON, b"print(1)", tier=tier)
+    assert "did not start" in (sandbox.fault_of(tier) or "")
+
+
+def test_a_cage_whose_caller_is_dead_starts_nothing() -> None:
+    if Tier.LANDLOCK not in sandbox.tiers():
+        pytest.skip("Landlock doesn't hold on this machine")
+    with process.pipes(2) as ([told, printed], [status, output]), sandbox.descriptors(seccomp.program()) as [filter]:
+        words = [sys.executable, "-I", "-S", landlock.cage.__file__, "0", "-1", str(filter), str(status), "/usr", ""]
+        keeper = subprocess.run([*words, "/usr/bin/echo", "started"], pass_fds=[filter, status], stdout=output)
+        assert keeper.returncode == 0
+        for pipe in (told, printed):
+            with pytest.raises(BlockingIOError):
+                os.read(pipe, 1)
+
+
+def ended(output: bytes, limits: Limits) -> process.Watch:
+    """A watched keeper that has ended and left this output in its pipe."""
+    with process.pipes(1) as (readers, writers):
+        keeper = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, keeper.pid, os.WEXITED | os.WNOWAIT)
+        os.write(writers[0], output)
+        watch = process.Watch(keeper, readers, limits, 0)
+        watch.wait()
+        keeper.wait()
+    return watch
+
+
+def test_what_is_still_in_the_pipe_at_the_end_is_read_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "CHUNK_BYTES", 10)
+    whole, cut = (ended(b"x" * 100, Limits(output_mb=size / 2**20)) for size in (100, 50))
+    assert ([*whole.got.values()], whole.stopped) == ([b"x" * 100], None)
+    assert ([*cut.got.values()], cut.stopped) == ([b"x" * 51], Stop.OUTPUT)
+
+
+def test_a_sandbox_that_outlives_its_kill_is_an_error() -> None:
+    watch = process.Watch(None, [], Limits(wall_s=0), 0)
+    watch.stopped = Stop.WALL
+    with pytest.raises(SandboxError, match=r"did not end within \d+ s of being killed"):
+        watch.enforce()
 
 
 @every_tier
@@ -206,6 +252,76 @@ def test_an_interrupted_run_leaves_nothing(tier: Tier, monkeypatch: pytest.Monke
         sandbox.run(PYTHON, b"import os, time\nos.fork()\nprint(1, flush=True)\ntime.sleep(1000)", tier=tier)
     assert seen and not Path(f"/proc/{seen[0]}").exists()
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+# -- other machines ----------------------------------------------------------------------------------------------
+
+
+def test_root_s_programs_get_a_uid_of_their_own_and_others_a_namespace_of_users() -> None:
+    root, other = (bubblewrap.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4)) for uid in (30_007, None))
+    assert "--reuid=30007" in root and "--unshare-user" not in root and "--nproc=4:4" in root
+    assert "--unshare-user" in other and "/usr/bin/setpriv" not in other and "--nproc=5:5" in other  # and the shell
+
+
+def test_without_root_a_cage_keeps_the_uid_and_counts_from_what_its_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "tasks", lambda uid: 100)
+    root, other = (landlock.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4)) for uid in (30_007, None))
+    assert root[5] == "30007" and "--nproc=4:4" in root
+    assert other[5] == "-1" and "--nproc=104:104" in other
+
+
+def test_a_user_s_tasks_are_threads_and_those_that_end_meanwhile_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    with ThreadPoolExecutor(5) as pool:
+        for _ in range(5):
+            pool.submit(over.wait)
+        found = landlock.tasks(os.getuid())
+        over.set()
+    assert found >= 6 and landlock.tasks(2**32 - 2) == 0  # the latter is nobody's
+
+    listdir = os.listdir
+
+    def gone(folder: Path) -> list[str]:
+        if Path(folder).name == "task":
+            raise ProcessLookupError(3, "No such process", str(folder))
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", gone)
+    assert landlock.tasks(os.getuid()) == 0
+
+
+def test_folders_that_are_no_links_into_usr_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap.os.path, "islink", lambda path: False)
+    words = " ".join(bubblewrap.mounts(interpreter.own(), 5, "main", Limits()))
+    assert "--ro-bind /bin /bin " in words and "--symlink" not in words
+
+
+def test_of_a_python_that_is_elsewhere_all_but_its_packages_is_shown(tmp_path: Path) -> None:
+    for name in ("python3.11/json", "python3.11/site-packages/torch", "tcl"):
+        (tmp_path / "lib" / name).mkdir(parents=True)
+    (tmp_path / "lib/python3.11/os.py").touch()
+    python, lib = str(tmp_path / "bin/python3.11"), tmp_path / "lib"
+    shown = [str(lib / name) for name in ("python3.11/json", "python3.11/os.py", "tcl")]
+    assert interpreter.parts(python) == [python, *shown]
+    assert interpreter.packages(python) == [str(lib / "python3.11/site-packages")]
+
+
+@pytest.mark.parametrize(("abi", "said"), [(4, "has Landlock ABI 4, and 6 is needed"), (-1, "has Landlock ABI 0, and")])
+def test_an_older_kernel_is_named_with_what_is_needed(abi: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock.cage, "abi", lambda: abi)
+    assert said in (landlock.fault() or "")
+
+
+def test_without_libseccomp_there_is_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    with pytest.raises(UserError, match=r"^no seccomp filter \(.*\); install it: apt-get install libseccomp2"):
+        seccomp.program.__wrapped__()
+
+
+def test_where_somebody_has_every_uid_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox.pwd, "getpwuid", lambda uid: "somebody")
+    with pytest.raises(UserError, match="all uids from 30000 to 60000 are in use"):
+        sandbox.free_uid.__wrapped__(7)
 
 
 def test_importing_it_is_light() -> None:

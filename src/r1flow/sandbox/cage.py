@@ -104,12 +104,9 @@ def start(command: list[str], uid: int, rules: int, instructions: bytes) -> int:
 
 
 def end(child: int) -> None:
-    """Kill the command and all that it left; until it is reaped, no others can get the number of their group."""
-    for kill in (os.kill, os.killpg):
-        try:  # noqa: SIM105
-            kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    """Kill the command and all that it left; until it is reaped, both are there, and no others can get their number."""
+    os.kill(child, signal.SIGKILL)
+    os.killpg(child, signal.SIGKILL)
 
 
 def main() -> None:
