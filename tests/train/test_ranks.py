@@ -228,6 +228,14 @@ def test_a_killed_rank_is_reported_with_what_mostly_kills(tmp_path: Path, monkey
         launch.run("fake", stage)
 
 
+def test_a_program_that_leaves_without_a_result_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a user's own reward does that calls sys.exit()."""
+    monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", SimpleNamespace(compute=lambda stage: sys.exit()))
+    stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, None, StageRun("", "sft", {}, {}))
+    with pytest.raises(launch.RankFailed, match="its first rank ended without a result"):
+        launch.run("fake", stage)
+
+
 def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,7 +124,7 @@ def run(program: str, stage: Stage) -> None:
             process.kill()
             process.join()
     if not (stage.work / METRICS).exists():
-        raise RankFailed("its first rank was ended by a signal")
+        raise RankFailed("its first rank ended without a result")
 
 
 def ended(error: Exception) -> str:
