@@ -104,6 +104,18 @@ REFUSED = {
     "1e-4 is a string to YAML": ("zero_rl.trainer.num_generations=x16", "zero_rl.trainer.num_generations"),
     "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
     "unknown device": ("device=tpu", "device"),
+    "no thread": ("threads=0", "data.threads: 0; use 1 or more"),
+    "a revision of nothing": ("base.revision=main", "base.revision: it is of a hub id; name that in init_from"),
+    "a value that only the run has": ("zero_rl.threads=2", "Could not override 'zero_rl.threads'"),
+    "a corpus of nothing": ("data.corpus.documents=0", "data.corpus.documents: 0; use 1 or more"),
+    "an unknown evaluation set": (
+        "data.decontaminate.reported_only=[tset.jsonl]",
+        "data.decontaminate.reported_only: 'tset.jsonl' is no set; did you mean 'test.jsonl'",
+    ),
+    "rows that nothing cuts": (
+        "cold_start.trainer.padding_free=true",
+        "cold_start.trainer.padding_free: without packing",
+    ),
     "k = 0": ("evaluate.k=0", "evaluate.k"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),
@@ -174,6 +186,22 @@ def test_what_no_stage_could_run_is_refused_in_one_line_that_names_it(overrides,
     with pytest.raises(UserError) as refusal:
         Run.compose(ROOT, overrides=overrides)
     assert named in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_mistyped_key_has_no_hint_where_the_experiment_leaves_another_to_the_user():
+    with pytest.raises(UserError, match="Could not override 'sed'") as refusal:
+        Run.compose(ROOT, "cold_start_stronger", "sed=1")
+    assert "did you mean" not in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_run_is_the_same_in_a_job_that_must_not_compose(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run.compose(ROOT, "r1_tiny", "seed=3", "mine")
+    path = run.freeze()
+    monkeypatch.setattr(config, "compose", None)
+    thawed = Run.thaw(path)
+    assert (thawed.config, thawed.sources, thawed.data_is_pinned) == (run.config, run.sources, run.data_is_pinned)
+    assert thawed.jobs == run.jobs and thawed.steps == [] and thawed.freeze() == path
 
 
 PROGRAMS = ("pretrain", "sft", "grpo", "reward_model")

@@ -121,6 +121,13 @@ def test_weights_that_lack_the_head_are_refused_not_made_up(tmp_path: Path) -> N
         score(folder, ["x"])
 
 
+def test_a_chat_that_nothing_ends_is_the_users_to_mend(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    edit(folder / "tokenizer_config.json", eos_token=None)
+    with pytest.raises(UserError, match=r"tokenizer_config\.json names no eos_token; name one"):
+        score(folder, ["x"])
+
+
 def test_code_that_comes_with_a_model_is_not_run(tmp_path: Path) -> None:
     folder = make(tmp_path / "model")
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")

@@ -7,8 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +31,9 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from r1flow.artifacts.manifest import sha256
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
-from r1flow.data import packed
+from r1flow.data import packed, sift
 from r1flow.data.general import ADJECTIVES, WORDS
+from r1flow.data.pieces import Encoder
 from r1flow.programs.curate import compute as curate
 from r1flow.programs.sft import compute as sft
 from r1flow.recipe import stages
@@ -174,6 +178,32 @@ def test_where_shards_end_decides_nothing_about_who_is_kept(inputs: Path, whole:
     )
     assert rows_of(stage).equals(rows_of(whole))
     assert {**metrics, "packs": 0, "filled": 0} == {**whole.metrics, "packs": 0, "filled": 0}
+
+
+def test_a_tokenizer_without_special_tokens_leaves_out_no_row_for_them(inputs: Path, monkeypatch: Any) -> None:
+    known = sift.encoder_of
+
+    def plain(tokenizer: str) -> Encoder:
+        encoder = copy(known(tokenizer))
+        encoder.special = []
+        return encoder
+
+    monkeypatch.setattr(sift, "encoder_of", plain)
+    stage = stage_of(inputs, "no_special_tokens")
+    assert "control token" not in curate.compute(stage)["dropped"]
+    assert rows_of(stage).filter(pl.col("id") == "r110")["dropped"].to_list() == [None]
+
+
+def test_with_threads_tasks_are_done_side_by_side_and_an_error_comes_back(monkeypatch: Any) -> None:
+    """Threads in the place of processes, which the slow test has: each takes seconds to start."""
+    monkeypatch.setattr(curate, "SINGLE", {})
+    monkeypatch.setattr(curate, "pool", ThreadPoolExecutor)
+    together, told = threading.Barrier(2, timeout=60), []
+    stage = SimpleNamespace(config={"threads": 2}, progress=lambda *counts, step: told.append((*counts, step)))
+    curate.run(stage, "sifted", lambda number: together.wait(), [(1,), (2,)])
+    assert told == [(number, 2, "sifted") for number in (0, 1, 2)]
+    with pytest.raises(ZeroDivisionError):
+        curate.run(stage, "sifted", lambda number: 1 // number, [(1,), (0,)])
 
 
 @pytest.mark.slow

@@ -14,12 +14,14 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
 
+from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.programs import promises
 from r1flow.programs.grpo import compute as grpo
 from r1flow.rewards.combine import combine
 from r1flow.sampling.engine import Engine
 from r1flow.training.callbacks import History
+from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.scoring import score
 
 CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
@@ -69,6 +71,15 @@ def stage_of(folder: Path, name: str, engine: str = "r1flow", **trainer: object)
         "trainer": CONFIG["trainer"] | SMALL | trainer,
     }
     return make_stage(folder, name, config)
+
+
+def test_a_training_looks_for_its_server_before_it_loads_a_model(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, "http://127.0.0.1:1")  # where nobody listens
+    monkeypatch.setattr(grpo, "read_model", None)
+    stage = stage_of(base, "server", use_vllm=True, vllm_mode="server", vllm_server_timeout=0)
+    stage.terminal = SimpleNamespace(say=print)
+    with pytest.raises(UserError, match=r"no vLLM server answers at http://127\.0\.0\.1:1 after 0 s"):
+        grpo.compute(stage)
 
 
 def test_reward_rises_and_every_parameter_moves(base: Path) -> None:

@@ -28,7 +28,7 @@ from r1flow.programs.pretrain import compute as pretrain
 from r1flow.programs.pretrain.compute import build
 from r1flow.sampling import SamplingParams, load, vllm
 from r1flow.sampling.draw import choose, uniforms
-from r1flow.sampling.engine import Engine
+from r1flow.sampling.engine import Engine, ends_of
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 61
@@ -292,6 +292,37 @@ def test_vllm_starts_as_its_build_bears_it(tmp_path, monkeypatch, cuda, options)
     assert vllm.start(tmp_path, 4, {"enable_chunked_prefill": True}) == given | options | {
         "enable_chunked_prefill": True
     }
+
+
+def test_without_vllm_its_engine_is_refused_with_the_remedy(folder, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)  # as if it weren't installed
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "")  # to be put back
+    with pytest.raises(UserError, match=r"vllm can't be imported \(.*\); install it as docs/scaling\.md says"):
+        load(folder, "vllm", 8)
+
+
+def test_vllms_bars_tell_of_rows_that_are_done_and_show_nothing(capfd) -> None:
+    told: list[tuple[int, int]] = []
+    bar = vllm.bar(lambda *rows: told.append(rows))
+    assert list(bar([1, 2, 3], desc="Adding requests", mininterval=0)) == [1, 2, 3] and told == []
+    with bar(total=3, desc="Processed prompts") as shown:
+        shown.update(1)
+        shown.update(2)
+    assert told == [(1, 3), (3, 3)] and capfd.readouterr() == ("", "")
+
+
+def test_transformers_tell_of_rows_after_each_batch(folder) -> None:
+    told: list[tuple[int, int]] = []
+    prompts = texts(6)
+    load(folder, "transformers", 8).sample(prompts, FREE, [7] * 9, lambda *rows: told.append(rows))
+    assert told == [(8, 9), (9, 9)]
+
+
+def test_without_a_generation_config_the_models_own_says_what_ends(folder, tmp_path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "model")
+    expected = ends_of(folder, words())
+    (copy / "generation_config.json").unlink()
+    assert ends_of(copy, words()) == expected == [EOS]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from jinja2 import TemplateError
+from safetensors import SafetensorError
 
 from r1flow import sampling
 from r1flow.artifacts import manifest
@@ -393,6 +394,15 @@ def test_what_cannot_be_removed_is_a_line_and_the_rest_goes(project, monkeypatch
     assert not (project / "results/old").exists() and (project / "scratch/zero_rl").exists()
 
 
+def test_only_a_lock_that_somebody_holds_keeps_things_from_being_removed(project, capsys):
+    (project / "scratch/zero_rl/lock").touch()
+    lock = hold(project / "scratch/base/lock")
+    assert main(["clean", "--scratch", "--yes"]) == 2
+    assert "scratch/base is being computed" in capsys.readouterr().err and (project / "scratch/zero_rl").exists()
+    lock.close()
+    assert main(["clean", "--scratch", "--yes"]) == 0 and not (project / "scratch/zero_rl").exists()
+
+
 # -- chat --------------------------------------------------------------------------------------------------------
 
 
@@ -464,6 +474,47 @@ def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, caps
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
     error = capsys.readouterr().err
     assert "its chat template can't show the question: roles" in error and "\x1b" not in error
+
+
+def test_a_model_without_a_chat_template_is_a_line_with_the_remedy(project, monkeypatch, capsys):
+    monkeypatch.setattr(Echo.tokenizer, "chat_template", None)
+    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
+    assert "its tokenizer has no chat template; add chat_template.jinja" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(OSError("no config.json\nsecond line"), "no config.json"), (KeyError(), "KeyError"), (SafetensorError("x"), "x")],
+)
+def test_what_cannot_be_loaded_is_a_line(monkeypatch, error, said):
+    from transformers.utils import logging
+
+    asked, quiet = [], []
+    for name in ("disable_progress_bar", "set_verbosity_error"):  # they would hold for all tests after this one
+        monkeypatch.setattr(logging, name, lambda name=name: quiet.append(name))
+
+    def load(model, **options):
+        asked.append((model.name, options))
+        if error:
+            raise error
+        return "a sampler"
+
+    monkeypatch.setattr(sampling, "load", load)
+    with pytest.raises(UserError, match=rf"model: can't be loaded as a model: '?{said}'?$"):
+        chat.load_quietly(Path("model"), "transformers")
+    error = None
+    assert chat.load_quietly(Path("model"), "transformers") == "a sampler"
+    assert asked == [("model", {"engine": "transformers", "batch_size": 1})] * 2
+    assert quiet == ["disable_progress_bar", "set_verbosity_error"] * 2
+
+
+def test_a_person_is_told_how_it_ends_and_has_a_line_to_type_in(project, monkeypatch, capsys):
+    answer(monkeypatch, "")
+    prompts, said = [], iter(["hello"])
+    monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or next_or_end(said))
+    assert list(chat.questions(Path("mine"))) == ["hello"] and prompts == ["you> "] * 2
+    assert capsys.readouterr().out == "mine: every line is a question of its own; Ctrl-D ends\n\n"
 
 
 def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):

@@ -71,6 +71,20 @@ def test_a_sandbox_that_fails_is_nobodys_error(monkeypatch: pytest.MonkeyPatch) 
 
 
 @held
+def test_a_sandbox_that_fails_after_a_while_is_nobodys_error_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sandbox.run
+    sandbox.tier()
+
+    def broken(command: list[str], program: bytes, file: str, stdin: bytes, *rest: object) -> sandbox.Result:
+        if stdin:  # only the check of the syntax has none
+            raise SandboxError("no more processes")
+        return real(command, program, file, stdin, *rest)
+
+    monkeypatch.setattr(sandbox, "run", broken)
+    assert statuses(SQUARE, ONE) == ["infrastructure"]
+
+
+@held
 def test_a_syntax_error_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     runs, real = [], sandbox.run
     sandbox.tier()  # else what finds it out is counted
@@ -228,6 +242,17 @@ def test_a_humaneval_problem_becomes_calls() -> None:
     assert tests[0] == {"call": "truncate_number", "args": "(3.5,)", "output": 0.5}
     assert humaneval.passes(humaneval.solution(problem), tests)
     assert not humaneval.passes(next(humaneval.mutants(problem)), tests)
+    [row] = humaneval.evidence([problem])
+    assert (row["task_id"], row["tests"], row["canonical_passes"]) == (problem["task_id"], len(tests), True)
+    assert not row["broken_passes"]
+
+
+@held
+def test_a_mistake_that_the_problems_own_test_does_not_see_is_no_mutant() -> None:
+    problem = {"prompt": "def f(x):\n", "canonical_solution": "    return x + 0\n", "entry_point": "f"}
+    problem["test"] = "def check(f):\n    assert f(1) == 1"
+    found = list(humaneval.mutants(problem))
+    assert len(found) == 2 and not any("x - 0" in program for program in found)
 
 
 @pytest.mark.slow

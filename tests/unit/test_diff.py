@@ -211,6 +211,19 @@ def test_other_problems_have_no_interval(plain, tmp_path, capsys):
     assert row(lines, "base", "reasoning")[3:] == ["other", "problems"]
 
 
+def test_without_samples_there_is_no_interval_and_without_a_task_no_line(plain, tmp_path, capsys):
+    b = other(tmp_path, zero_rl=FASTER)
+    folder = b / "evaluate/base"
+    (folder / "samples.parquet").unlink()
+    metrics = read_json(folder / "metrics.json")
+    del metrics["tasks"]["general"]
+    write_json(folder / "metrics.json", metrics)
+    describe_again(folder)
+    lines = compared(capsys, plain, b)
+    assert row(lines, "base", "reasoning")[3:] == ["other", "problems"]
+    assert [line.split()[0] for line in lines if " general " in line] == [name for name in MODELS if name != "base"]
+
+
 def test_runs_without_a_common_evaluation_have_no_results_to_compare(plain, tmp_path, capsys):
     b = other(tmp_path)
     shutil.rmtree(b / "evaluate")

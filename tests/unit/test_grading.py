@@ -137,6 +137,10 @@ def test_families_whose_scorers_have_no_bound_are_left_out(family: str) -> None:
     assert generated.correct(family, "R999999999", "R", "{}") is None
 
 
+def test_a_gold_that_its_scorer_fails_on_is_ungradable() -> None:
+    assert generated.correct("complex_arithmetic", "3.0 - 2.0i", "3.0 - 2.0i", "{}") is None  # metadata has the result
+
+
 @pytest.mark.slow
 def test_no_scorer_is_slow_or_pays_for_a_foreign_answer() -> None:
     import time

@@ -67,6 +67,13 @@ def test_whose_fault_a_death_is(by: int, first: Verdict | None, second: Verdict 
         assert blame(by, 2) == second
 
 
+def test_what_sympy_raises_is_a_wrong_answer() -> None:
+    def odd(gold: str, answer: str) -> bool:
+        raise NotImplementedError("no solution in closed form")
+
+    assert workers.grade(odd, ["7", "8"]) is False
+
+
 def test_a_worker_killed_from_outside_is_replaced() -> None:
     with worker() as grading:
         assert grading.verdicts([SURD]) == [RIGHT]

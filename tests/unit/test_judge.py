@@ -261,6 +261,14 @@ def test_a_reply_of_no_bounds_is_not_read_to_its_end(monkeypatch: pytest.MonkeyP
         assert ask(server, [REPLY]) == [0.7]
 
 
+def test_a_reply_that_cannot_be_unpacked_is_no_score() -> None:
+    whole = gzip.compress(says("Score: 7").body)
+    with FakeServer(script=[Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"})] * 2) as server:
+        assert ask(server, [REPLY]) == [None] and len(server.bodies) == 2
+        server.script = [server.script[0], Reply(body=whole, headers={"Content-Encoding": "gzip"})]
+        assert ask(server, ["another"]) == [0.7]
+
+
 @pytest.mark.parametrize("packing", ["gzip", "gzip, gzip", "zstd"])
 def test_a_packed_reply_is_bounded_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch, packing: str) -> None:
     """50 MB come in one part of 50 kB, or in one of nothing; how we don't ask for it, we don't unpack it."""

@@ -411,6 +411,12 @@ def test_a_hostile_row_is_left_out_and_counted_and_its_neighbours_stay(reason, r
     assert count.first[reason].startswith("train.jsonl: row 2: ") and "\n" not in count.first[reason]
 
 
+def test_empty_lines_are_no_rows(tmp_path):
+    (tmp_path / "train.jsonl").write_text(f"\n{json.dumps(GOOD)}\n  \n\n")
+    found, count = loaded(tmp_path, "train.jsonl", source_of("gsm8k"))
+    assert [one["question"] for one in found] == ["2 + 3?"] and (count.read, count.damaged) == (1, 0)
+
+
 def test_the_place_of_a_damaged_value_names_file_row_and_column(tmp_path):
     write(tmp_path, "train.jsonl", [GOOD, {"question": "2 + 3?", "answer": 5}])
     _, count = loaded(tmp_path, "train.jsonl", source_of("gsm8k"))
@@ -542,6 +548,10 @@ def test_private_tests_are_a_string_or_damaged_and_nothing_is_unpickled(packed, 
     monkeypatch.setattr(pickle, "loads", lambda *_: pytest.fail("unpickled"))
     with pytest.raises(Damaged):
         loaders.private_tests(base64.b64encode(zlib.compress(packed)).decode())
+
+
+def test_private_tests_may_be_plain_json():
+    assert loaders.private_tests(f" {json.dumps(TESTS)}") == TESTS
 
 
 def test_private_tests_that_unpack_to_too_much_are_damaged(monkeypatch):

@@ -160,6 +160,11 @@ def test_publishing_replaces_what_was_there_and_puts_the_manifest_last(folder, t
     assert manifest.broken(out) is None
 
 
+def test_what_has_no_content_is_not_forced_to_disk(folder):
+    (folder / "model/link").symlink_to("nowhere")
+    manifest.sync(folder)
+
+
 def test_publishing_reaches_results_on_another_disk(folder, tmp_path_factory, monkeypatch):
     def rename(path, to):
         raise OSError(errno.EXDEV, "Invalid cross-device link")

@@ -90,7 +90,7 @@ RIGHT = [
     ("18", "18 dollars per day"),
     ("\\frac{\\pi}{2}", "50\\pi\\%"),
     ("12\\text{ cm}^2", "12 cm squared"),
-    ("3+i", "i+3"),
+    ("3+i", "3-\\frac{1}{i}"),
     ("-x", "i^2x"),
 ]
 WORDED = [  # answers that stand among words, or in several boxes, as models and golds write them

@@ -105,6 +105,9 @@ def odd_forms() -> Iterator[Tokenizer]:
     yield words
     yield make(QWEN, normalizers.Lowercase())
     yield make(rf"({QWEN})")
+    prefixing = gpt2()
+    prefixing.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    yield prefixing
     stripping = make(QWEN)
     stripping.add_tokens([AddedToken("<x>", lstrip=True)])
     yield stripping

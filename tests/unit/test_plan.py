@@ -12,7 +12,9 @@ from r1flow.artifacts.fingerprint import Code
 from r1flow.core.errors import UserError
 from r1flow.engine import plan
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, table, total
+from r1flow.engine.run import Run, hold
 
+ROOT = Path(__file__).parents[2]
 LAST = "evaluate/zero_rl"
 INPUTS = {"base": {"corpus": "corpus"}, "zero_rl": {"model": "base"}, LAST: {"model": "zero_rl", "student": "base"}}
 SECONDS = {"base": 10.4, "zero_rl": 95.9, LAST: 3.0}
@@ -229,3 +231,19 @@ def test_the_last_line_counts_and_adds_up():
         "1 to compute, 1 to compute if what runs before them comes out different, 1 from the store;"
         " at most 3 s of computing, as last time"
     )
+
+
+def test_a_run_does_not_begin_beside_a_stage_whose_own_run_was_killed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = SimpleNamespace(missing=[], check_disk=list, steps=[Step("base", KEEP), Step("zero_rl", KEEP)], name="toy")
+    orphan = hold(Path("scratch/toy/zero_rl/lock"))
+    with pytest.raises(UserError, match=r"^zero_rl is still being computed by a stage whose run was killed"):
+        Run.begin(run)
+    orphan.close()
+
+
+def test_a_run_without_a_report_ends_with_the_next_command_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]")
+    run.end("FAILED")
+    assert run.outcome() == "next: r1flow chat results/r1_tiny/base/model" and not list(tmp_path.rglob("*.html"))

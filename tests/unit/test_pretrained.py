@@ -43,6 +43,16 @@ def test_loads_refuse_code_and_loads_of_models_pickles(tmp_path) -> None:
     assert read_model(Auto, tmp_path) == {"trust_remote_code": False, "use_safetensors": True}
 
 
+def test_what_else_is_wrong_with_a_folder_is_said_in_transformers_words(tmp_path) -> None:
+    class Odd:
+        @classmethod
+        def from_pretrained(cls, folder: Path, **options: Any) -> None:
+            raise ValueError("Unrecognized model")
+
+    with pytest.raises(ValueError, match=r"^Unrecognized model$"):
+        read_pretrained(Odd, tmp_path)
+
+
 def test_a_folder_with_pickles_alone_is_refused_before_anything_is_computed(tmp_path) -> None:
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").touch()

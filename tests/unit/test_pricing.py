@@ -19,7 +19,8 @@ from r1flow.core.errors import UserError
 from r1flow.engine import driver, pricing
 from r1flow.engine.run import Run
 from r1flow.programs.costs import Cost, model_in, model_of, model_on_hub
-from r1flow.programs.specs import Spec
+from r1flow.programs.specs import Spec, spec_of
+from r1flow.programs.trainings import memory_of
 
 ROOT = Path(__file__).parents[2]
 PRICES = pricing.read_prices(ROOT / pricing.PRICES)
@@ -299,6 +300,26 @@ def test_what_is_not_certain_is_not_refused(tmp_path, monkeypatch, unsure):
     config: dict[str, Any] = Run.compose(ROOT, ZERO).slice("zero_rl")
     config = config | {"trainer": config["trainer"] | unsure}
     pricing.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
+
+
+def test_memory_that_is_certain_is_that_of_what_is_trained():
+    states = {"trainer": {"optim": "adamw_torch"}}  # weights, gradients and two moments of four bytes each
+    assert memory_of(states, 1000) == (16_000, 4_000)
+    assert memory_of(states | {"lora": {"r": 8}}, 1000, reference=True) == (4_000, 4_000)  # frozen: the reference too
+    pretrain = spec_of("pretrain")
+    assert pretrain.memory(states | {"init_from": None}, 1000, 0) == (16_000, 4_000)
+    assert pretrain.memory(states | {"init_from": "somewhere"}, 1000, 0) == (0, 4_000)  # it is copied, and not trained
+
+
+def test_the_memory_of_gpus_is_that_of_those_that_a_stage_sees(tmp_path, monkeypatch):
+    script = tmp_path / "nvidia-smi"
+    script.write_text('#!/bin/sh\ncase "$1" in --id=3) echo 40960;; --query*) printf "81920\\n81920\\n";; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert pricing.memory_of_gpus() == 160 * 2**30
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert pricing.memory_of_gpus() == 40 * 2**30
 
 
 def test_gpus_that_nobody_can_ask_about_refuse_nothing(tmp_path, monkeypatch):

@@ -9,17 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from r1flow.artifacts import manifest, versions
 from r1flow.commands import clean, cli, export, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import humaneval, loaders, sources, tasks, tokenizer
-from r1flow.engine import driver, pricing
+from r1flow.engine import checks, driver, pricing
 from r1flow.engine.run import Run
 from r1flow.programs import trainings
 from r1flow.programs.curate import compute as curate
 from r1flow.programs.data import compute as data
+from r1flow.programs.data.spec import check_data
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.reward_model import compute as reward_model
 from r1flow.programs.sft import compute as sft
@@ -28,6 +30,7 @@ from r1flow.sampling.engine import Engine
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = "{% for message in messages %}hello{% endfor %}"
+LOSSY = Tokenizer(models.WordLevel({"x": 0, "[UNK]": 1}, unk_token="[UNK]"))
 
 
 def written(path: Path, *rows: Any) -> Path:
@@ -85,6 +88,15 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         "row 1: kind must be one of",
         lambda folder: reward_model.load_pairs(written(folder / "a", {"question": "hi", "kind": "odd"}), None),
     ),
+    "a tokenizer that loses the tags": (
+        "its tokenizer turns '<think>x</think>x<answer>x</answer>x' into '",
+        lambda folder: trainings.check_start(model_folder(folder, LOSSY.to_str()), None, ["base"]),
+    ),
+    "a configuration of a model that is none": (
+        "config.json is no JSON (",
+        lambda folder: checks.config_of(str(written(folder / "config.json").parent), None),
+    ),
+    "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),
     "no prompts for RL": ("no prompts to train on", lambda folder: grpo.load_rows(written(folder / "a"), None)),
     "a data set that isn't there": (
         "there is no such folder; name one, or a hub id with its revision",

@@ -253,10 +253,36 @@ def lose_data(run: Path) -> None:
 
 
 def forget_data(run: Path) -> None:
+    read_instead(run, None)
+
+
+def read_instead(run: Path, edge: dict[str, str] | None) -> None:
+    """Let the evaluation of base have read other data, or none."""
     path = run / "evaluate/base/provenance.json"
     made = read_json(path)
     del made["inputs"]["data"]
+    made["inputs"] |= {"data": edge} if edge else {}
     write_json(path, made | {"identity": provenance.identity(made)})
+
+
+def from_outside(run: Path) -> Path:
+    """Let the evaluation of base have read a folder that no stage made; returns the folder."""
+    folder, project = run / "data" if (run / "data").is_dir() else run.parents[1] / "data", run.parents[1]
+    mine = project / "mine"
+    mine.mkdir()
+    for path in folder.glob("*.jsonl"):
+        (mine / path.name).write_bytes(path.read_bytes())
+    read_instead(run, {"path": "mine", "sha256": provenance.content(mine)})
+    return mine
+
+
+def change_data_from_outside(run: Path) -> None:
+    write_jsonl(from_outside(run) / "test.jsonl", [problem("a", answer="6")])
+
+
+def lose_data_from_outside(run: Path) -> None:
+    mine = from_outside(run)
+    mine.rename(mine.with_name("elsewhere"))
 
 
 @pytest.mark.parametrize(
@@ -267,6 +293,8 @@ def forget_data(run: Path) -> None:
         (change_config, "config.yaml"),
         (change_data, "isn't the data that evaluate/base read"),
         (lose_data, "isn't the data that evaluate/base read"),
+        (change_data_from_outside, "mine isn't the data that evaluate/base read"),
+        (lose_data_from_outside, "mine isn't the data that evaluate/base read"),
     ],
 )
 def test_what_is_not_as_it_was_made_is_not_graded(run: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -274,6 +302,14 @@ def test_what_is_not_as_it_was_made_is_not_graded(run: Path, damage: Callable[[P
     with pytest.raises(UserError, match=message) as caught:
         regrade(run)
     assert "\n" not in str(caught.value)
+
+
+def test_data_that_no_stage_made_is_read_where_it_lay(
+    run: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from_outside(run)
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # its path is relative to the project
+    assert regrade(run) == 0
 
 
 def test_a_folder_without_samples_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

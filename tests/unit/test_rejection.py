@@ -210,6 +210,14 @@ def test_the_mix_has_what_was_kept_and_its_share_of_general_rows(compute) -> Non
     assert orders[0] == [row["id"] for row in mix] != orders[1]
 
 
+def test_of_many_samples_the_first_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejection, "TABLE_ROWS", 2)
+    samples = [(replace(sample(GOOD), index=index), None) for index in range(5)]
+    with (tmp_path / "texts").open("wb") as texts:
+        _, kept, shown = rejection.sift(SimpleNamespace(work=tmp_path), iter(samples), texts)
+    assert len(kept) == 5 and [row["sample_index"] for row in shown] == [0, 1]
+
+
 # -- programs -----------------------------------------------------------------------------------------------------
 
 

@@ -199,6 +199,17 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, conten
         shards_of("s", name, tmp_path / name, 10, 0)
 
 
+def test_a_file_that_is_damaged_inside_is_a_line(tmp_path: Path):
+    path = tmp_path / "rows.parquet"
+    rows_file(path, 20, 20)
+    content = bytearray(path.read_bytes())
+    content[100:10_000] = bytes(9_900)  # the pages; what says where they are stands at the end
+    path.write_bytes(content)
+    [shard] = shards_of("s", "rows.parquet", path, 10**8, 0)
+    with pytest.raises(UserError, match=r"rows.parquet: can't be read to its end \(.+\)$"):
+        list(rows_of(shard, 2000))
+
+
 def text_of(words: list[int]) -> str:
     return " ".join(f"Word{number}" for number in words)
 

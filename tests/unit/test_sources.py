@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -112,6 +113,22 @@ def test_a_part_that_isnt_of_the_file_is_fetched_anew(hub, tmp_path, part):
     (blobs / f"{hashlib.sha256(LARGE).hexdigest()}.part.incomplete").write_bytes(part)
     assert (fetched().folder / "train.jsonl").read_bytes() == LARGE
     assert not list(blobs.glob("*.incomplete"))
+
+
+def test_what_another_process_fetches_meanwhile_is_not_fetched_again(hub, monkeypatch):
+    from huggingface_hub import utils
+
+    dataset(hub)
+
+    @contextmanager
+    def wait(path):
+        blob = path.parents[2] / path.parent.name / "blobs" / path.stem
+        blob.write_bytes(LARGE)
+        yield
+
+    monkeypatch.setattr(utils, "WeakFileLock", wait)
+    assert (fetched().folder / "train.jsonl").read_bytes() == LARGE
+    assert [request.split()[1] for request in hub.requests if "/cdn/" in request] == []
 
 
 def test_room_is_needed_only_for_what_is_not_here_yet(hub, tmp_path, monkeypatch):

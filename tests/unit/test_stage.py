@@ -1,12 +1,15 @@
 """The driver of the stages: outputs whole or not at all, errors in one line, seeds of their own. No torch."""
 
+import contextlib
 import fcntl
 import itertools
 import json
 import os
 import shutil
+import signal
 import sys
 import types
+from mmap import mmap
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ import tokenizers
 
 from r1flow.artifacts import frozen, store
 from r1flow.core.errors import UserError
-from r1flow.engine import driver, gpus
+from r1flow.engine import driver, gpus, launch
 from r1flow.engine.run import is_held
 from r1flow.programs import promises
 from r1flow.programs.specs import Spec
@@ -154,6 +157,12 @@ def test_an_interrupted_stage_keeps_its_snapshots_for_the_next_try(run_stage):
     assert run_stage(resume) == 0
 
 
+def test_a_stage_that_slurm_ends_ends_as_by_ctrl_c(run_stage, monkeypatch):
+    handlers = {}
+    monkeypatch.setattr(driver.signal, "signal", handlers.__setitem__)
+    assert run_stage(lambda stage: handlers[signal.SIGTERM](signal.SIGTERM, None)) == 130
+
+
 def test_stages_have_seeds_of_their_own_and_all_evaluations_share_one(run_stage):
     seeds = {}
 
@@ -213,6 +222,45 @@ def test_a_changed_input_is_another_identity(run_stage):
         )
         assert json.loads(Path("results/r/zero_rl/metrics.json").read_text()) == {"text": int(text)}
     assert len(list(Path(".memo/zero_rl").iterdir())) == 2
+
+
+def test_an_input_that_changes_meanwhile_fails_the_stage(run_stage, capsys):
+    Path("rows").mkdir()
+    Path("rows/a.jsonl").write_text("1")
+
+    def change(stage):
+        (stage.inputs["data"] / "a.jsonl").write_text("2")
+        return write_model(stage)
+
+    assert run_stage(change, "zero_rl", "--input", "data=rows") == 1
+    assert "an input changed while this was computed from it; run again" in capsys.readouterr().err
+    assert not Path("results").exists() and not Path(".memo/zero_rl").exists()
+
+
+def test_a_lock_that_is_not_there_is_not_held_and_not_made(tmp_path):
+    assert not is_held(tmp_path / "lock") and not list(tmp_path.iterdir())
+
+
+def test_what_the_first_failed_rank_says_is_what_the_stage_says(tmp_path, capsys):
+    stage = types.SimpleNamespace(work=tmp_path)
+    launch.report(1, stage, UserError("no rows"))
+    try:
+        raise ValueError("later")
+    except ValueError as error:
+        launch.report(0, stage, error)
+    found = launch.failure(stage, "killed")
+    assert isinstance(found, UserError) and str(found) == "no rows"
+    assert "ValueError: later" in capsys.readouterr().err  # a bug has its traceback in the log
+
+
+def test_a_rank_whose_driver_is_dead_ends_before_it_begins():
+    here = mmap(-1, 1)
+    rank = os.fork()
+    if rank == 0:
+        with contextlib.suppress(BaseException):
+            launch.rank(0, "no_such_program", None, parent=-1, here=here)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) == 1
 
 
 # -- parts of a stage that samples -----------------------------------------------------------------------------------

@@ -279,8 +279,13 @@ def test_the_mlflow_run_is_the_one_that_made_these_very_outputs(run, tmp_path, m
     copy = make_run(tmp_path / "results/copy")  # the same bytes under another name: brought back, not computed
     assert mlflow_run(read_record(copy / "zero_rl")) == found[0]
     assert mlflow_run(read_record(run / "base")) == "unknown"  # no run has made it
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    Path("mlruns", found[0], "artifacts/provenance.json").write_text("{")
     assert mlflow_run(read_record(run / "zero_rl")) == "unknown"
+    assert mlflow_run(read_record(other / "zero_rl")) == found[1]
+    Path("mlruns", found[0], "artifacts/provenance.json").unlink()
+    assert mlflow_run(read_record(run / "zero_rl")) == "unknown"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert mlflow_run(read_record(other / "zero_rl")) == "unknown"
 
 
 def test_a_store_that_cannot_be_read_is_unknown_not_an_error(run):

@@ -1,5 +1,6 @@
 """Tracking: what stages write, how it reaches MLflow, and that nothing of it can hurt a run."""
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from r1flow.artifacts.manifest import sha256
+from r1flow.commands import cli
 from r1flow.core.errors import UserError
 from r1flow.tracking import spool, system_metrics
 from r1flow.tracking.spool import StageRun
@@ -25,6 +27,7 @@ def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(spool, "_warned", False)
+    monkeypatch.setattr(spool, "_executions", {})
     monkeypatch.setattr(spool.Execution, "start_delivery", lambda self, root: subprocess.Popen(["true"]))
     return tmp_path
 
@@ -114,6 +117,111 @@ def test_what_json_cannot_hold_is_no_failure(project):
     with stage("zero_rl") as run:
         run.log_table("samples", [{"path": Path("x"), "value": float("nan")}])
     assert lines(folder, "zero_rl")[1]["rows"][0]["path"] == "x"
+
+
+def test_a_record_that_the_disk_has_no_room_for_is_one_line_and_stops_nothing(project, capsys):
+    begin(project)
+    with stage("zero_rl") as run, open("/dev/full", "w") as full:
+        run.log_metrics(1, {"reward": 0.5})
+        whole, run.spool.file = run.spool.file, full
+        run.log_metrics(2, {"reward": 0.6})
+        run.spool.close()
+        run.spool.file = whole
+    [line] = capsys.readouterr().err.splitlines()
+    assert "No space left on device" in line
+
+
+@pytest.mark.parametrize("is_soon_over", [True, False])
+def test_a_delivery_that_looks_whether_a_writer_lives_keeps_no_new_one_from_writing(project, monkeypatch, is_soon_over):
+    path = project / "zero_rl.jsonl"
+    path.touch()
+    with path.open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        monkeypatch.setattr(spool.time, "sleep", lambda s: is_soon_over and fcntl.flock(asking, fcntl.LOCK_UN))
+        writer = spool.Spool(path)
+        writer.append("tag", key="a", value="b")
+        fcntl.flock(asking, fcntl.LOCK_UN)
+        with suppress(BlockingIOError):
+            fcntl.flock(asking, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            assert not is_soon_over  # whoever got its lock holds it from then on
+    writer.close()
+    assert json.loads(path.read_text())["value"] == "b"
+
+
+# -- the delivery, as a process ----------------------------------------------------------------------------------
+
+
+def test_a_delivery_that_takes_longer_goes_on_and_it_is_said(project, monkeypatch, capsys):
+    endless = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # ends with its input
+    monkeypatch.setattr(spool.Execution, "start_delivery", lambda self, root: endless)
+    monkeypatch.setattr(spool, "END_WAIT_S", 0)
+    begin(project)
+    spool.end_execution("tiny", project, "FINISHED")
+    assert "goes on in the background; `r1flow deliver`" in capsys.readouterr().err and endless.poll() is None
+    endless.communicate()
+
+
+def test_a_delivery_that_failed_is_said_with_the_remedy(project, monkeypatch, capsys):
+    monkeypatch.setattr(spool.Execution, "start_delivery", lambda self, root: subprocess.Popen(["false"]))
+    begin(project)
+    spool.end_execution("tiny", project, "FINISHED")
+    [line] = capsys.readouterr().err.splitlines()
+    assert "not all of this run is in MLflow" in line and "`r1flow deliver` or the next run brings the rest" in line
+
+
+TELL = """
+import json, os, pathlib, sys
+told = {"words": sys.argv[1:], "uri": os.environ.get("MLFLOW_TRACKING_URI"), "folder": os.getcwd()}
+pathlib.Path("told.json").write_text(json.dumps(told))
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("to", [None, "https://mlflow.lab"])
+def test_the_command_delivers_from_the_project_to_the_address_and_ends_as_the_delivery_does(project, monkeypatch, to):
+    monkeypatch.setattr(spool, "DELIVERY", (sys.executable, "-c", TELL))
+    (project / "Snakefile").touch()
+    (project / "below").mkdir()
+    monkeypatch.chdir(project / "below")
+    assert cli.main(["deliver", *(["--to", to] if to else [])]) == 1
+    told = json.loads((project / "told.json").read_text())
+    assert told == {"words": [spool.REDIRECT] if to else [], "uri": to, "folder": str(project)}
+
+
+def test_what_is_left_is_delivered_unless_a_live_run_s_delivery_does_that(project, monkeypatch, capsys):
+    from r1flow.tracking import delivery
+
+    monkeypatch.setattr(delivery.os, "nice", lambda by: None)  # the tests' own process can't take it back
+    assert delivery.main([str(spool.TRACKING)]) == 0
+    with (spool.TRACKING / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert delivery.main([str(spool.TRACKING)]) == 1
+    assert "a run is live in this folder" in capsys.readouterr().err
+
+
+def test_an_execution_that_has_written_nothing_yet_is_left_alone(project):
+    from r1flow.tracking import delivery
+
+    folder = spool.TRACKING / "tiny-1"
+    folder.mkdir(parents=True)
+    writer = spool.Spool(folder / f"{spool.PARENT}.jsonl")
+    delivery.Delivery(folder).deliver()
+    assert [path.name for path in folder.iterdir()] == [f"{spool.PARENT}.jsonl"]
+    writer.close()
+
+
+def test_a_writer_whose_file_is_gone_is_dead(project):
+    from r1flow.tracking import delivery
+
+    assert not delivery.held(project / "gone.jsonl")
+
+
+def test_records_that_go_where_they_should_are_not_sent_again(project):
+    from r1flow.tracking import delivery
+
+    folder = begin(project)
+    delivery.Delivery(folder).redirect()
+    assert not (folder / "delivered.json").exists()
 
 
 # -- the delivery, to a real store -------------------------------------------------------------------------------
@@ -232,6 +340,13 @@ def test_an_evaluation_shows_on_the_model_on_its_stage_and_on_the_execution(fini
         assert finished.runs[name].data.metrics["eval/reasoning/pass_at_1"] == 0.61
     assert finished.runs["tiny"].data.metrics["eval/zero_rl/reasoning/pass_at_1"] == 0.61
     assert finished.runs["tiny"].data.tags["claims.C1"] == "reproduced"
+
+
+def test_an_evaluation_of_a_model_from_elsewhere_shows_on_the_execution(project, store):
+    begin(project)
+    with stage("evaluate/base", {"model": "unknown"}) as run:
+        run.log_metrics(0, {"eval/reasoning/pass_at_1": 0.61})
+    assert store()["tiny"].data.metrics == {"eval/base/reasoning/pass_at_1": 0.61}
 
 
 def test_tables_and_small_files_are_artifacts_in_the_project(finished):
