@@ -304,7 +304,7 @@ def test_without_vllm_its_engine_is_refused_with_the_remedy(folder, monkeypatch)
 def test_vllms_bars_tell_of_rows_that_are_done_and_show_nothing(capfd) -> None:
     told: list[tuple[int, int]] = []
     bar = vllm.bar(lambda *rows: told.append(rows))
-    assert list(bar([1, 2, 3], desc="Adding requests")) == [1, 2, 3] and told == []
+    assert list(bar([1, 2, 3], desc="Adding requests", mininterval=0)) == [1, 2, 3] and told == []
     with bar(total=3, desc="Processed prompts") as shown:
         shown.update(1)
         shown.update(2)

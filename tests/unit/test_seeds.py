@@ -21,6 +21,7 @@ from r1flow.commands.cli import main
 from r1flow.programs.report import figures
 from r1flow.programs.report.spread import SeedRun, Spread, curves_over, holm, judge_seeds, render_seeds, summarise_seeds
 from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, NOT_REPRODUCED, REPRODUCED, Evidence, describe, judge
+from r1flow.recipe.stages import RECIPE
 
 SEEDS = (11, 12, 13, 14, 15)
 UP, LOSS = (0.30, 0.32, 0.28, 0.35, 0.25), (-0.01, -0.015, -0.005, -0.012, -0.008)
@@ -148,7 +149,7 @@ def test_curves_are_drawn_at_the_steps_that_all_runs_have():
     runs = [SeedRun(seed, "", {}, trained(seed)) for seed in SEEDS]
     runs[1].metrics["zero_rl"]["history"][3]["accuracy"] = None
     curves = curves_over(runs, "accuracy")
-    assert list(curves) == ["zero_rl", "reasoning_rl", "align_rl", "student_rl"]
+    assert list(curves) == [stage for stage in RECIPE if stage in TRAINED]
     assert {tuple(step for step, _ in curve) for curve in curves["zero_rl"]} == {(1, 2, 3, *range(5, 13))}
     assert len(curves["align_rl"][0]) == 12 and len(curves["align_rl"]) == len(SEEDS)
 
@@ -274,7 +275,7 @@ def test_seeds_that_make_no_comparison_are_refused_before_anything_runs(project,
 def test_an_experiment_without_a_report_is_refused_before_anything_runs(project, capsys, monkeypatch):
     (project / "conf").symlink_to(Path(__file__).parents[2] / "conf")
     monkeypatch.setattr(subprocess, "Popen", None)
-    assert "there is no 'tiny'" in refused(capsys, "--seeds", "1", "2")
+    assert "there is no experiment 'tiny'" in refused(capsys, "--seeds", "1", "2")
     words = ["seeds", "r1_micro", "--seeds", "1", "2", "--overrides", "stages=[data,base]"]
     assert main(words) == 2 and "have no report" in capsys.readouterr().err
 

@@ -224,17 +224,6 @@ def test_records_that_go_where_they_should_are_not_sent_again(project):
     assert not (folder / "delivered.json").exists()
 
 
-def test_a_table_with_what_equals_nothing_is_found_again(project):
-    from r1flow.tracking import delivery
-
-    folder = begin(project)
-    with stage("zero_rl") as run:
-        run.log_table("samples", [{"value": float("nan")}])
-    record = lines(folder, "zero_rl")[1]
-    [found] = delivery.Delivery(folder).tables("zero_rl", record)
-    assert str(found) == str(record)
-
-
 # -- the delivery, to a real store -------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ not hashed again (`r1flow verify` does that). MLflow's run is looked up only in 
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,7 +184,7 @@ def stages_of_claim(name: str) -> set[str] | None:
 
 @dataclass
 class Asked(Mapping[str, Any]):
-    """A mapping that has every key, all with one value, and notes which were asked for."""
+    """A mapping that has every key, all with one value, and notes which were asked for; nobody can iterate over it."""
 
     value: Any
     names: set[str] = field(default_factory=set)
@@ -193,11 +193,7 @@ class Asked(Mapping[str, Any]):
         self.names.add(key)
         return self.value
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
+    __iter__ = __len__ = None  # type: ignore[assignment]
 
 
 # -- the chain ---------------------------------------------------------------------------------------------------
