@@ -43,7 +43,7 @@ def leaves(config: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 # Leaves that a check allows only together.
-TIED = {("revision",): ("init_from",), ("data", "general_file"): ("data", "general_share")}
+TIED = {("revision",): ("init_from",), ("file",): ("init_from",), ("data", "general_file"): ("data", "general_share")}
 
 
 def flipped(run: Run, stage: str, path: tuple[str, ...]) -> Run:
