@@ -121,7 +121,7 @@ def test_what_the_runs_data_or_rewards_have_not_is_named():
     scores = {model: {"reasoning": found["reasoning"]} for model, found in fabricated(models, 30).scores.items()}
     curves = {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}
     evidence = Evidence(scores, curves, models, {}, Everything(), curves)
-    assert c7(evidence).parts[1].needs == "general prompts"
+    assert c7(evidence).parts[0].needs == "general prompts"
     assert c1(evidence).parts[1].needs == "0.6 in evaluate.thinking"
     assert c1(evidence).verdict == NOT_IN_RUN
     assert c4(evidence).parts[2].needs == "the reward accuracy in reasoning_rl"
@@ -184,7 +184,7 @@ def test_language_reward_needs_its_ablation_to_read_worse(without, verdict):
 
 def test_final_model_must_hold_reasoning_and_gain_on_general_prompts():
     forgetful = c7(fabricated(("align_rl", "sft_mix"), 100, {"align_rl": "distill", "sft_mix": "reasoning_rl"}))
-    assert [part.verdict for part in forgetful.parts[:2]] == [NOT_REPRODUCED, REPRODUCED]
+    assert [part.verdict for part in forgetful.parts[:2]] == [REPRODUCED, NOT_REPRODUCED]
     unpolished = c7(fabricated(("align_rl", "sft_mix"), 100, {"align_rl": "sft_mix"}))
     assert unpolished.verdict == NOT_REPRODUCED
 
@@ -297,8 +297,8 @@ MADE_OF = {
         ("distill", LENIENT, "student_rl", LENIENT, "reasoning", EFFECT, False),
     ],
     "C7": [
-        ("align_rl", STRICT, "sft_mix", STRICT, "reasoning", LOSS, True),
         ("align_rl", STRICT, "sft_mix", STRICT, "general", EFFECT, True),
+        ("align_rl", STRICT, "sft_mix", STRICT, "reasoning", LOSS, True),
         *(("align_rl", "solved", "sft_mix", "solved", way, EFFECT, False) for way in (0.6, 1.0, "mode")),
         ("align_rl", STRICT, "reasoning_rl", STRICT, "reasoning", LOSS, False),
         ("align_rl", STRICT, "reasoning_rl", STRICT, "general", EFFECT, False),

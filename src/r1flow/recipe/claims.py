@@ -434,8 +434,8 @@ def c7(evidence: Evidence) -> Claim:
         "loss of pass@1 on reasoning smaller than two points (the interval above −2); paired over problems. The second "
         "stage's checkpoint is shown too: against it the last RL would get the credit for what SFT on the mix did.",
         parts=(
-            no_worse("pass@1 on reasoning, align_rl − sft_mix", compare(evidence, *arms)),
             Part("general prompts, align_rl − sft_mix", compare(evidence, *arms, scope="general")),
+            no_worse("pass@1 on reasoning, align_rl − sft_mix", compare(evidence, *arms)),
             *skill_parts(evidence, *arms),
             no_worse("pass@1 on reasoning, align_rl − reasoning_rl", compare(evidence, *earlier), counts=False),
             Part(
