@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import yaml
+from hub import Hub
 
 from r1flow import sandbox
 from r1flow.artifacts import frozen, manifest, provenance
@@ -699,6 +700,11 @@ def config_of(source: dict[str, Any], **more: Any) -> dict[str, Any]:
     } | more
 
 
+ASKED = "A farmer has 12 rows of apple trees with 7 trees in each row and cuts down 5 of them: how many are left?"
+NEAR = ASKED.replace("apple", "cherry")
+TEST_FIRST = [{"take": ["gsm8k.test"], "into": {"test": 100}}, {"take": ["gsm8k.train"], "into": {"rl": 100}}]
+
+
 def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp_path):
     write(tmp_path / "gsm8k", "train.jsonl", [GOOD, {"question": 5, "answer": "#### 5"}])
     stage = stage_of(tmp_path / "work", config_of(source_of("gsm8k")), gsm8k=tmp_path / "gsm8k")
@@ -710,17 +716,50 @@ def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp
 
 
 def test_a_row_that_nearly_is_a_test_problem_is_left_out_and_reported(tmp_path):
-    asked = "A farmer has 12 rows of apple trees with 7 trees in each row and cuts down 5 of them: how many are left?"
-    near = asked.replace("apple", "cherry")
-    pools = [{"take": ["gsm8k.test"], "into": {"test": 100}}, {"take": ["gsm8k.train"], "into": {"rl": 100}}]
-    write(tmp_path / "gsm8k", "test.jsonl", [{"question": asked, "answer": "#### 79"}])
-    write(tmp_path / "gsm8k", "train.jsonl", [{"question": near, "answer": "#### 79"}, GOOD])
-    options = config_of(source_of("gsm8k"), pools=pools)
+    write(tmp_path / "gsm8k", "test.jsonl", [{"question": ASKED, "answer": "#### 79"}])
+    write(tmp_path / "gsm8k", "train.jsonl", [{"question": NEAR, "answer": "#### 79"}, GOOD])
+    options = config_of(source_of("gsm8k"), pools=TEST_FIRST)
     assert fetch.compute(stage_of(tmp_path / "work", options, gsm8k=tmp_path / "gsm8k"))["rows"] == {"rl": 1, "test": 1}
     assert gate.fault_of(tmp_path / "work") is None
     keeping = options | {"decontaminate": {"drop": False, "reported_only": []}}
     assert fetch.compute(stage_of(tmp_path / "kept", keeping, gsm8k=tmp_path / "gsm8k"))["rows"]["rl"] == 2
     assert "rl.jsonl gives test.jsonl away" in gate.fault_of(tmp_path / "kept")
+
+
+def test_a_file_whose_rows_all_give_an_evaluation_set_away_is_refused(tmp_path):
+    write(tmp_path / "gsm8k", "test.jsonl", [{"question": ASKED, "answer": "#### 79"}])
+    write(tmp_path / "gsm8k", "train.jsonl", [{"question": NEAR, "answer": "#### 79"}])
+    stage = stage_of(tmp_path / "work", config_of(source_of("gsm8k"), pools=TEST_FIRST), gsm8k=tmp_path / "gsm8k")
+    with pytest.raises(UserError, match=r"^data\.pools: rl\.jsonl would be empty \(1 rows give an evaluation set away"):
+        fetch.compute(stage)
+
+
+@pytest.mark.parametrize(
+    ("train", "named"),
+    [([GOOD, GOOD], r"of 2: train: [0-9a-f]{12} \(2 such\)$"), ([], "of 0: its files are empty$")],
+    ids=["all known", "none"],
+)
+def test_a_split_of_which_no_row_is_left_is_refused(tmp_path, train, named):
+    write(tmp_path / "gsm8k", "test.jsonl", [GOOD])
+    write(tmp_path / "gsm8k", "train.jsonl", train)
+    stage = stage_of(tmp_path / "work", config_of(source_of("gsm8k"), pools=TEST_FIRST), gsm8k=tmp_path / "gsm8k")
+    with pytest.raises(UserError, match=rf"^data\.sources\.gsm8k: no row of train is left {named}"):
+        fetch.compute(stage)
+
+
+def test_a_source_comes_from_the_hub_at_its_commit_and_what_the_hub_refuses_has_its_key(tmp_path, monkeypatch):
+    source = source_of("gsm8k", repo="openai/gsm8k", revision=f"{'c0ffee':0<40}", sha256={})
+    with Hub() as hub:
+        hub.connect(monkeypatch, tmp_path / "cache")
+        path = write(tmp_path, "train.jsonl", [GOOD])
+        hub.add("datasets/openai/gsm8k", {"train.jsonl": path.read_bytes()})
+        assert fetch.compute(stage_of(tmp_path / "work", config_of(source)))["rows"] == {"rl": 1}
+        made_from = manifest.read_json(tmp_path / "work/sources.json")["gsm8k"]
+        assert (made_from["repo"], made_from["revision"]) == ("openai/gsm8k", source["revision"])
+        assert made_from["files"] == {"train.jsonl": manifest.sha256(path)}
+        with pytest.raises(UserError, match=r"^data\.sources\.gsm8k: .*no such revision") as refusal:
+            fetch.compute(stage_of(tmp_path / "again", config_of(source | {"revision": "0" * 40})))
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_limit_takes_the_rows_with_the_smallest_ids_whatever_their_order(tmp_path):

@@ -7,16 +7,18 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from test_cli import Terminal
 
 from r1flow.artifacts import frozen, manifest, versions
 from r1flow.artifacts.provenance import identity
 from r1flow.commands.publish import drop_pointers_without_a_stage, keep_contract, publish
-from r1flow.commands.restore import find_pointers, pull, restore, verify
+from r1flow.commands.restore import bring_what_was_beside_data, find_pointers, pull, restore, verify
 from r1flow.commands.trace import trace
 from r1flow.core.errors import UserError
 from r1flow.engine.run import hold
@@ -162,6 +164,22 @@ def test_data_that_is_not_byte_for_byte_as_pinned_keeps_its_contract_and_is_refu
     assert Path("data.dvc").read_bytes() == contract
 
 
+def test_a_record_that_data_lacks_is_not_kept_beside_its_pin(project):
+    for path in ("data/cost.json", *versions.BESIDE.values()):
+        Path(path).unlink()
+    keep_contract(Path("data.dvc").read_bytes())
+    assert Path("data.provenance.json").read_bytes() == Path("data/provenance.json").read_bytes()
+    assert not Path("data.cost.json").exists()
+
+
+def test_stages_that_dvc_cannot_add_are_said_and_not_pushed(project, monkeypatch):
+    called = []
+    monkeypatch.setattr(versions, "dvc", lambda word, *rest, **more: called.append(word) or "locked")
+    with pytest.raises(UserError, match=r"^results/tiny: DVC can't add its stages: locked$"):
+        publish(RUN)
+    assert called == ["commit"]
+
+
 def test_a_stage_that_the_run_no_longer_has_does_not_come_back_with_it(project):
     shutil.rmtree(RUN / "evaluate/zero_rl")
     drop_pointers_without_a_stage(RUN)
@@ -201,6 +219,34 @@ def test_a_remote_that_is_away_is_one_line(clone):
     shutil.rmtree(".dvc-remote")
     with pytest.raises(UserError, match=r"^remote local \(.*\.dvc-remote\).* results/tiny/base of published/tiny/b"):
         restore(None, "tiny")
+
+
+def test_what_dvc_fails_at_with_nothing_missing_or_changed_is_said_in_its_words(project, monkeypatch):
+    settings = "core.remote=local\nremote.local.url=/mnt/runs\n"
+    monkeypatch.setattr(versions, "asked", lambda word, *rest: settings if word == "config" else "")
+    monkeypatch.setattr(versions, "dvc", lambda *words: "disk is full")
+    with pytest.raises(UserError, match=r"^remote local \(/mnt/runs\): disk is full$"):
+        pull([POINTERS / "base.dvc"], None)
+
+
+@pytest.fixture
+def restored(project):
+    """The project as DVC has brought data/ back: without the records that git keeps beside it."""
+    for name in versions.BESIDE:
+        Path("data", name).unlink()
+
+
+def test_a_record_of_other_data_is_not_taken_for_this_ones(restored):
+    Path("data/manifest.json").write_text(Path("data/manifest.json").read_text() + "\n")
+    bring_what_was_beside_data()
+    assert not any(Path("data", name).exists() for name in versions.BESIDE)
+
+
+def test_a_record_that_git_lacks_is_done_without(restored):
+    Path("data.cost.json").unlink()
+    bring_what_was_beside_data()
+    assert Path("data/provenance.json").read_bytes() == Path("data.provenance.json").read_bytes()
+    assert not Path("data/cost.json").exists()
 
 
 def test_outputs_that_were_never_published_are_not_overwritten(clone):
@@ -368,6 +414,19 @@ def test_verify_counts_what_it_hashed_and_passes_a_whole_run(project, capsys):
     (RUN / "rejection").mkdir()  # Snakemake makes the folder before the stage runs
     assert verify(None) == 0
     assert capsys.readouterr().out == "4 stages, 8 files, 0.0 MB hashed: everything is as its manifest says\n"
+
+
+def test_a_pointer_that_dvc_alone_has_written_pins_no_files(project):
+    contract = yaml.safe_load(Path("data.dvc").read_text())
+    Path("data.dvc").write_text(yaml.safe_dump({"outs": contract["outs"]}))
+    assert verify(None) == 0
+
+
+def test_on_a_terminal_verify_says_how_far_it_is(project, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert verify(RUN) == 0
+    first, *_, last = sys.stderr.getvalue().splitlines()
+    assert (first, last) == ("[verify] 1/8  read 0.0 MB", "[verify] 8/8  read 0.0 MB")
 
 
 def test_verify_hashes_contents_also_when_size_and_time_are_the_same(project):

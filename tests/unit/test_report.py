@@ -8,15 +8,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from fabricated_run import SKILLS, TASKS, fabricate_run, fabricate_samples
 
 from r1flow.core.errors import UserError
-from r1flow.programs.report import collect
+from r1flow.core.metrics import mean_interval
+from r1flow.programs.report import collect, figures
 from r1flow.programs.report.compute import compute
-from r1flow.programs.report.making import write_making
+from r1flow.programs.report.making import cost_rows, write_making
+from r1flow.programs.report.page import forest_lines, score_lines
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
 from r1flow.recipe.claims import NOT_IN_RUN
@@ -363,3 +366,47 @@ def test_too_few_samples_of_one_problem_leave_pass_at_k_out():
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):
     with pytest.raises(UserError, match="no evaluated model"):
         compute(SimpleNamespace(config={"run": "tiny"}, inputs={}, work=tmp_path))
+
+
+def halves() -> tuple[dict[str, Any], dict[str, Any]]:
+    """A model's scores on every other problem, and on the rest."""
+    rows = fabricate_samples("base", 4)
+    halves = ([row for row in rows if int(row["problem_id"][-1]) % 2 == half] for half in (0, 1))
+    return tuple(map(collect.scores_of, halves))
+
+
+def test_a_model_none_of_whose_answers_could_be_graded_has_no_line():
+    rows = fabricate_samples("zero_rl", 4)
+    scores = {"base": collect.scores_of(fabricate_samples("base", 4)), "zero_rl": collect.scores_of(rows)}
+    assert [model for _, model, *_ in score_lines(scores)] == ["base", "zero_rl"]
+    scores["zero_rl"] = collect.scores_of([row | {"correct": None} for row in rows])
+    assert [model for _, model, *_ in score_lines(scores)] == ["base"]
+
+
+def test_models_without_a_common_problem_have_no_difference():
+    even, odd = halves()
+    assert [first for _, first, _ in forest_lines({"base": even, "zero_rl": even})] == ["zero_rl"]
+    assert forest_lines({"base": even, "zero_rl": odd}) == []
+
+
+def test_one_problem_is_drawn_as_a_point_without_an_interval(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "to_svg", lambda figure, *_: drawn.append(figure) or "")
+    for values in ([1.0], [1.0, 0.0]):
+        interval = mean_interval(values)
+        figures.draw_scores([("base", "base", interval, 1.0)], "a")
+        figures.draw_forest([("zero_rl − base", "zero_rl", interval)], "a")
+        figures.draw_tries({"base": [(1, interval), (2, interval)]}, "a")
+    shapes = [len(figure.axes[0].lines) + len(figure.axes[0].collections) for figure in drawn]
+    assert [shown - 1 for shown in shapes[3:]] == shapes[:3]
+    assert [label.get_text() for label in drawn[1].axes[1].get_yticklabels()] == ["+100.0"]
+    for figure in drawn:
+        plt.close(figure)
+
+
+def test_what_a_run_without_evaluations_cost_has_no_row_of_them():
+    rows = cost_rows({"data": {"seconds": 3.0, "peak_mb": 50}, "base": {"seconds": 12.0, "peak_mb": 100}})
+    assert [(row["stage"], row["time_share"], row["memory_share"]) for row in rows] == [
+        ("data", 0.25, 0.5),
+        ("base", 1.0, 1.0),
+    ]

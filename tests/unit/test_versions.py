@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow.artifacts import versions
+from r1flow.artifacts import frozen, manifest, versions
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
 from r1flow.engine.run import hold
@@ -37,22 +37,42 @@ def test_data_that_differs_is_named(data, change):
         versions.check_data(data, data.parent / "data.dvc")
 
 
-def test_data_that_a_power_cut_left_in_dvcs_cache_is_made_again(data, tmp_path, monkeypatch, capsys):
-    def cut(*words):
-        if words[0] == "get":
-            target = Path(words[-1])
-            target.mkdir()
-            (target / "rl.jsonl").write_text("")
+@pytest.fixture
+def bring(data, tmp_path, monkeypatch):
+    """Brings or makes the pinned data, where DVC has `cached` for rl.jsonl: its folder, and how often it was made."""
+
+    def bring(cached: str) -> tuple[Path, int]:
+        def get(*words):
+            if words[0] == "get":
+                target = Path(words[-1])
+                target.mkdir()
+                (target / "rl.jsonl").write_text(cached)
+
+        def make():
+            made.append((work / "rl.jsonl").write_text((data / "rl.jsonl").read_text()))
+
+        monkeypatch.setattr(versions, "dvc", get)
+        work, made = tmp_path / "work", []
+        work.mkdir()
+        versions.bring_or_make(work, Path("data.dvc"), make)
+        return work, len(made)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(versions, "dvc", cut)
     monkeypatch.setattr(versions, "check_pointer", lambda pointer: "md5")
     monkeypatch.setattr(versions, "unlisted", lambda pointers: None)
-    work = tmp_path / "work"
-    work.mkdir()
-    made = (data / "rl.jsonl").read_text()
-    versions.bring_or_make(work, Path("data.dvc"), lambda: (work / "rl.jsonl").write_text(made))
-    assert (work / "rl.jsonl").read_text() == made and "it is made again" in capsys.readouterr().err
+    return bring
+
+
+def test_data_that_dvc_has_is_brought_and_not_made(data, bring, capsys):
+    work, made = bring(cached=(data / "rl.jsonl").read_text())
+    assert made == 0 and versions.contents(work) == versions.contents(data)
+    assert [path.name for path in work.iterdir()] == ["rl.jsonl"] and capsys.readouterr().err == ""
+
+
+def test_data_that_a_power_cut_left_in_dvcs_cache_is_made_again(data, bring, capsys):
+    work, made = bring(cached="")
+    assert made == 1 and versions.contents(work) == versions.contents(data)
+    assert "it is made again" in capsys.readouterr().err
 
 
 NO_POINTERS = ["[]", "7", "a: [", "meta: {}", "outs: []", yaml.safe_dump({"outs": OUTS, "meta": 5})]
@@ -83,3 +103,34 @@ def test_nothing_is_pinned_under_a_live_run(tmp_path, monkeypatch, data, capsys)
     assert main(["pin", str(data)]) == 2 and "a run is live" in capsys.readouterr().err
     lock.close()
     assert sorted(path.read_bytes() for path in data.iterdir()) == before
+
+
+@pytest.fixture
+def made(data, monkeypatch):
+    """A data stage's folder in a run, beside the pinned data; goes to their project."""
+    monkeypatch.chdir(data.parent)
+    folder = Path("results/new/data")
+    folder.mkdir(parents=True)
+    (folder / "dev.jsonl").write_text('{"id": "2"}\n')
+    (folder / "config.yaml").write_text("seed: 1\n")
+    manifest.write_json(folder / "manifest.json", manifest.describe("data", folder))
+    (folder / ".snakemake_timestamp").touch()
+    return folder
+
+
+def test_a_stages_folder_becomes_the_pinned_data_without_what_was_there_and_snakemakes_mark(made, monkeypatch):
+    def add(*words):
+        Path("data.dvc").write_text(yaml.safe_dump({"outs": OUTS}))
+
+    monkeypatch.setattr(versions, "dvc", add)
+    versions.pin(made)
+    assert {path.name for path in Path("data").iterdir()} == {"dev.jsonl", "config.yaml", "manifest.json"}
+    assert versions.pinned() == {"config": frozen.digest({"seed": 1}), "files": versions.contents(made)}
+
+
+def test_data_that_dvc_cannot_add_keeps_the_pin_and_is_said(made, monkeypatch):
+    before = Path("data.dvc").read_bytes()
+    monkeypatch.setattr(versions, "dvc", lambda *words: "locked")
+    with pytest.raises(UserError, match=r"^data: DVC can't add it: locked$"):
+        versions.pin(made)
+    assert Path("data.dvc").read_bytes() == before

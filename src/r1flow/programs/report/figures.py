@@ -107,7 +107,7 @@ def draw_curves(curves: Curves, name: str, title: str, y_label: str, times: int 
 
 
 @plt.rc_context(STYLE)
-def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: str) -> str:
+def draw_scores(rows: Sequence[tuple[str, str, Interval, float]], name: str) -> str:
     """One line per (label, model, pass@1 with interval, cons@k), first row on top; fractions, drawn in per cent."""
     figure, axes = canvas(0.6 + 0.3 * len(rows))
     for y, (_, model, interval, cons) in enumerate(rows):
@@ -116,8 +116,7 @@ def draw_scores(rows: Sequence[tuple[str, str, Interval, float | None]], name: s
         if interval.low is not None:
             axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2)
         axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
-        if cons is not None:
-            axes.plot(100 * cons, y, "D", color="white", markeredgecolor=colour, markersize=5, markeredgewidth=1.3)
+        axes.plot(100 * cons, y, "D", color="white", markeredgecolor=colour, markersize=5, markeredgewidth=1.3)
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows], color=INK)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, 100)

@@ -190,7 +190,7 @@ def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:
     return {model: scopes["reasoning"] for model, scopes in scores.items() if "reasoning" in scopes}
 
 
-def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, float | None]]:
+def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, float]]:
     lines = []
     for model, table in reasoning_of(scores).items():
         label, suffix = scorings(model)[-1]
