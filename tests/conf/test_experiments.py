@@ -136,12 +136,15 @@ REFUSED = {
     "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
     "unknown device": ("device=tpu", "device"),
     "no thread": ("threads=0", "data.threads: 0; use 1 or more"),
-    "a revision of nothing": ("base.revision=main", "base.revision: it is of a hub id; name that in init_from"),
+    "a revision of nothing": (
+        "base.revision=main",
+        "base.revision: it belongs to a model on the hub; name that model in init_from",
+    ),
     "a value that only the run has": ("zero_rl.threads=2", "Could not override 'zero_rl.threads'"),
     "a corpus of nothing": ("data.corpus.documents=0", "data.corpus.documents: 0; use 1 or more"),
     "an unknown evaluation set": (
         "data.decontaminate.reported_only=[tset.jsonl]",
-        "data.decontaminate.reported_only: 'tset.jsonl' is no set; did you mean 'test.jsonl'",
+        "data.decontaminate.reported_only: 'tset.jsonl' is no evaluation set; did you mean 'test.jsonl'",
     ),
     "rows that nothing cuts": (
         "cold_start.trainer.padding_free=true",

@@ -144,7 +144,10 @@ def test_the_stage_takes_a_file_to_the_same_bytes_each_time_and_the_next_stage_a
 
 def test_a_hash_of_a_file_here_is_held_against_it(tmp_path):
     path = write_gguf(tmp_path / "a.gguf")
-    for hashes, said in (({"a.gguf": "0" * 64}, "by its pin it should be 000000000000"), ({"b": "0" * 64}, "names b")):
+    for hashes, said in (
+        ({"a.gguf": "0" * 64}, "by its pin it should be 000000000000"),
+        ({"b": "0" * 64}, "sha256 has a hash of b"),
+    ):
         with pytest.raises(UserError, match=said):
             pretrain.compute(make_stage(tmp_path, "base", CONFIG | {"init_from": str(path), "sha256": hashes}))
 

@@ -124,7 +124,9 @@ def test_a_curve_that_the_configuration_promises_and_the_program_leaves_out_is_n
     for key, (curve, why) in LOST.items():
         histories[0].fields = {name: curve for name, curve in grpo.FIELDS.items() if name != key}
         less = metrics | {"history": histories[0].rows}
-        assert promises.fault("grpo", stage.config, less) == f"history: no step has {curve}, and {why}"
+        assert (
+            promises.fault("grpo", stage.config, less) == f"history: no step has {curve}, which is needed because {why}"
+        )
 
 
 def test_who_thinks_and_how_long_is_logged_for_reasoning_rows_only() -> None:
@@ -139,10 +141,10 @@ def test_who_thinks_and_how_long_is_logged_for_reasoning_rows_only() -> None:
     grpo.log_thoughts(["p", "p <think>\n", "p", "p"], completions, columns)
     assert logged == {"thinking": 2 / 3, "thinking_length": 15.0}
     logged.clear()
-    grpo.log_thoughts(["p"], ["<answer>24</answer>"], columns)
+    grpo.log_thoughts(["p"], ["<answer>24</answer>"], columns | {"task": [None], "completion_ids": [[1] * 3]})
     assert logged == {"thinking": 0.0}  # nobody thinks: no length
     logged.clear()
-    grpo.log_thoughts(["p"], ["Hello!"], columns | {"task": ["general"]})
+    grpo.log_thoughts(["p"], ["Hello!"], columns | {"task": ["general"], "completion_ids": [[1]]})
     assert logged == {}
 
 

@@ -410,6 +410,7 @@ CURVES = {
     "sampling/sampling_logp_difference/mean": "mismatch",
     "grad_norm": "grad_norm",
     "num_tokens": "tokens",
+    "thinking": "thinking",
 }
 
 

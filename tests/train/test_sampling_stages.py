@@ -51,7 +51,10 @@ def test_nothing_kept_names_the_reasons(base: Path) -> None:
 
 @pytest.mark.parametrize(
     ("program", "config"),
-    [(rejection, CONFIG | {"filters": [{"name": "duplicate"}]}), (evaluate, EXAMINATION | SMALL | {"k": 3})],
+    [
+        (rejection, CONFIG | {"filters": [{"name": "duplicate"}]}),
+        (evaluate, EXAMINATION | SMALL | {"k": 3, "thinking": []}),
+    ],
 )
 def test_killed_in_its_second_shard_a_stage_goes_on_there_to_the_same_bytes(
     base: Path, program: ModuleType, config: dict

@@ -539,7 +539,7 @@ def test_a_person_is_told_how_it_ends_and_has_a_line_to_type_in(project, monkeyp
     prompts, said = [], iter(["hello"])
     monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or next_or_end(said))
     assert list(chat.questions(Path("mine"))) == ["hello"] and prompts == ["you> "] * 2
-    assert capsys.readouterr().out == "mine: every line is a question of its own; Ctrl-D ends\n\n"
+    assert capsys.readouterr().out == "mine: ask one question per line; the model sees no earlier ones. Ctrl-D ends\n\n"
 
 
 def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):

@@ -127,7 +127,7 @@ def test_a_damaged_header_is_one_line_whatever_is_damaged(tmp_path):
         ("base.init_from={}/b.gguf", "base.init_from: .*b.gguf: there is no such file"),
         ("base.init_from={}/cut.gguf", "base.init_from: .*cut.gguf: truncated"),
         ("base.init_from={0}/a.gguf base.revision=main", "base.revision: .*a.gguf has none; set it to null"),
-        ("base.init_from={0}/a.gguf base.file=x", "base.file: it is of a package"),
+        ("base.init_from={0}/a.gguf base.file=x", "base.file: it belongs to a package"),
         ("zero_rl.init_from={}/a.gguf", "zero_rl.init_from: .*a.gguf: only base and student_base take that"),
     ],
 )

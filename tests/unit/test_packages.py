@@ -80,9 +80,9 @@ def test_a_source_distribution_whose_setup_would_run_is_not_taken(index, tmp_pat
 
 
 ODD = {
-    "none": ({"tiny_llama/a.bin": b"x"}, "*.gguf", r"no file is \*.gguf; it has tiny_llama"),
+    "none": ({"tiny_llama/a.bin": b"x"}, "*.gguf", r"no file matches \*.gguf; it has tiny_llama"),
     "two": ({"a/a.gguf": b"x", "b/b.gguf": b"x"}, "*.gguf", r"2 files are \*.gguf: a/a.gguf, b/b.gguf; name one"),
-    "a way out": ({"../../evil.gguf": b"x"}, "*.gguf", "'../../evil.gguf' leads out of its folder"),
+    "a way out": ({"../../evil.gguf": b"x"}, "*.gguf", "'../../evil.gguf' leads out of the folder"),
     "a pickle": ({"a/a.pkl": b"x"}, "*.pkl", "a/a.pkl is a pickle"),
     "another kind of file": ({"a/a.txt": b"x"}, "*.txt", "a/a.txt is not of a kind that is read here"),
     "a bomb": ({"a/a.gguf": bytes(10**7)}, "*.gguf", "bytes that would unpack to 1[0-9]{7}; no wheel"),

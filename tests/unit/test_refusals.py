@@ -93,7 +93,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: trainings.check_start(model_folder(folder, LOSSY.to_str()), None, ["base"]),
     ),
     "a configuration of a model that is none": (
-        "config.json is no JSON (",
+        "config.json can't be read as JSON (",
         lambda folder: checks.config_of(str(written(folder / "config.json").parent), None),
     ),
     "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),

@@ -157,7 +157,7 @@ def test_a_delivery_that_takes_longer_goes_on_and_it_is_said(project, monkeypatc
     monkeypatch.setattr(spool, "END_WAIT_S", 0)
     begin(project)
     spool.end_execution("tiny", project, "FINISHED")
-    assert "goes on in the background; `r1flow deliver`" in capsys.readouterr().err and endless.poll() is None
+    assert "are still being sent to MLflow; `r1flow deliver`" in capsys.readouterr().err and endless.poll() is None
     endless.communicate()
 
 
@@ -166,7 +166,7 @@ def test_a_delivery_that_failed_is_said_with_the_remedy(project, monkeypatch, ca
     begin(project)
     spool.end_execution("tiny", project, "FINISHED")
     [line] = capsys.readouterr().err.splitlines()
-    assert "not all of this run is in MLflow" in line and "`r1flow deliver` or the next run brings the rest" in line
+    assert "not all records of this run have reached MLflow" in line and "`r1flow deliver` sends the rest" in line
 
 
 TELL = """
@@ -196,7 +196,7 @@ def test_what_is_left_is_delivered_unless_a_live_run_s_delivery_does_that(projec
     with (spool.TRACKING / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert delivery.main([str(spool.TRACKING)]) == 1
-    assert "a run is live in this folder" in capsys.readouterr().err
+    assert "a run is in progress in this folder" in capsys.readouterr().err
 
 
 def test_an_execution_that_has_written_nothing_yet_is_left_alone(project):

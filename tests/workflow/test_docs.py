@@ -68,7 +68,7 @@ PROMISED = {
     "where a number comes from": "zero_rl (model): program grpo",
     "a card made from its provenance": "model and card are there",
     "hash every file": "everything is as its manifest says",
-    "prints what to commit": "git add results/r1_micro",
+    "prints what to commit": "git add published/r1_micro",
     "grade stored samples": "all 96 samples are graded as they were",
     "reruns reasoning_rl": "[ 5/22 reasoning_rl] started",
     "nothing to do": "nothing to do: all 22 jobs",

@@ -236,11 +236,11 @@ class Samples(TrainerCallback):
 
 def log_thoughts(prompts: list[str], completions: list[str], columns: dict[str, Any]) -> None:
     """Log the share of the reasoning completions that think, and the mean length in tokens of those that do."""
-    ids, found, lengths = columns["completion_ids"], [], []
-    for row, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
-        if columns["task"][row] != GENERAL:
+    tasks, found, lengths = columns.get("task", [None] * len(prompts)), [], []
+    for prompt, completion, task, ids in zip(prompts, completions, tasks, columns["completion_ids"], strict=True):
+        if task != GENERAL:
             found.append(thinks(completion, prefilled=prompt.rstrip().endswith(THINK_OPEN)))
-            lengths += [len(ids[row])] * found[-1]
+            lengths += [len(ids)] * found[-1]
     for name, values in (("thinking", found), ("thinking_length", lengths)):
         if values:
             columns["log_metric"](name, sum(values) / len(values))
