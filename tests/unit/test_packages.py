@@ -133,7 +133,7 @@ def test_a_package_is_pinned_in_the_configuration(source, pattern, hashes, said)
 
 
 def test_a_plan_refuses_a_package_without_a_hash_and_asks_no_index_for_one_with_it(monkeypatch):
-    monkeypatch.setattr("subprocess.run", None)
+    monkeypatch.setattr("r1flow.data.packages.download_wheel", None)
     words = f"\"base.init_from='{SOURCE}'\" base.file=*.gguf"
     with pytest.raises(UserError, match=r"^base\.sha256: package:tiny-llama==1.0 needs the hash of its wheel"):
         Run.compose(ROOT, "r1_zero", words)
