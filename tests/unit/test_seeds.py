@@ -97,9 +97,9 @@ def test_the_steps_have_their_mean_over_seeds():
     [
         ([UP, UP], REPRODUCED),
         ([UP[:4], UP[:4]], CANT_TELL),  # fewer than five seeds
-        ([LOSS, UP], REPRODUCED),  # of reasoning: a loss of two points is excluded
-        ([[3 * value for value in LOSS], UP], NOT_REPRODUCED),
-        ([UP, LOSS], NOT_REPRODUCED),  # of general prompts, the second part
+        ([UP, LOSS], REPRODUCED),  # of reasoning, the second part: a loss of two points is excluded
+        ([UP, [3 * value for value in LOSS]], NOT_REPRODUCED),
+        ([LOSS, UP], NOT_REPRODUCED),  # of general prompts
         ([UP, (0.3, -0.3, 0.2, -0.2, 0.1)], CANT_TELL),
         ([UP, (0.3, None, 0.2, 0.2, 0.1)], CANT_TELL),
     ],

@@ -300,7 +300,8 @@ class Run:
         summary = Path(self.folder("report"), "summary.json")
         if "report" in self.jobs and summary.is_file():
             claims = manifest.read_json(summary)["claims"]
-            lines += [f"{name} {claim['verdict']}: {claim['text']}" for name, claim in claims.items()]
+            for name in sorted(claims, key=lambda name: (len(name), name)):  # C2 before C10
+                lines.append(f"{name} {claims[name]['verdict']}: {claims[name]['text']}")
             lines.append(f"report: {summary.with_name('report.html')}")
         model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None
         lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []
