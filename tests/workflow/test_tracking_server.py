@@ -318,7 +318,7 @@ def test_records_wait_for_the_right_password_and_for_their_own_server(server, tm
     assert "door" not in server.runs()
     other = {spool.URI: "http://127.0.0.1:1", spool.USER: USER, spool.PASSWORD: PASSWORD}
     code, message = deliver(folder, other)
-    assert code == 1 and "set MLFLOW_TRACKING_URI to it" in message
+    assert code == 1 and "set MLFLOW_TRACKING_URI to that address" in message
     code, message = deliver(folder, {spool.URI: server.uri_with_password.replace(secret, guess)})
     assert code == 1 and "401" in message and wrong not in message and guess not in message
     assert deliver(folder, {spool.URI: server.uri_with_password}) == (0, "")
