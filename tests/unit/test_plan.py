@@ -247,3 +247,11 @@ def test_a_run_without_a_report_ends_with_the_next_command_alone(tmp_path, monke
     run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]")
     run.end("FAILED")
     assert run.outcome() == "next: r1flow chat results/r1_tiny/base/model" and not list(tmp_path.rglob("*.html"))
+
+
+def test_a_stage_that_more_stages_wait_for_goes_first() -> None:
+    run = Run.compose(ROOT)
+    for stage in run.stages:
+        for source in filter(run.is_job, run.sources_of(stage).values()):
+            assert run.chain(source) > run.chain(stage), (source, stage)
+    assert run.chain("cold_start") > run.chain("reward_model") > run.chain("zero_rl") == run.chain("evaluate") == 0
