@@ -9,6 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from r1flow import sandbox
+from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of
 from r1flow.core.metrics import cons_at_k
@@ -236,7 +237,7 @@ def test_equal_evaluations_have_equal_bytes(examine):
 def test_processes_grade_to_the_bytes_of_one(examine, monkeypatch):
     problems = [problem("a"), problem("b", answer="6"), problem("c", task="math") | {"entry": None}]
     alone, _, first = examine(Scripted(RIGHT), problems, [greeting("g")])
-    monkeypatch.setattr(evaluate, "worth", lambda samples: 2)
+    monkeypatch.setattr(processes, "PATIENCE_S", -1)
     shared, rows, second = examine(Scripted(RIGHT), problems, [greeting("g")])
     assert shared == alone and len(rows) == 8
     files = [stage.work / "samples.parquet" for stage in (first, second)]
@@ -244,11 +245,11 @@ def test_processes_grade_to_the_bytes_of_one(examine, monkeypatch):
 
 
 def test_programs_are_graded_in_processes_too_one_at_a_time_in_each(examine, monkeypatch):
-    monkeypatch.setattr(evaluate, "worth", lambda samples: 2)
+    monkeypatch.setattr(processes, "PATIENCE_S", -1)
     tests = json.dumps([{"input": "", "output": "5"}] * 3)
     _, rows, _ = examine(Scripted("<answer>print(5)</answer>"), [problem("p", answer="") | {"entry": tests}])
     assert [row["correct"] for row in rows] == [True, True]
-    with ordered_map(2) as each:
+    with ordered_map() as each:
         assert list(each(programs_at_once, range(4))) == [1] * 4
     assert programs_at_once() == len(os.sched_getaffinity(0))
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 
 import pytest
 
-from r1flow.core.processes import MOST, in_order, ordered_map, worth
+from r1flow.core import processes
+from r1flow.core.processes import MOST, in_order, ordered_map, shared
 
 
 class Lazy:
@@ -37,15 +39,35 @@ def test_items_are_taken_as_they_are_needed_and_results_keep_their_order() -> No
     assert list(found) == [str(number) for number in range(20, 100)]
 
 
-def test_an_error_in_a_process_is_the_callers() -> None:
-    with pytest.raises(ValueError, match="invalid literal"), ordered_map(2) as each:
+@pytest.mark.parametrize("patience", [-1, 1000])
+def test_an_error_in_any_process_is_the_callers(patience: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE_S", patience)
+    with pytest.raises(ValueError, match="invalid literal"), ordered_map() as each:
         list(each(int, ["1", "2", "x", "4"]))
 
 
-def test_one_process_more_for_so_many_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
-    assert [worth(samples) for samples in (1, 5_999, 6_000, 18_000, 10**7)] == [0, 1, 2, 6, MOST]
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {5, 7})
-    assert worth(10**7) == 2, "of the cores that are ours"
-    with ordered_map(1) as each:
-        assert each is map
+def test_work_is_shared_once_it_has_taken_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that moves by a second for each item."""
+    seconds = [0.0]
+    monkeypatch.setattr(processes.time, "perf_counter", lambda: seconds[0])
+
+    def work(item: int) -> str:
+        seconds[0] += 1
+        return str(item)
+
+    lazy = Lazy()
+    assert list(shared(lazy, work, range(100))) == [str(number) for number in range(100)]
+    assert lazy.given == 100 - int(processes.PATIENCE_S) - 1
+    quick = Lazy()
+    assert list(shared(quick, str, range(100))) == [str(number) for number in range(100)]
+    assert quick.given == 0
+
+
+def test_as_many_processes_as_cores_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(processes, "pool", lambda workers: asked.append(workers) or nullcontext(Lazy()))
+    for cores in ({5, 7}, set(range(64))):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=cores: cores)
+        with ordered_map() as each:
+            assert list(each(str, range(3))) == ["0", "1", "2"]
+    assert asked == [2, MOST]

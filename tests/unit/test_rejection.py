@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from r1flow import sandbox
+from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
@@ -70,7 +71,7 @@ def test_the_first_filter_that_fails_is_the_reason() -> None:
 HOSTILE = ("\ud800", "<think>a</think>b <answer>\ud800</answer>", "\x00" * 1000, f"{'<think>' * 500}", "$" * 5000)
 
 
-def test_processes_judge_as_one_does() -> None:
+def test_processes_judge_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each problem the same text twice, more that are right than are kept, and what models write to break things."""
     texts = [GOOD, GOOD, GOOD.replace("we", "they"), GOOD.replace("then", "and then"), *HOSTILE]
     maths = Problem("q1", "math", "1 + 1 = ?", "2", None)
@@ -78,7 +79,8 @@ def test_processes_judge_as_one_does() -> None:
     samples = [sample(text, n, identity=f"p{p}") for p in range(7) for n, text in enumerate(texts)]
     samples += [Sample(maths, n, GOOD.replace(">5<", f">{text}<"), 30, True) for n, text in enumerate(answers)]
     alone = list(judged(samples, CHAIN, 1))
-    with ordered_map(2) as each:
+    monkeypatch.setattr(processes, "PATIENCE_S", -1)
+    with ordered_map() as each:
         assert list(judged(samples, CHAIN, 1, each)) == alone
     assert {"duplicate", "surplus", "wrong", "malformed", None} <= {reason for _, reason in alone}
 

@@ -1,6 +1,6 @@
 """Parallel worker processes, which end when the process that started them ends, even if it is killed.
 
-    with ordered_map(worth(len(samples))) as each:
+    with ordered_map() as each:
         for row in each(grade, samples): ...    # as map(grade, samples): in order, and samples may come one by one
 
 Results must not depend on the number of processes. Work and items are pickled.
@@ -10,15 +10,17 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from multiprocessing.connection import wait
 from typing import TypeVar
 
-A_PROCESS = 3000  # samples that make another process worthwhile: seconds of grading, or minutes for long reasoning
+PATIENCE_S = 5.0  # of work in this process before others help: starting one takes seconds, for its imports alone
 MOST = 16  # one process reads and writes what all of them grade
 AHEAD = 256  # items under way: the model samples its next shard while these are graded
 
@@ -28,19 +30,11 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-def worth(samples: int) -> int:
-    """How many processes should grade so many samples; below 2, this process grades them itself."""
-    return min(len(os.sched_getaffinity(0)), MOST, samples // A_PROCESS)
-
-
 @contextmanager
-def ordered_map(workers: int) -> Iterator[Callable[[Callable[[Item], Found], Iterable[Item]], Iterator[Found]]]:
-    """Like `map`, with the work done by `workers` processes; below two, `map` itself."""
-    if workers < 2:
-        yield map
-        return
-    with pool(workers) as processes:
-        yield partial(in_order, processes)
+def ordered_map() -> Iterator[Callable[[Callable[[Item], Found], Iterable[Item]], Iterator[Found]]]:
+    """Like `map`; work that takes longer than PATIENCE_S is shared with a process for each core."""
+    with pool(min(len(os.sched_getaffinity(0)), MOST)) as processes:
+        yield partial(shared, processes)
 
 
 @contextmanager
@@ -62,6 +56,19 @@ def begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+
+
+def shared(processes: ProcessPoolExecutor, work: Callable[[Item], Found], items: Iterable[Item]) -> Iterator[Found]:
+    """`work` of every item, in order: done here until it has taken PATIENCE_S, and then by the processes."""
+    items, spent = iter(items), 0.0
+    for item in items:
+        if spent > PATIENCE_S:
+            yield from in_order(processes, work, chain([item], items))
+            return
+        start = time.perf_counter()
+        found = work(item)
+        spent += time.perf_counter() - start
+        yield found
 
 
 def in_order(

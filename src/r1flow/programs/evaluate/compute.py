@@ -32,7 +32,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.language import any_of, consistency
 from r1flow.core.metrics import normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
-from r1flow.core.processes import ordered_map, worth
+from r1flow.core.processes import ordered_map
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, TAGS, THINK_OPEN, reasoning_of, render, split, thinks
 from r1flow.grading import code, generated, replies
@@ -112,7 +112,7 @@ def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[s
     apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
     verdicts, shown = [], []
     samples = Table(stage.work / "samples.parquet", SCHEMA, compression="zstd")
-    with samples as table, ordered_map(worth(len(asked))) as each:
+    with samples as table, ordered_map() as each:
         pairs = zip(asked, answer(stage, problems), strict=True)
         for number, row in enumerate(each(partial(row_of, model, grade), pairs)):
             table.write(row)

@@ -32,7 +32,7 @@ import pyarrow as pa
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
 from r1flow.core.parquet import Table
-from r1flow.core.processes import ordered_map, worth
+from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, Parts, render, split
 from r1flow.grading import code, generated
@@ -91,8 +91,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     config = stage.config
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
     chain = build_filters(config["filters"])
-    count = len(questions(stage, problems))
-    with TemporaryFile(dir=stage.work) as texts, ordered_map(worth(count)) as each:
+    with TemporaryFile(dir=stage.work) as texts, ordered_map() as each:
         samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
         reasons, kept, shown = sift(stage, samples, texts, config["closing"])
         if not kept:
