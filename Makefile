@@ -58,8 +58,8 @@ ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000
 	@echo "http://127.0.0.1:5000/#/experiments/1/runs has the runs (r1flow, Training runs)"
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlflow.db --host 127.0.0.1 --workers 1
 
-bench: setup ## compare our rollout engine with plain TRL, side by side
-	python benchmarks/sampling.py && python benchmarks/grpo_step.py
+bench: setup ## compare our sampling, GRPO and SFT with plain TRL, side by side
+	python benchmarks/sampling.py && python benchmarks/grpo_step.py && python benchmarks/sft_step.py
 
 reward-check: setup ## check the rewards on real data (R1FLOW_DATASETS=folder) and attack them
 	python benchmarks/reward_check.py && python benchmarks/red_team.py

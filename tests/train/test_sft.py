@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -15,6 +16,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.engine.checks import check_stage
 from r1flow.programs.sft import compute as sft
+from r1flow.training import scoring
 from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
@@ -89,6 +91,33 @@ def test_loss_falls_and_every_parameter_moves(base: Path) -> None:
     moved = {name: not torch.equal(value, after.state_dict()[name]) for name, value in before.state_dict().items()}
     assert all(moved.values()), [name for name, value in moved.items() if not value]
     assert after.dtype == torch.float32
+
+
+@pytest.mark.parametrize("options", [{}, {"packing": True, "max_length": 128}, {"loss_type": "dft"}])
+@pytest.mark.parametrize("lora", [None, {"r": 2, "alpha": 4, "dropout": 0.0, "target_modules": ["q_proj"]}])
+def test_loss_and_gradients_are_trls_without_logits_of_what_is_not_learnt(
+    base: Path, monkeypatch: pytest.MonkeyPatch, options: dict, lora: dict | None
+) -> None:
+    """Three steps of both, in float32."""
+    few = {"max_steps": 3, "bf16": False, "warmup_steps": 0, "learning_rate": 1.0e-2, **options}
+    trainings = [stage_of(base, name, **few) for name in ("ours", "trls")]
+    rows: list[int] = []
+    entropy = scoring.entropy
+    monkeypatch.setattr(scoring, "entropy", lambda logp_KV: (rows.append(len(logp_KV)), entropy(logp_KV))[1])
+    found = []
+    for stage in trainings:
+        stage.config["lora"] = lora
+        if stage is trainings[1]:
+            monkeypatch.setattr(sft, "score_labels_only", lambda model: None)
+        metrics = sft.compute(stage)
+        found.append((metrics, load_file(stage.work / "model" / "model.safetensors")))
+    (ours, weights), (trls, others) = found
+    assert [list(row.values()) for row in ours["history"]] == [
+        pytest.approx(list(row.values()), rel=1e-5) for row in trls["history"]
+    ]
+    for name, value in weights.items():
+        torch.testing.assert_close(value, others[name], rtol=1e-3, atol=1e-5)
+    assert len(rows) == 3 and 0 < max(rows) <= ours["response_tokens"]  # 32 rows, with prompts, have more
 
 
 def test_the_price_is_that_of_the_steps_made(base: Path) -> None:

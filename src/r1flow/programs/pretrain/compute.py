@@ -39,12 +39,12 @@ from r1flow.core.schema import read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
 from r1flow.data.packages import PACKAGE, fetch_package
+from r1flow.data.packed import MASKED
 from r1flow.data.sources import check_hashes, check_pins, fetch
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
-IGNORED = -100  # the label of tokens that the loss leaves out
 
 
 def compute(stage: Stage) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class Blocks(Dataset):
         seen_TT = (owner_T[:, None] == owner_T) & self.before_TT
         return {
             "input_ids": self.ids_BT[index],
-            "labels": self.ids_BT[index].masked_fill(owner_T < 0, IGNORED),
+            "labels": self.ids_BT[index].masked_fill(owner_T < 0, MASKED),
             "attention_mask": torch.where(seen_TT, 0.0, torch.finfo(torch.float32).min)[None],
         }
 

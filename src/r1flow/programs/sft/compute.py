@@ -24,9 +24,11 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data import packed
+from r1flow.sampling import is_plain_llama
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
+from r1flow.training.scoring import score_labels_only
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"}
 
@@ -50,6 +52,8 @@ def compute(stage: Stage) -> dict[str, Any]:
         peft_config=adapters(stage.config),
         callbacks=[history],
     )
+    if options.use_cpu and is_plain_llama(model.config.to_dict()):
+        score_labels_only(model)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
     return {
