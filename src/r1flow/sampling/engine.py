@@ -1,7 +1,7 @@
 """Our own rollout engine: small Llama-architecture models, many short rows at once, made for CPUs.
 
-Differences from `generate`: the key-value cache is allocated once; q, k and v are one multiplication, and so are gate
-and up; a prompt is read once, and its keys and values are shared by all its rows; finished rows are dropped from
+Differences from `generate`: the key-value cache grows by several columns at once; q, k and v are one multiplication, and
+so are gate and up; a prompt is read once, and its keys and values are shared by all its rows; finished rows are dropped from
 the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16 if the CPU supports it natively, like the
 trainer's autocast; softmax and the residual stream are float32. Left out: other architectures, biases, sliding windows,
 beams, penalties: a UserError says to use `engine: transformers`.
@@ -25,6 +25,9 @@ from r1flow.sampling.draw import choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
 ROWS_STEP = 16
+# The cache of generated tokens grows by so many columns: again few shapes, and products read whole tensors, where a slice
+# of a larger one would be copied first. Columns that aren't filled yet are masked.
+COLUMNS_STEP = 16
 # Finished rows are dropped once at most this share is left: each time the cache is copied, so not after every row.
 KEEP_ABOVE = 0.7
 
@@ -204,8 +207,9 @@ class Batch:
     prompt_keys: list[Tensor]  # one tensor per layer, P×H×D×S
     prompt_values: list[Tensor]  # P×H×S×D
     prompt_mask: Tensor  # P×1×1×S: 0, and -inf where a prompt is padded
-    keys: list[Tensor]  # R×H×D×T
-    values: list[Tensor]  # R×H×T×D
+    keys: list[Tensor]  # one tensor per layer, R×H×C×D; C columns, a multiple of COLUMNS_STEP
+    values: list[Tensor]  # R×H×C×D
+    mask_C: Tensor  # 0, and -inf where a column isn't filled yet
     length_R: Tensor  # number of prompt tokens of each row
     row_R: Tensor  # each row's number in the output
     cell_R: Tensor  # each row's cell in the grid of P prompts by G rows
@@ -215,6 +219,13 @@ class Batch:
         self.keys = [x[index] for x in self.keys]
         self.values = [x[index] for x in self.values]
         self.length_R, self.row_R, self.cell_R = self.length_R[index], self.row_R[index], self.cell_R[index]
+
+    def fill(self, column: int) -> None:
+        """Make room for the next tokens' keys and values, which come into `column`."""
+        if column == len(self.mask_C):
+            self.keys, self.values = ([F.pad(x, (0, 0, 0, COLUMNS_STEP)) for x in xs] for xs in (self.keys, self.values))
+            self.mask_C = F.pad(self.mask_C, (0, COLUMNS_STEP), value=float("-inf"))
+        self.mask_C[column] = 0
 
     def gridded(self, x: Tensor) -> Tensor:
         """R×H×N×… to P×H×GN×…, the rows of a prompt side by side; empty cells are zero."""
@@ -243,7 +254,7 @@ def decode(
     if params.max_new_tokens < 1:
         return [[] for _ in prompts]
     device = draws_RT.device
-    batch, logits_RV = prefill(weights, prompts, params.max_new_tokens, device)
+    batch, logits_RV = prefill(weights, prompts, device)
     cos_TD, sin_TD = rotary_tables(weights, max(map(len, prompts)) + params.max_new_tokens, device)
     out_RT = torch.full((len(prompts), params.max_new_tokens), -1, device=device)
     logp_RT = torch.zeros(out_RT.shape, device=device)
@@ -286,7 +297,7 @@ def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return x * rotation[0] + turned * rotation[1]
 
 
-def prefill(weights: Weights, prompts: list[list[int]], new_tokens: int, device: torch.device) -> tuple[Batch, Tensor]:
+def prefill(weights: Weights, prompts: list[list[int]], device: torch.device) -> tuple[Batch, Tensor]:
     """Read each distinct prompt once; returns the rows, ready to decode, and the logits of their first tokens."""
     distinct = list(dict.fromkeys(map(tuple, prompts)))
     place_R, cell_R, group = arrange(prompts, distinct)
@@ -301,8 +312,9 @@ def prefill(weights: Weights, prompts: list[list[int]], new_tokens: int, device:
         prompt_keys=[k.transpose(2, 3).contiguous() for k in keys],
         prompt_values=[v.contiguous() for v in values],
         prompt_mask=mask_PS[:, None, None],
-        keys=[k.new_empty(len(prompts), heads, size, new_tokens) for k in keys],
-        values=[v.new_empty(len(prompts), heads, new_tokens, size) for v in values],
+        keys=[k.new_empty(len(prompts), heads, 0, size) for k in keys],
+        values=[v.new_empty(len(prompts), heads, 0, size) for v in values],
+        mask_C=mask_PS.new_empty(0),
         length_R=length_P[place_R],
         row_R=torch.arange(len(prompts), device=device),
         cell_R=cell_R.to(device),
@@ -365,19 +377,20 @@ def logits(weights: Weights, x: Tensor) -> Tensor:
 def step(weights: Weights, batch: Batch, token_R: Tensor, rotation: tuple[Tensor, Tensor], column: int) -> Tensor:
     """Feed one token to each row, which fills `column` of the rows' caches; returns the next logits."""
     x = weights.embedding[token_R]
+    batch.fill(column)
     for index, layer in enumerate(weights.layers):
         q, k, v = attention_inputs(weights, layer, x, rotation)
-        batch.keys[index][..., column], batch.values[index][:, :, column] = k, v
-        mixed = attend(batch, index, q.unflatten(1, weights.heads[:2]), column + 1)
+        batch.keys[index][:, :, column], batch.values[index][:, :, column] = k, v
+        mixed = attend(batch, index, q.unflatten(1, weights.heads[:2]))
         x = feed_forward(weights, layer, x + F.linear(mixed.flatten(1), layer.output))
     return logits(weights, x)
 
 
-def attend(batch: Batch, layer: int, q: Tensor, columns: int) -> Tensor:
+def attend(batch: Batch, layer: int, q: Tensor) -> Tensor:
     """Attention of the rows' queries R×H×N×D over their prompts and over what they have generated."""
     to_prompt = torch.matmul(batch.gridded(q), batch.prompt_keys[layer]) + batch.prompt_mask
-    to_own = torch.matmul(q, batch.keys[layer][..., :columns])
+    to_own = torch.matmul(q, batch.keys[layer].transpose(2, 3)) + batch.mask_C
     width = to_prompt.shape[-1]
     share = torch.cat((batch.by_row(to_prompt), to_own), -1).float().softmax(-1).to(q.dtype)
     from_prompt = torch.matmul(batch.gridded(share[..., :width]), batch.prompt_values[layer])
-    return batch.by_row(from_prompt) + torch.matmul(share[..., width:], batch.values[layer][:, :, :columns])
+    return batch.by_row(from_prompt) + torch.matmul(share[..., width:], batch.values[layer])
