@@ -30,7 +30,11 @@ GIVEN = {"base": 0.55, "student_base": 0.25}  # chance of being right with <thin
 TEMPERATURES = (0.0, 0.6, 1.0)
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
-TRAINED = ("zero_rl", "zero_rl_random", "zero_rl_format", "reasoning_rl", "align_rl", "student_rl")
+STARTS = {
+    **dict.fromkeys(("zero_rl", "zero_rl_random", "zero_rl_format"), "base"),
+    **{"reasoning_rl": "cold_start", "align_rl": "sft_mix", "student_rl": "student_base"},
+}
+TRAINED = tuple(STARTS)
 GRPO = {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
     "data": {"general_share": 0.0},
@@ -193,7 +197,8 @@ def fabricate_curves(stage: str) -> dict:
 def stage_folder(folder: Path, stage: str) -> Path:
     folder.mkdir(parents=True)
     write(folder / "metrics.json", METRICS.get(RECIPE[stage].program, {}) | fabricate_curves(stage))
-    write(folder / "config.yaml", GRPO if stage in TRAINED else {"init_from": None, "trainer": {"logging_steps": 1}})
+    config = GRPO if stage in TRAINED else {"trainer": {"logging_steps": 1}}
+    write(folder / "config.yaml", {"init_from": STARTS.get(stage), **config})
     write(folder / "cost.json", {"seconds": 5.0 + 17 * len(stage), "peak_mb": 900 + 10 * len(stage)})
     versions = {"torch": "2.13.0", "trl": "1.16.0", "vllm": None}
     config = {

@@ -294,6 +294,16 @@ def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path
     assert page.count('href="#cold_start_data"') == page.count('href="#rejection"') == 1
 
 
+def test_a_stage_of_rl_is_compared_with_the_model_that_its_configuration_starts_from(tmp_path, whole):
+    assert "<code>reasoning_rl</code> against <code>cold_start</code>" in whole[0]
+    inputs = fabricate_run(tmp_path / "run", ("base", "zero_rl", "cold_start", "reasoning_rl"), problems=4)
+    path = inputs["reasoning_rl"] / "config.yaml"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"init_from": "zero_rl"}))
+    page, _ = make(tmp_path / "report", inputs)
+    assert "<code>reasoning_rl</code> against <code>zero_rl</code>" in page
+    assert "<code>reasoning_rl</code> against <code>cold_start</code>" not in page
+
+
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory) -> tuple[str, dict]:
     """A run with 64 samples of each problem."""
@@ -330,8 +340,7 @@ def test_pass_at_k_begins_with_pass_at_1_and_grows(tried):
         assert each["estimate"] == pytest.approx(rl["estimate"] - base["estimate"], abs=2e-6)
 
 
-def results_of(samples: dict[str, list[dict]]) -> collect.Results:
-    return collect.Results("tiny", samples, {}, {}, {})
+STARTS = {"zero_rl": "base"}
 
 
 def test_what_rl_does_surely_on_fewer_problems_is_narrower():
@@ -339,10 +348,10 @@ def test_what_rl_does_surely_on_fewer_problems_is_narrower():
     rows = fabricate_samples("base", 40, k=64)
     base = [{**row, "correct_lenient": row["sample_index"] % 16 == 0} for row in rows]
     sure = [{**row, "correct_lenient": int(row["problem_id"][-1]) % 2 == 0} for row in rows]
-    one_try, *_, most = tries(results_of({"base": base, "zero_rl": sure}))["differences"]["zero_rl", "base"]
+    one_try, *_, most = tries({"base": base, "zero_rl": sure}, STARTS)["differences"]["zero_rl", "base"]
     assert one_try.low > 0.3 and most.high < -0.3
     assert reach(one_try).startswith("widened") and reach(most).startswith("narrowed")
-    (*_, same) = tries(results_of({"base": base, "zero_rl": base}))["differences"]["zero_rl", "base"]
+    (*_, same) = tries({"base": base, "zero_rl": base}, STARTS)["differences"]["zero_rl", "base"]
     assert "can't tell" in reach(same)
 
 
@@ -350,17 +359,17 @@ def test_guesses_are_of_the_same_family_and_programs_have_none():
     rows = fabricate_samples("base", 4, k=64)
     family = dict(zip(TASKS, ("5", "6", "7"), strict=True))
     alike = [{**row, "gold": family.get(row["task"])} for row in rows]
-    assert [each.estimate for each in tries(results_of({"base": alike}))["lines"][GUESSING]] == [1.0] * len(KS)
+    assert [each.estimate for each in tries({"base": alike}, STARTS)["lines"][GUESSING]] == [1.0] * len(KS)
     mixed = [{**row, "gold": "5" if row["problem_id"].endswith("0") else row["problem_id"]} for row in rows]
-    assert [each.estimate for each in tries(results_of({"base": mixed}))["lines"][GUESSING]] == [0.0] * len(KS)
+    assert [each.estimate for each in tries({"base": mixed}, STARTS)["lines"][GUESSING]] == [0.0] * len(KS)
     programs = [{**row, "gold": "" if row["task"] == "products" else row["gold"]} for row in rows]
-    assert GUESSING not in tries(results_of({"base": programs}))["lines"]
+    assert GUESSING not in tries({"base": programs}, STARTS)["lines"]
 
 
 def test_too_few_samples_of_one_problem_leave_pass_at_k_out():
     rows = fabricate_samples("base", 4, k=64)
-    assert tries(results_of({"base": rows}))
-    assert not tries(results_of({"base": rows, "zero_rl": rows[1:]}))
+    assert tries({"base": rows}, STARTS)
+    assert not tries({"base": rows, "zero_rl": rows[1:]}, STARTS)
 
 
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
-from r1flow.programs.report.skills import step_rows, summarise_steps
+from r1flow.programs.report.skills import summarise_steps
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import describe
 
@@ -37,8 +37,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "run": results.run,
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
         "claims": {claim.id: describe(claim) for claim in results.claims},
-        "steps": summarise_steps(step_rows(results)),
-        "pass_at_k": summarise_tries(results),
+        "steps": summarise_steps(results.steps),
+        "pass_at_k": summarise_tries(results.tries),
     }
 
 

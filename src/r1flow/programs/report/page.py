@@ -12,10 +12,11 @@ import numpy as np
 
 from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import split
-from r1flow.programs.report import figures, skills
-from r1flow.programs.report.collect import BASES, RL_STAGES, Results
+from r1flow.programs.report import figures
+from r1flow.programs.report.collect import BASES, Results
+from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
-from r1flow.programs.report.tries import KS, reach, tries
+from r1flow.programs.report.tries import KS, reach
 from r1flow.recipe.claims import (
     CANT_TELL,
     MARGIN,
@@ -24,10 +25,11 @@ from r1flow.recipe.claims import (
     NOT_IN_RUN,
     NOT_REPRODUCED,
     REPRODUCED,
+    SKILL_AT,
     Claim,
     Part,
 )
-from r1flow.recipe.stages import RECIPE
+from r1flow.recipe.stages import RECIPE, RL_STAGES
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
@@ -50,6 +52,16 @@ PAPER_TABLE_6 = (
     ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
     ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
     ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
+)
+# The models of the paper's table (journal version, Table 3) and its figures.
+DEVELOPMENT = ("zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
+PAPER_NAMES = ("R1-Zero", "Dev1", "Dev2", "Dev3", "R1")
+PAPER_TABLE_3 = (
+    ("AIME 2024, pass@1", ("77.9", "59.0", "74.0", "78.1", "79.8")),
+    ("MATH-500, pass@1", ("95.9", "94.2", "95.9", "95.4", "97.3")),
+    ("LiveCodeBench, pass@1", ("50.0", "57.5", "63.5", "64.6", "65.9")),
+    ("IF-Eval", ("46.6", "71.7", "72.0", "78.1", "83.3")),
+    ("ArenaHard", ("53.6", "77.0", "73.2", "75.6", "92.3")),
 )
 
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
@@ -75,13 +87,14 @@ def render(results: Results) -> str:
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
-        temperatures=skills.temperatures(results),
-        skills=skills.skill_rows(results),
-        steps=skills.step_rows(results),
-        sharpened=skills.sharpened(results),
-        development=skills.development(results),
+        temperatures=results.evidence.temperatures,
+        skill_at=SKILL_AT,
+        skills=results.skills,
+        steps=results.steps,
+        sharpened=sharpened(results.evidence, results.starts),
+        development=development(results),
         ks=KS,
-        tries=tries(results),
+        tries=results.tries,
         reach=reach,
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
@@ -182,7 +195,7 @@ def draw_all(results: Results) -> dict[str, str]:
 
 def tries_lines(results: Results) -> dict[str, list[tuple[int, Interval]]]:
     """pass@k by k, of every model and of guessing."""
-    return {name: list(zip(KS, line, strict=True)) for name, line in tries(results).get("lines", {}).items()}
+    return {name: list(zip(KS, line, strict=True)) for name, line in results.tries.get("lines", {}).items()}
 
 
 def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,6 +246,27 @@ def table_6(results: Results) -> list[dict[str, Any]]:
             flops = results.metrics.get(model, {}).get("flops")
             rows.append({"model": model, "role": role, "flops": flops, **{k: summary.get(v) for k, v in keys.items()}})
     return rows if {"student_rl", "distill"} & {row["model"] for row in rows} else []
+
+
+def development(results: Results) -> dict[str, Any]:
+    """The paper's table of its intermediate models, and this run's rows; empty without two of these models."""
+    present = [model for model in DEVELOPMENT if model in results.models]
+    if len(present) < 2:
+        return {}
+    rows = [("reasoning, pass@1", pass_at_1(results.summaries, "reasoning"))]
+    decides = {row["model"]: row["skill"][results.evidence.temperatures.index(SKILL_AT)] for row in results.skills}
+    if decides:
+        rows.append(("reasoning, skill", {model: each.estimate for model, each in decides.items()}))
+    rows.append(("general prompts", pass_at_1(results.summaries, "general")))
+    return {
+        "names": list(zip(PAPER_NAMES, DEVELOPMENT, strict=True)),
+        "rows": [(label, [values.get(model) for model in DEVELOPMENT]) for label, values in rows],
+        "paper": PAPER_TABLE_3,
+    }
+
+
+def pass_at_1(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task: str) -> dict[str, float | None]:
+    return {model: tasks[task]["pass_at_1"] for model, tasks in summaries.items() if task in tasks}
 
 
 def kind_rows(results: Results) -> dict[str, Any]:
