@@ -14,7 +14,7 @@ from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import split
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
-from r1flow.programs.report.skills import sharpened
+from r1flow.programs.report.skills import STEPS, sharpened
 from r1flow.programs.report.templates import difference, fill
 from r1flow.programs.report.tries import KS, reach
 from r1flow.recipe.claims import (
@@ -33,21 +33,6 @@ from r1flow.recipe.stages import RECIPE, RL_STAGES
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
-# first − second; a base model is scored leniently, as in C1
-COMPARISONS = (
-    ("zero_rl", "base"),
-    ("cold_start", "base"),
-    ("reasoning_rl", "cold_start"),
-    ("reasoning_rl", "zero_rl"),
-    ("reasoning_rl", "reasoning_rl_no_language"),
-    ("sft_mix", "reasoning_rl"),
-    ("align_rl", "sft_mix"),
-    ("align_rl", "reasoning_rl"),
-    ("align_rl", "cold_start"),
-    ("student_rl", "student_base"),
-    ("distill", "student_base"),
-    ("distill", "student_rl"),
-)
 PAPER_TABLE_6 = (
     ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
     ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
@@ -214,8 +199,9 @@ def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, flo
 
 
 def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
+    """Differences of pass@1 in the steps of the recipe; a base model is scored leniently, as in C1."""
     lines, tables = [], reasoning_of(scores)
-    for first, second in COMPARISONS:
+    for first, second in STEPS:
         if first in tables and second in tables:
             suffix = "_lenient" if second in BASES else ""
             difference = paired_difference(tables[first]["pass_at_1"], tables[second][f"pass_at_1{suffix}"])
