@@ -109,6 +109,8 @@ def fabricate_reasoning(
         "finished": True,
         "reflections": int(reflects_now),
         "thinks": well_formed,
+        "first_correct": right if well_formed else None,
+        "several_answers": False,
         "thinking": thinking,
     }
 
@@ -142,6 +144,8 @@ def fabricate_general(
         "finished": True,
         "reflections": 0,
         "thinks": False,
+        "first_correct": None,
+        "several_answers": None,
         "thinking": thinking,
     }
 

@@ -20,6 +20,7 @@ from r1flow.programs.report import collect, figures
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
+from r1flow.programs.report.repairs import repairs_of, worth
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
 from r1flow.recipe.claims import NOT_IN_RUN
@@ -341,6 +342,7 @@ def test_pass_at_k_begins_with_pass_at_1_and_grows(tried):
 
 
 STARTS = {"zero_rl": "base"}
+STAGES_OF_RL = {"zero_rl", "zero_rl_random", "zero_rl_format", "reasoning_rl", "align_rl", "student_rl"}
 
 
 def test_what_rl_does_surely_on_fewer_problems_is_narrower():
@@ -364,6 +366,66 @@ def test_guesses_are_of_the_same_family_and_programs_have_none():
     assert [each.estimate for each in tries({"base": mixed}, STARTS)["lines"][GUESSING]] == [0.0] * len(KS)
     programs = [{**row, "gold": "" if row["task"] == "products" else row["gold"]} for row in rows]
     assert GUESSING not in tries({"base": programs}, STARTS)["lines"]
+
+
+def thought(problem: int, first: bool | None, final: bool, finished: bool = True) -> dict:
+    several = first is not None and (first != final or not finished)
+    return {
+        **{"problem_id": f"{problem:03d}", "task": "chain_sum", "correct": final, "correct_lenient": final},
+        **{"finished": finished, "first_correct": first, "several_answers": several},
+    }
+
+
+def test_repaired_and_broken_are_counted_where_there_are_several_answers():
+    rows = [thought(1, False, True), thought(1, True, False), thought(1, True, True), thought(1, False, False)]
+    cut_off = [thought(2, True, True, finished=False), thought(2, False, True, finished=False), thought(2, None, True)]
+    spelt_alike = thought(3, False, True) | {"several_answers": False}
+    ungraded = thought(4, False, True) | {"correct": None}
+    found = repairs_of([*rows, *cut_off, spelt_alike, ungraded])
+    counts = ("samples", "stated", "several", "repaired", "broken", "wrong")
+    assert {name: found[name] for name in counts} == dict(zip(counts, (8, 7, 4, 1, 2, 4), strict=True))
+
+
+def test_a_second_try_is_another_sample_of_the_same_problem():
+    rows = [
+        row for p in range(40) for row in (thought(p, False, True), thought(p, False, False), thought(p, True, True))
+    ]
+    found = repairs_of([*rows, thought(99, False, False)])  # without a second sample, a problem tells nothing
+    assert found["repaired_share"].estimate == pytest.approx(1 / 2) and found["repaired_share"].n == 40
+    assert found["second_try"].estimate == pytest.approx((1 / 2 + 2 / 2) / 2)
+    assert found["difference"].estimate == pytest.approx(-1 / 4)
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([(False, True), (True, False)], "its own repairs put right more"),
+        ([(False, False), (True, True)], "another try puts right more"),
+    ],
+)
+def test_what_repairs_are_worth_is_said_by_the_claims_rule(samples, words):
+    rows = [thought(p, *each) for p in range(40) for each in samples]
+    assert worth(repairs_of(rows)["difference"]).startswith(words)
+    few = repairs_of([row for row in rows if int(row["problem_id"]) < 10])
+    assert "can’t tell" in worth(few["difference"])
+
+
+def doubtful(rows: list[dict]) -> list[dict]:
+    """Every thought of zero_rl states a wrong answer first."""
+    changed = {"first_correct": False, "several_answers": True}
+    return [row | (changed if row["model"] == "zero_rl" and row["task"] != "general" else {}) for row in rows]
+
+
+def test_repairs_have_a_row_where_there_are_any_and_else_a_sentence(tmp_path, whole):
+    page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30, edit=doubtful))
+    section = page[page.index('id="repairs"') : page.index('id="shows"')]
+    assert "<code>base</code> 0 of 360 (0 repaired" in " ".join(section.split()) and "<th>zero_rl</th>" in section
+    zero = summary["repairs"]["zero_rl"]
+    assert zero["several"] == zero["wrong"] == 360 and 0 < zero["repaired"] < 360 and zero["second_try"]["n"] == 90
+    page, summary = whole
+    section = page[page.index('id="repairs"') : page.index('id="shows"')]
+    assert "<table" not in section and "<code>align_rl</code> 0 of 360" in " ".join(section.split())
+    assert set(summary["repairs"]) == {"base", "student_base", *STAGES_OF_RL}
 
 
 def test_too_few_samples_of_one_problem_leave_pass_at_k_out():

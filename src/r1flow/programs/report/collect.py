@@ -22,6 +22,7 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, per_problem
 from r1flow.programs.promises import fault
+from r1flow.programs.report.repairs import repairs
 from r1flow.programs.report.skills import skill_rows, step_rows
 from r1flow.programs.report.tries import tries
 from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
@@ -33,6 +34,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
+    *("first_correct", "several_answers"),
 }
 
 
@@ -88,6 +90,10 @@ class Results:
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
         return step_rows(self.evidence)
+
+    @cached_property
+    def repairs(self) -> dict[str, dict[str, Any]]:
+        return repairs(self.thinking, [model for model in self.models if model in (*BASES, *RL_STAGES)])
 
     @cached_property
     def tries(self) -> dict[str, Any]:

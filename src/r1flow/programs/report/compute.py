@@ -7,7 +7,8 @@ are in files of their own (making.py). Left out: anything that needs a network o
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
                    "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
-                   "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}}
+                   "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
+                   "repairs": {"base": {"samples": 3712, "several": 7, "repaired": 0, …}, …}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
+from r1flow.programs.report.repairs import summarise_repairs
 from r1flow.programs.report.skills import summarise_steps
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import describe
@@ -39,6 +41,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "claims": {claim.id: describe(claim) for claim in results.claims},
         "steps": summarise_steps(results.steps),
         "pass_at_k": summarise_tries(results.tries),
+        "repairs": summarise_repairs(results.repairs),
     }
 
 

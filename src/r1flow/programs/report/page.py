@@ -14,6 +14,7 @@ from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import split
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
+from r1flow.programs.report.repairs import has_several, worth
 from r1flow.programs.report.skills import STEPS, sharpened
 from r1flow.programs.report.templates import difference, fill
 from r1flow.programs.report.tries import KS, reach
@@ -81,6 +82,9 @@ def render(results: Results) -> str:
         ks=KS,
         tries=results.tries,
         reach=reach,
+        repairs={model: found for model, found in results.repairs.items() if has_several(found)},
+        no_repairs={model: found for model, found in results.repairs.items() if not has_several(found)},
+        worth=worth,
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
             for stage in REJECTIONS
