@@ -428,6 +428,38 @@ def test_repairs_have_a_row_where_there_are_any_and_else_a_sentence(tmp_path, wh
     assert set(summary["repairs"]) == {"base", "student_base", *STAGES_OF_RL}
 
 
+def test_distillations_compute_is_that_of_all_stages_behind_its_data(whole, tmp_path):
+    page, summary = whole
+    behind = {"base": 7.0e12, "cold_start": 1.0e12, "reasoning_rl": 3.0e12, "rejection": 0.4e12}
+    assert summary["flops"] == {"arms": {"distill": 1.0e12, "student_rl": 3.0e12}, "data": behind}
+    told = " ".join(re.sub("<[^>]*>", "", page).split())
+    assert told.count("came from took 11.4 TFLOPs before that: base 7.0, cold_start 1.0, reasoning_rl 3.0") == 2
+    inputs = fabricate_run(tmp_path / "run", problems=4)
+    path = inputs["rejection"] / "config.yaml"
+    path.write_text(json.dumps({"init_from": "zero_rl"}))
+    edit_metrics("rejection", lambda metrics: metrics.update(flops=None))(inputs)
+    page, summary = make(tmp_path / "report", inputs)
+    assert set(summary["flops"]["data"]) == {"base", "zero_rl", "rejection"}
+    assert "took an unknown number of TFLOPs" in page and "<code>rejection</code> not known" in page
+
+
+def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path, whole):
+    assert "reworded" not in whole[0] and whole[1]["reworded"] == {}
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30)
+
+    def halve(metrics: dict) -> None:
+        scores = metrics["tasks"]["reasoning"]
+        metrics["reworded"] = {"tasks": {"reasoning": {**scores, "pass_at_1_lenient": scores["pass_at_1_lenient"] / 2}}}
+
+    edit_metrics("evaluate/zero_rl", halve)(inputs)
+    page, summary = make(tmp_path / "report", inputs)
+    skill = page[page.index('id="skill"') : page.index('id="shows"')]
+    cells = re.findall(r"<tr><th>(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>", skill)
+    rows = {name: (accuracy, share) for name, accuracy, share in cells}
+    accuracy = summary["reworded"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]
+    assert rows == {"base": ("–", "–"), "zero_rl": (f"{100 * accuracy:.1f}", "50.0")}
+
+
 def test_too_few_samples_of_one_problem_leave_pass_at_k_out():
     rows = fabricate_samples("base", 4, k=64)
     assert tries({"base": rows}, STARTS)

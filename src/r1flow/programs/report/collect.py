@@ -24,6 +24,7 @@ from r1flow.core.metrics import PerProblem, Row, per_problem
 from r1flow.programs.promises import fault
 from r1flow.programs.report.repairs import repairs
 from r1flow.programs.report.skills import skill_rows, step_rows
+from r1flow.programs.report.spent import spent
 from r1flow.programs.report.tries import tries
 from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
@@ -47,7 +48,7 @@ class Results:
     thinking: Mapping[str, Mapping[float, list[Row]]]  # model -> temperature -> its rows with <think> given
     summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
-    starts: Mapping[str, str]  # stage of RL -> the model that it started from, by its configuration
+    configs: Mapping[str, dict[str, Any]]  # job -> its config
 
     @property
     def models(self) -> list[str]:
@@ -82,6 +83,21 @@ class Results:
     @cached_property
     def claims(self) -> list[Claim]:
         return judge(self.evidence)
+
+    @cached_property
+    def starts(self) -> dict[str, str]:
+        """The model that each stage of RL started from, by its configuration."""
+        return {stage: self.configs[stage]["init_from"] for stage in RL_STAGES if stage in self.configs}
+
+    @cached_property
+    def spent(self) -> dict[str, Any]:
+        return spent(self.configs, self.metrics)
+
+    @cached_property
+    def reworded(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+        """Task -> metrics of the models that were asked in wordings never trained on, too."""
+        found = {model: self.metrics[f"evaluate/{model}"].get("reworded") for model in self.models}
+        return {model: each["tasks"] for model, each in found.items() if each}
 
     @cached_property
     def skills(self) -> list[dict[str, Any]]:
@@ -132,8 +148,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
     thinking = {model: by_temperature(found) for model, found in rows.items()}
-    starts = {stage: configs[stage]["init_from"] for stage in RL_STAGES if stage in configs}
-    return Results(run, samples, thinking, summaries, metrics, starts)
+    return Results(run, samples, thinking, summaries, metrics, configs)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:

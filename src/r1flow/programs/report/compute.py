@@ -8,7 +8,9 @@ are in files of their own (making.py). Left out: anything that needs a network o
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
                    "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
                    "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
-                   "repairs": {"base": {"samples": 3712, "several": 7, "repaired": 0, …}, …}}
+                   "repairs": {"base": {"samples": 3712, "several": 7, "repaired": 0, …}, …},
+                   "flops": {"arms": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
+                   "reworded": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -42,6 +44,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "steps": summarise_steps(results.steps),
         "pass_at_k": summarise_tries(results.tries),
         "repairs": summarise_repairs(results.repairs),
+        "flops": results.spent,
+        "reworded": rounded(results.reworded),
     }
 
 

@@ -85,6 +85,8 @@ def render(results: Results) -> str:
         repairs={model: found for model, found in results.repairs.items() if has_several(found)},
         no_repairs={model: found for model, found in results.repairs.items() if not has_several(found)},
         worth=worth,
+        spent=results.spent,
+        reworded=reworded_shares(results),
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
             for stage in REJECTIONS
@@ -157,6 +159,15 @@ def shape_rows(results: Results) -> list[dict[str, Any]]:
     """Format, language, length and reflection of every model over all reasoning problems."""
     reasoning = {model: tasks.get("reasoning") for model, tasks in results.summaries.items()}
     return [{"model": model, **summary} for model, summary in reasoning.items() if summary]
+
+
+def reworded_shares(results: Results) -> dict[str, tuple[float, float | None]]:
+    """Accuracy in wordings never trained on, and its share of that in the wordings of training."""
+    shares = {}
+    for model, tasks in results.reworded.items():
+        found, trained = (each["reasoning"]["pass_at_1_lenient"] for each in (tasks, results.summaries[model]))
+        shares[model] = (found, found / trained if trained else None)
+    return shares
 
 
 def mismatches(results: Results) -> list[tuple[str, float]]:
