@@ -100,6 +100,8 @@ def test_metrics_of_another_shape_are_named(metrics: Any, named: str | None) -> 
 def test_a_curve_without_a_number_is_none() -> None:
     config = RUN.slice("reward_model")
     row = {"step": 1, "loss": 0.5, "learning_rate": 0.1, "accuracy": None}
-    found = promises.fault("reward_model", config, {"history": [row]})
+    metrics = {"flops": 1.0e9, "history": [row]}
+    found = promises.fault("reward_model", config, metrics)
     assert found == "history: no step has accuracy, which is needed because every such training has it"
-    assert promises.fault("reward_model", config, {"history": [row, row | {"step": 2, "accuracy": 0.5}]}) is None
+    metrics["history"].append(row | {"step": 2, "accuracy": 0.5})
+    assert promises.fault("reward_model", config, metrics) is None
