@@ -96,6 +96,8 @@ def test_loss_falls_and_every_parameter_moves(folder: Path):
     untouched = [name for name, value in trained.state_dict().items() if "norm" in name and bool((value == 1).all())]
     assert not untouched
     assert metrics["parameters"] == trained.num_parameters()
+    seen = metrics["tokens"] * metrics["steps"] * stage.config["trainer"]["per_device_train_batch_size"]
+    assert metrics["flops"] == pytest.approx(6 * metrics["parameters"] * seen / metrics["blocks"], rel=0.1)
     assert trained.config.use_cache
 
 
@@ -114,7 +116,7 @@ def test_an_existing_model_can_be_the_base(folder: Path):
     source, taken = (AutoModelForCausalLM.from_pretrained(path) for path in (folder / "base", stage.work / "model"))
     assert all(torch.equal(value, taken.state_dict()[name]) for name, value in source.state_dict().items())
     assert AutoTokenizer.from_pretrained(stage.work / "model").chat_template == TEMPLATE
-    assert metrics["tokens"] == 0
+    assert metrics["tokens"] == metrics["flops"] == 0
 
 
 def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder: Path):

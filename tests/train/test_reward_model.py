@@ -39,7 +39,10 @@ def test_held_out_pairs_are_told_apart_and_the_same_seed_gives_the_same_bytes(ba
     metrics = reward_model.compute(one)
     assert metrics["accuracy"] > 0.9
     assert metrics["pairs"] + metrics["held_out_pairs"] == len(PAIRS)
+    assert metrics["flops"] > 0
     assert reward_model.compute(two) == metrics
+    half = reward_model.compute(stage_of(base, "half", max_steps=6))["flops"]
+    assert half == pytest.approx(metrics["flops"] / 2)
     assert weights_hash(one) == weights_hash(two)
 
 

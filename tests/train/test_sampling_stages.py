@@ -12,6 +12,7 @@ from tiny import make_model, make_stage
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.core.template import render
+from r1flow.core.weights import parameters_in
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
 
@@ -40,6 +41,7 @@ def test_two_runs_write_the_same_bytes(base: Path) -> None:
     assert rejection.compute(two) == metrics
     for name in ("samples.parquet", "mix.jsonl"):
         assert (one.work / name).read_bytes() == (two.work / name).read_bytes()
+    assert metrics["flops"] == 2 * parameters_in(one.inputs["model"]) * metrics["sampled_tokens"] > 0
     assert metrics["samples"] == 15 and metrics["kept"] == 10 and metrics["dropped"] == {"surplus": 5}
     assert len(read_jsonl(one.work / "mix.jsonl")) == metrics["mix"] == 20
 
@@ -113,6 +115,7 @@ def test_a_stronger_model_is_shown_examples_and_what_is_kept_has_none_of_them(ba
         stage = make_stage(base, "strong", config)
         metrics = rejection.compute(stage)
     assert metrics["dropped"] == {"malformed": 5, "no_summary": 5, "unfinished": 5}
+    assert metrics["flops"] is None  # nobody knows how large the server's model is
     rows = read_jsonl(stage.work / "mix.jsonl")
     kept = "<think>2 + 5 = 7, and 5 + 2 = 7</think>So <answer>7</answer>"
     assert {(row["question"], row["response"]) for row in rows} == {("2 + 5", GOOD), ("2 + 5", kept)}

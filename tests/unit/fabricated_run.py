@@ -30,7 +30,12 @@ GIVEN = {"base": 0.55, "student_base": 0.25}  # chance of being right with <thin
 TEMPERATURES = (0.0, 0.6, 1.0)
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
-TRAINED = ("zero_rl", "zero_rl_random", "zero_rl_format", "reasoning_rl", "align_rl", "student_rl")
+STARTS = {
+    **dict.fromkeys(("zero_rl", "zero_rl_random", "zero_rl_format"), "base"),
+    **{"reasoning_rl": "cold_start", "align_rl": "sft_mix", "student_rl": "student_base"},
+}
+TRAINED = tuple(STARTS)
+FROM = {**STARTS, **dict.fromkeys(("cold_start", "sft_mix", "reward_model"), "base"), "rejection": "reasoning_rl"}
 GRPO = {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
     "data": {"general_share": 0.0},
@@ -42,10 +47,12 @@ GRPO = {
 METRICS = {
     "rejection": {
         **{"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
-        **{"mix": 2015, "general": 504, "general_share": 504 / 2015},
+        **{"mix": 2015, "general": 504, "general_share": 504 / 2015, "flops": 0.4e12},
     },
     "grpo": {"steps": 40, "flops": 3.0e12},
     "sft": {"steps": 40, "flops": 1.0e12},
+    "pretrain": {"flops": 7.0e12},
+    "reward_model": {"flops": 0.5e12},
 }
 
 
@@ -105,6 +112,8 @@ def fabricate_reasoning(
         "finished": True,
         "reflections": int(reflects_now),
         "thinks": well_formed,
+        "first_correct": right if well_formed else None,
+        "several_answers": False,
         "thinking": thinking,
     }
 
@@ -138,6 +147,8 @@ def fabricate_general(
         "finished": True,
         "reflections": 0,
         "thinks": False,
+        "first_correct": None,
+        "several_answers": None,
         "thinking": thinking,
     }
 
@@ -193,7 +204,8 @@ def fabricate_curves(stage: str) -> dict:
 def stage_folder(folder: Path, stage: str) -> Path:
     folder.mkdir(parents=True)
     write(folder / "metrics.json", METRICS.get(RECIPE[stage].program, {}) | fabricate_curves(stage))
-    write(folder / "config.yaml", GRPO if stage in TRAINED else {"init_from": None, "trainer": {"logging_steps": 1}})
+    config = GRPO if stage in TRAINED else {"trainer": {"logging_steps": 1}}
+    write(folder / "config.yaml", {"init_from": FROM.get(stage), **config})
     write(folder / "cost.json", {"seconds": 5.0 + 17 * len(stage), "peak_mb": 900 + 10 * len(stage)})
     versions = {"torch": "2.13.0", "trl": "1.16.0", "vllm": None}
     config = {

@@ -209,6 +209,31 @@ def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(exami
     assert (hot["solved"], hot["n_problems"]) == (1.0, 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "finished", "first", "several"),
+    [
+        ("<think>so the answer is 5.</think><answer>5</answer>", True, True, False),
+        ("<think>so the answer is 5.0</think><answer>5</answer>", True, True, False),  # one answer, spelt twice
+        ("<think>so the answer is 6, no: the answer is 5.</think><answer>5</answer>", True, False, True),
+        ("<think>die Antwort ist 5.</think><answer>6</answer>", True, True, True),
+        ("<think>so the answer is 6. 3 + 2 = 5", False, False, False),  # what was cut off has no final answer
+        ("<think>4 + 1 = 5</think><answer>5</answer>", True, None, False),
+        ("the answer is 6, so <answer>5</answer>", True, None, False),  # that is no thought
+    ],
+)
+def test_the_first_answer_of_a_thought_is_graded_like_the_final_one(examine, text, finished, first, several):
+    _, rows, _ = examine(Scripted(text, finished), [problem("a")], [greeting("g")], k=1)
+    assert [(row["first_correct"], row["several_answers"]) for row in rows] == [(first, several), (None, None)]
+
+
+def test_a_mathematical_answer_on_the_way_is_graded_as_mathematics(examine):
+    text = r"<think>the answer is $x = \frac{1}{2}$, hmm, or not.</think>\boxed{0.6}"
+    rows = examine(Scripted(text), [problem("a", "0.5", "math") | {"entry": None}], k=1)[1]
+    assert [(row["first_correct"], row["correct_lenient"], row["several_answers"]) for row in rows] == [
+        (True, False, True)
+    ]
+
+
 def test_at_temperature_0_one_sample_tells_all(examine):
     _, rows, _ = examine(Thinks(), [problem("a"), problem("b")], thinking=[0.0, 1.0], k=3)
     drawn = [(row["thinking"], row["problem_id"], row["sample_index"]) for row in rows]

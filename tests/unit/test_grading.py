@@ -1,13 +1,17 @@
 """Graders: right, wrong, can't be graded; nothing a model writes raises or is evaluated."""
 
 import json
+import random
 from typing import Any
 
 import pytest
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
+from r1flow.data.tasks import worked_problems
+from r1flow.data.traces import VOICES, trace
 from r1flow.grading import generated, replies
+from r1flow.grading.statements import statements
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
 from r1flow.rewards import accuracy
@@ -274,3 +278,54 @@ def test_no_reply_passes_by_being_strange(rule: dict, text: str) -> None:
 def test_an_unknown_rule_is_named() -> None:
     with pytest.raises(UserError, match="type must be one of"):
         replies.passes('{"type": "rhymes"}', "x")
+
+
+# -- answers that a thought states --------------------------------------------------------------------------------
+
+
+SUMS = {"generator": {"min_terms": 2, "max_terms": 4}, "numbers": (-999, 999), "draws": 100}
+
+
+def test_a_trace_of_the_corpus_states_one_answer_its_last_and_no_step_of_it() -> None:
+    rng = random.Random(5)
+    for worked in worked_problems("chain_sum", SUMS, seed=1):
+        for languages in (("en",), ("de",), ("en", "de")):
+            assert statements(trace(worked, rng, languages, reflect=0.8, answer="-417")) == ["-417"]
+
+
+def test_every_phrase_of_the_corpus_before_an_answer_states_it() -> None:
+    for voice in VOICES.values():
+        for phrase in (*voice.closers, *voice.summaries):
+            assert statements(f"8 + 6 = 15, {phrase} 15, {voice.regret[0]}: {phrase} 14.") == ["15", "14"]
+        for phrase in (*voice.openers, *voice.links, *voice.doubts, *voice.relief, *voice.regret):
+            assert statements(f"{phrase} 8 + 6 = 14") == []
+
+
+@pytest.mark.parametrize(
+    ("thought", "stated"),
+    [
+        ("So the answer is 14. Wait, 8 + 7 = 15, so the answer must be **15**.", ["14", "15"]),
+        ("The answer to the question is therefore 1,400, since 2 * 700 = 1,400.", ["1,400"]),
+        ("the answer is 14 because 8 + 6 = 14", ["14"]),
+        (r"so \boxed{\frac{1}{2}}, hmm, so the answer is \boxed{3}", [r"\frac{1}{2}", "3"]),
+        ("**Answer:** $x = 4$\nbut the solution = 5", ["$x = 4$", "5"]),
+        ("The answer is:\n$$14$$", ["$$14$$"]),
+        ("Das Ergebnis ist 4,5. Nein, die Lösung lautet 5", ["4,5", "5"]),
+        ("the result is 4, 5, 6, and that is all", ["4, 5, 6"]),
+        ("the answer is not 14, maybe the answer is 14 or 15, is the answer 14? is the answer 15?", []),
+        ("the answer is clear, we have 8 + 6 = 14, that is 14, and an answer", []),
+        ("the answer is", []),
+        ("", []),
+    ],
+)
+def test_answers_on_the_way_are_what_a_thought_says_is_one(thought: str, stated: list[str]) -> None:
+    assert statements(thought) == stated
+
+
+PIECES = ("the answer is ", "answer of ", "the answer is 5, ", r"\boxed{", "ist die Antwort <", " ")
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_answers_are_found_in_an_enormous_thought_in_a_moment(piece: str) -> None:
+    found = statements(piece * 20_000 + "\nthe answer is 7")
+    assert found[-1] == "7" and len(found) in (1, 20_001)

@@ -60,7 +60,7 @@ def test_a_changed_configuration_changes_its_promise_and_no_other(changes: dict,
 @pytest.mark.parametrize("trainer", [{"logging_steps": 41}, {"logging_strategy": "no"}])
 def test_a_training_that_logs_no_step_promises_no_curve(trainer: dict) -> None:
     assert curves("zero_rl", **trainer) == curves("base", **trainer) == set()
-    assert promises.fault("pretrain", {"init_from": "somewhere"}, {"history": []}) is None
+    assert promises.fault("pretrain", {"init_from": "somewhere"}, {"flops": 0.0, "history": []}) is None
 
 
 def test_an_examination_owes_every_measure_of_every_task() -> None:
@@ -79,6 +79,9 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
             assert promises.fault("evaluate", asked, whole | {"thinking": given}) == f"thinking.0.tasks.{missing}"
     assert promises.fault("evaluate", asked, whole | {"tasks": {"sum": tasks["sum"]}}) == "tasks: reasoning is missing"
     assert promises.fault("evaluate", asked, whole | {"thinking": []}) == "thinking: 0.6 is missing"
+    assert promises.fault("evaluate", asked, whole | {"reworded": {"tasks": tasks}}) is None
+    broken = whole | {"reworded": {"tasks": {"sum": tasks["sum"]}}}
+    assert promises.fault("evaluate", asked, broken) == "reworded.tasks: reasoning is missing"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +100,8 @@ def test_metrics_of_another_shape_are_named(metrics: Any, named: str | None) -> 
 def test_a_curve_without_a_number_is_none() -> None:
     config = RUN.slice("reward_model")
     row = {"step": 1, "loss": 0.5, "learning_rate": 0.1, "accuracy": None}
-    found = promises.fault("reward_model", config, {"history": [row]})
+    metrics = {"flops": 1.0e9, "history": [row]}
+    found = promises.fault("reward_model", config, metrics)
     assert found == "history: no step has accuracy, which is needed because every such training has it"
-    assert promises.fault("reward_model", config, {"history": [row, row | {"step": 2, "accuracy": 0.5}]}) is None
+    metrics["history"].append(row | {"step": 2, "accuracy": 0.5})
+    assert promises.fault("reward_model", config, metrics) is None

@@ -20,6 +20,7 @@ from r1flow.programs.report import collect, figures
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
+from r1flow.programs.report.repairs import repairs_of, worth
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
 from r1flow.recipe.claims import NOT_IN_RUN
@@ -294,6 +295,16 @@ def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path
     assert page.count('href="#cold_start_data"') == page.count('href="#rejection"') == 1
 
 
+def test_a_stage_of_rl_is_compared_with_the_model_that_its_configuration_starts_from(tmp_path, whole):
+    assert "<code>reasoning_rl</code> against <code>cold_start</code>" in whole[0]
+    inputs = fabricate_run(tmp_path / "run", ("base", "zero_rl", "cold_start", "reasoning_rl"), problems=4)
+    path = inputs["reasoning_rl"] / "config.yaml"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"init_from": "zero_rl"}))
+    page, _ = make(tmp_path / "report", inputs)
+    assert "<code>reasoning_rl</code> against <code>zero_rl</code>" in page
+    assert "<code>reasoning_rl</code> against <code>cold_start</code>" not in page
+
+
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory) -> tuple[str, dict]:
     """A run with 64 samples of each problem."""
@@ -330,8 +341,8 @@ def test_pass_at_k_begins_with_pass_at_1_and_grows(tried):
         assert each["estimate"] == pytest.approx(rl["estimate"] - base["estimate"], abs=2e-6)
 
 
-def results_of(samples: dict[str, list[dict]]) -> collect.Results:
-    return collect.Results("tiny", samples, {}, {}, {})
+STARTS = {"zero_rl": "base"}
+STAGES_OF_RL = {"zero_rl", "zero_rl_random", "zero_rl_format", "reasoning_rl", "align_rl", "student_rl"}
 
 
 def test_what_rl_does_surely_on_fewer_problems_is_narrower():
@@ -339,10 +350,10 @@ def test_what_rl_does_surely_on_fewer_problems_is_narrower():
     rows = fabricate_samples("base", 40, k=64)
     base = [{**row, "correct_lenient": row["sample_index"] % 16 == 0} for row in rows]
     sure = [{**row, "correct_lenient": int(row["problem_id"][-1]) % 2 == 0} for row in rows]
-    one_try, *_, most = tries(results_of({"base": base, "zero_rl": sure}))["differences"]["zero_rl", "base"]
+    one_try, *_, most = tries({"base": base, "zero_rl": sure}, STARTS)["differences"]["zero_rl", "base"]
     assert one_try.low > 0.3 and most.high < -0.3
     assert reach(one_try).startswith("widened") and reach(most).startswith("narrowed")
-    (*_, same) = tries(results_of({"base": base, "zero_rl": base}))["differences"]["zero_rl", "base"]
+    (*_, same) = tries({"base": base, "zero_rl": base}, STARTS)["differences"]["zero_rl", "base"]
     assert "can't tell" in reach(same)
 
 
@@ -350,17 +361,109 @@ def test_guesses_are_of_the_same_family_and_programs_have_none():
     rows = fabricate_samples("base", 4, k=64)
     family = dict(zip(TASKS, ("5", "6", "7"), strict=True))
     alike = [{**row, "gold": family.get(row["task"])} for row in rows]
-    assert [each.estimate for each in tries(results_of({"base": alike}))["lines"][GUESSING]] == [1.0] * len(KS)
+    assert [each.estimate for each in tries({"base": alike}, STARTS)["lines"][GUESSING]] == [1.0] * len(KS)
     mixed = [{**row, "gold": "5" if row["problem_id"].endswith("0") else row["problem_id"]} for row in rows]
-    assert [each.estimate for each in tries(results_of({"base": mixed}))["lines"][GUESSING]] == [0.0] * len(KS)
+    assert [each.estimate for each in tries({"base": mixed}, STARTS)["lines"][GUESSING]] == [0.0] * len(KS)
     programs = [{**row, "gold": "" if row["task"] == "products" else row["gold"]} for row in rows]
-    assert GUESSING not in tries(results_of({"base": programs}))["lines"]
+    assert GUESSING not in tries({"base": programs}, STARTS)["lines"]
+
+
+def thought(problem: int, first: bool | None, final: bool, finished: bool = True) -> dict:
+    several = first is not None and (first != final or not finished)
+    return {
+        **{"problem_id": f"{problem:03d}", "task": "chain_sum", "correct": final, "correct_lenient": final},
+        **{"finished": finished, "first_correct": first, "several_answers": several},
+    }
+
+
+def test_repaired_and_broken_are_counted_where_there_are_several_answers():
+    rows = [thought(1, False, True), thought(1, True, False), thought(1, True, True), thought(1, False, False)]
+    cut_off = [thought(2, True, True, finished=False), thought(2, False, True, finished=False), thought(2, None, True)]
+    spelt_alike = thought(3, False, True) | {"several_answers": False}
+    ungraded = thought(4, False, True) | {"correct": None}
+    found = repairs_of([*rows, *cut_off, spelt_alike, ungraded])
+    counts = ("samples", "stated", "several", "repaired", "broken", "wrong")
+    assert {name: found[name] for name in counts} == dict(zip(counts, (8, 7, 4, 1, 2, 4), strict=True))
+
+
+def test_a_second_try_is_another_sample_of_the_same_problem():
+    rows = [
+        row for p in range(40) for row in (thought(p, False, True), thought(p, False, False), thought(p, True, True))
+    ]
+    found = repairs_of([*rows, thought(99, False, False)])  # without a second sample, a problem tells nothing
+    assert found["repaired_share"].estimate == pytest.approx(1 / 2) and found["repaired_share"].n == 40
+    assert found["second_try"].estimate == pytest.approx((1 / 2 + 2 / 2) / 2)
+    assert found["difference"].estimate == pytest.approx(-1 / 4)
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([(False, True), (True, False)], "its own repairs put right more"),
+        ([(False, False), (True, True)], "another try puts right more"),
+    ],
+)
+def test_what_repairs_are_worth_is_said_by_the_claims_rule(samples, words):
+    rows = [thought(p, *each) for p in range(40) for each in samples]
+    assert worth(repairs_of(rows)["difference"]).startswith(words)
+    few = repairs_of([row for row in rows if int(row["problem_id"]) < 10])
+    assert "can’t tell" in worth(few["difference"])
+
+
+def doubtful(rows: list[dict]) -> list[dict]:
+    """Every thought of zero_rl states a wrong answer first."""
+    changed = {"first_correct": False, "several_answers": True}
+    return [row | (changed if row["model"] == "zero_rl" and row["task"] != "general" else {}) for row in rows]
+
+
+def test_repairs_have_a_row_where_there_are_any_and_else_a_sentence(tmp_path, whole):
+    page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30, edit=doubtful))
+    section = page[page.index('id="repairs"') : page.index('id="shows"')]
+    assert "<code>base</code> 0 of 360 (0 repaired" in " ".join(section.split()) and "<th>zero_rl</th>" in section
+    zero = summary["repairs"]["zero_rl"]
+    assert zero["several"] == zero["wrong"] == 360 and 0 < zero["repaired"] < 360 and zero["second_try"]["n"] == 90
+    page, summary = whole
+    section = page[page.index('id="repairs"') : page.index('id="shows"')]
+    assert "<table" not in section and "<code>align_rl</code> 0 of 360" in " ".join(section.split())
+    assert set(summary["repairs"]) == {"base", "student_base", *STAGES_OF_RL}
+
+
+def test_distillations_compute_is_that_of_all_stages_behind_its_data(whole, tmp_path):
+    page, summary = whole
+    behind = {"base": 7.0e12, "cold_start": 1.0e12, "reasoning_rl": 3.0e12, "rejection": 0.4e12}
+    assert summary["flops"] == {"arms": {"distill": 1.0e12, "student_rl": 3.0e12}, "data": behind}
+    told = " ".join(re.sub("<[^>]*>", "", page).split())
+    assert told.count("came from took 11.4 TFLOPs before that: base 7.0, cold_start 1.0, reasoning_rl 3.0") == 2
+    inputs = fabricate_run(tmp_path / "run", problems=4)
+    path = inputs["rejection"] / "config.yaml"
+    path.write_text(json.dumps({"init_from": "zero_rl"}))
+    edit_metrics("rejection", lambda metrics: metrics.update(flops=None))(inputs)
+    page, summary = make(tmp_path / "report", inputs)
+    assert set(summary["flops"]["data"]) == {"base", "zero_rl", "rejection"}
+    assert "took an unknown number of TFLOPs" in page and "<code>rejection</code> not known" in page
+
+
+def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path, whole):
+    assert "reworded" not in whole[0] and whole[1]["reworded"] == {}
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30)
+
+    def halve(metrics: dict) -> None:
+        scores = metrics["tasks"]["reasoning"]
+        metrics["reworded"] = {"tasks": {"reasoning": {**scores, "pass_at_1_lenient": scores["pass_at_1_lenient"] / 2}}}
+
+    edit_metrics("evaluate/zero_rl", halve)(inputs)
+    page, summary = make(tmp_path / "report", inputs)
+    skill = page[page.index('id="skill"') : page.index('id="shows"')]
+    cells = re.findall(r"<tr><th>(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>", skill)
+    rows = {name: (accuracy, share) for name, accuracy, share in cells}
+    accuracy = summary["reworded"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]
+    assert rows == {"base": ("–", "–"), "zero_rl": (f"{100 * accuracy:.1f}", "50.0")}
 
 
 def test_too_few_samples_of_one_problem_leave_pass_at_k_out():
     rows = fabricate_samples("base", 4, k=64)
-    assert tries(results_of({"base": rows}))
-    assert not tries(results_of({"base": rows, "zero_rl": rows[1:]}))
+    assert tries({"base": rows}, STARTS)
+    assert not tries({"base": rows, "zero_rl": rows[1:]}, STARTS)
 
 
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):

@@ -163,8 +163,8 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 }
 
 
-# What names a sample, and what it answered.
-SAMPLE = ("task", "problem_id", "sample_index", "thinking", "gold", "answer")
+NAME = ("task", "problem_id", "sample_index", "thinking")  # what names a sample
+SAMPLE = (*NAME, "gold", "answer")
 
 
 # -- what changed ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def changed_numbers(record: Record, then: dict[Number, Any], now: dict[Number, A
 def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iterator[str]:
     """A stage's changes in words."""
     here = [change for change in verdicts if change["stage"] == stage]
-    samples = {tuple(change.get(name) for name in SAMPLE[:4]) for change in here}
+    samples = {tuple(change.get(name) for name in NAME) for change in here}
     if here:
         yield f"{stage}: {len(samples)} of {rows} samples {'is' if len(samples) == 1 else 'are'} graded otherwise"
     else:

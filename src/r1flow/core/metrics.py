@@ -184,6 +184,11 @@ def _any_right(correct: str) -> Callable[[list[Row]], float]:
     return lambda samples: pass_at_k([row[correct] for row in samples], len(samples))
 
 
+def is_solved(row: Row) -> bool:
+    """Right by the lenient rule, and ended by itself: docs/claims.md calls this solved."""
+    return bool(row["correct_lenient"] and row["finished"])
+
+
 # metric -> its value for one problem, given the problem's samples (`None`: it has none, e.g. language without words)
 PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
     "pass_at_1": _mean_of("correct"),
@@ -199,8 +204,7 @@ PROBLEM_METRICS: dict[str, Callable[[list[Row]], float | None]] = {
     "reflection_rate": lambda samples: float(np.mean([row["reflections"] > 0 for row in samples])),
     # Reflection words per token; per 100 tokens where people read it.
     "reflection_density": lambda samples: _total(samples, "reflections") / max(1, _total(samples, "length")),
-    # Right by the lenient rule, and ended by itself: docs/claims.md calls this solved.
-    "solved": lambda samples: float(np.mean([bool(row["correct_lenient"] and row["finished"]) for row in samples])),
+    "solved": lambda samples: float(np.mean([is_solved(row) for row in samples])),
     "thinking_rate": _mean_of("thinks"),
 }
 

@@ -304,8 +304,10 @@ class Run:
         lines = []
         summary = Path(self.folder("report"), "summary.json")
         if "report" in self.jobs and summary.is_file():
+            from r1flow.recipe.claims import in_order  # imports scipy, and every command would wait for it
+
             claims = manifest.read_json(summary)["claims"]
-            for name in sorted(claims, key=lambda name: (len(name), name)):  # C2 before C10
+            for name in in_order(claims):
                 lines.append(f"{name} {claims[name]['verdict']}: {claims[name]['text']}")
             lines.append(f"report: {summary.with_name('report.html')}")
         model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None

@@ -5,14 +5,13 @@
 The estimates serve the plan, before anything runs. A number that can't be known is nan.
 """
 
-import json
 import math
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.artifacts.manifest import read_json
+from r1flow.core.weights import parameters_in
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
@@ -88,18 +87,7 @@ def model_in(folder: Path) -> Model:
         counted = sum(math.prod(tensor.shape) for tensor in header.tensors.values())
         return Model(counted, hidden, header.values["llama.block_count"], vocabulary)
     shape = model_of(read_json(folder / "config.json"))
-    counted = sum(map(numbers_in, folder.glob("*.safetensors")))
-    return Model(counted or shape.parameters, shape.hidden, shape.layers, shape.vocabulary)
-
-
-def numbers_in(path: Path) -> float:
-    """How many numbers a safetensors file holds; unknown for any other file."""
-    try:
-        with path.open("rb") as file:
-            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    except (struct.error, ValueError, OverflowError, MemoryError):
-        return UNKNOWN
-    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+    return Model(parameters_in(folder) or shape.parameters, shape.hidden, shape.layers, shape.vocabulary)
 
 
 def model_outside(source: str, revision: str | None, prices: dict[str, Any]) -> Model:

@@ -53,8 +53,10 @@ def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
 
 
 def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str | None:
-    """What the tasks' numbers lack, as asked or with <think> given."""
+    """What the tasks' numbers lack, as asked, in other wordings, or with <think> given."""
     if found := task_fault("tasks", metrics["tasks"]):
+        return found
+    if "reworded" in metrics and (found := task_fault("reworded.tasks", metrics["reworded"]["tasks"])):
         return found
     given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
     for number, temperature in enumerate(config["thinking"]):

@@ -26,7 +26,7 @@ the report over several seeds has both (programs/report/spread.py).
 A result: {"verdict": "reproduced", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -54,6 +54,7 @@ MIN_PROBLEMS = 20  # with fewer, t intervals of rates that are mostly 0 or 1 don
 MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
+CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # C12: what zero RL is held against
 
 # scope ("reasoning" or "general") -> metric of metrics.PROBLEM_METRICS -> problem -> value
 Scores = Mapping[str, Mapping[str, PerProblem]]
@@ -76,6 +77,11 @@ class Evidence:
     thinking: Mapping[str, Mapping[float, Mapping[str, PerProblem]]] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
     lengths: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+    @property
+    def temperatures(self) -> list[float]:
+        """Those at which <think> was given to a model, lowest first."""
+        return sorted({temperature for given in self.thinking.values() for temperature in given})
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,14 @@ def lacking(found: Mapping[str, object], stages: Collection[str], *names: str) -
     return missing
 
 
+def in_scope(evidence: Evidence, scope: str, *models: str) -> list[Mapping[str, PerProblem]] | Absent:
+    """Every model's scores in a scope, as asked."""
+    if missing := lacking(evidence.scores, evidence.stages, *models):
+        return Absent(missing)
+    found = [evidence.scores[model].get(scope) for model in models]
+    return found if all(found) else Absent((SCOPES[scope],))
+
+
 def compare(
     evidence: Evidence,
     first: str,
@@ -151,22 +165,17 @@ def compare(
     scope: str = "reasoning",
 ) -> Interval | Absent:
     """The first model's metric minus the second's, over the problems that both answered."""
-    if models := lacking(evidence.scores, evidence.stages, first, second):
-        return Absent(models)
-    one, other = evidence.scores[first].get(scope), evidence.scores[second].get(scope)
-    if not one or not other:
-        return Absent((SCOPES[scope],))
+    found = in_scope(evidence, scope, first, second)
+    if isinstance(found, Absent):
+        return found
+    one, other = found
     return paired_difference(one[metric], other[second_metric or metric])
 
 
 def compare_solved(evidence: Evidence, first: str, second: str) -> Interval | Absent:
     """The gain: problems that the first model solved as asked, minus those of the second, as a mean over families."""
-    if models := lacking(evidence.scores, evidence.stages, first, second):
-        return Absent(models)
-    one, other = (evidence.scores[model].get("reasoning") for model in (first, second))
-    if not one or not other:
-        return Absent((SCOPES["reasoning"],))
-    return compare_families(evidence, one["solved"], other["solved"])
+    found = in_scope(evidence, "reasoning", first, second)
+    return found if isinstance(found, Absent) else compare_families(evidence, *(each["solved"] for each in found))
 
 
 def compare_thinking(
@@ -201,10 +210,15 @@ def compare_modes(evidence: Evidence, first: str, second: str) -> Interval | Abs
 
 def compare_families(evidence: Evidence, first: PerProblem, second: PerProblem) -> Interval:
     """The mean over families of the paired differences within each."""
-    members: dict[str, list[str]] = {}
-    for problem in sorted(first.keys() & second.keys()):
-        members.setdefault(evidence.families[problem], []).append(problem)
-    return mean_over([mean_interval(first[p] - second[p] for p in problems) for problems in members.values()])
+    return over_families(evidence, {p: first[p] - second[p] for p in first.keys() & second.keys()})
+
+
+def over_families(evidence: Evidence, values: PerProblem) -> Interval:
+    """The mean over families of the means over their problems."""
+    members: dict[str, list[float]] = {}
+    for problem, value in sorted(values.items()):
+        members.setdefault(evidence.families[problem], []).append(value)
+    return mean_over([mean_interval(found) for found in members.values()])
 
 
 def compare_starts(
@@ -246,13 +260,9 @@ def difference_in_steadiness(first: list[float], second: list[float]) -> Interva
 def skill_parts(evidence: Evidence, first: str, second: str) -> tuple[Part, ...]:
     """Skill and mode, shown beside a difference as asked."""
     name = f"{first} − {second}"
+    skill = {t: compare_thinking(evidence, first, second, temperature=t) for t in (SKILL_AT, 1.0)}
     return (
-        Part(f"skill (thinking given, T = 0.6), {name}", compare_thinking(evidence, first, second), counts=False),
-        Part(
-            f"skill (thinking given, T = 1), {name}",
-            compare_thinking(evidence, first, second, temperature=1.0),
-            counts=False,
-        ),
+        *(Part(f"skill (thinking given, T = {t:g}), {name}", each, counts=False) for t, each in skill.items()),
         Part(f"mode (gain without the skill), {name}", compare_modes(evidence, first, second), counts=False),
     )
 
@@ -272,7 +282,7 @@ def c1(evidence: Evidence) -> Claim:
             replace(skill, counts=True),
             *shown,
             Part(
-                "skill, zero_rl at T = 0.6 − base at T = 0, its best",
+                f"skill, zero_rl at T = {SKILL_AT:g} − base at T = 0, its best",
                 compare_thinking(evidence, *arms, second_temperature=0.0),
                 counts=False,
             ),
@@ -506,9 +516,9 @@ def c11(evidence: Evidence) -> Claim:
 
 
 def c12(evidence: Evidence) -> Claim:
-    controls, metric = ("zero_rl_random", "zero_rl_format", "self_sft"), "pass_at_1_lenient"
-    beaten = [(f"zero_rl − {control}", compare(evidence, "zero_rl", control, metric)) for control in controls]
-    gains = [(f"{control} − base", compare(evidence, control, "base", metric)) for control in controls]
+    metric = "pass_at_1_lenient"
+    beaten = [(f"zero_rl − {control}", compare(evidence, "zero_rl", control, metric)) for control in CONTROLS]
+    gains = [(f"{control} − base", compare(evidence, control, "base", metric)) for control in CONTROLS]
     return Claim(
         id="C12",
         text="The true reward beats each control.",
@@ -524,6 +534,11 @@ def c12(evidence: Evidence) -> Claim:
 
 
 CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The ids of claims: C2 before C10."""
+    return sorted(names, key=lambda name: (len(name), name))
 
 
 def judge(evidence: Evidence) -> list[Claim]:

@@ -50,6 +50,7 @@ ROWS = (
 RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
 MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models to evaluate
+RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
 MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 PACKED = "packed"  # the `data.file` of any SFT that learns from `curate`

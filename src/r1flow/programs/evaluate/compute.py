@@ -20,7 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,9 @@ from r1flow.core.metrics import normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, TAGS, THINK_OPEN, reasoning_of, render, split, thinks
+from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, render, split, thinks
 from r1flow.grading import code, generated, replies
+from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of, shards
 
@@ -62,6 +63,8 @@ SCHEMA = pa.schema(
         "finished": pa.bool_(),
         "reflections": pa.int32(),
         "thinks": pa.bool_(),  # begins with a thought that isn't empty
+        "first_correct": pa.bool_(),  # the first answer that the thought states; null: it states none
+        "several_answers": pa.bool_(),  # these and the final one aren't all spelt alike; null: not looked for
         "thinking": pa.float64(),  # the temperature at which <think> was given, which `completion` then begins with
     }
 )
@@ -234,6 +237,8 @@ def grade_sample(
         "finished": completion.finished,
         "reflections": len(reflects.findall(completion.text)),
         "thinks": thinks(completion.text),
+        "first_correct": None,
+        "several_answers": None,
         **verdict(problem, completion),
     }
 
@@ -244,17 +249,22 @@ def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str
         generated.answer_of(completion.text, problem["entry"], rule) for rule in (generated.STRICT, generated.LENIENT)
     )
 
+    @cache
     def correct(text: str | None) -> bool:
         return bool(generated.correct(problem["task"], text, problem["answer"], problem["entry"]))
 
-    strict = correct(strict_text)
+    thought = completion.text.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
+    stated = graded_statements(thought, problem["entry"])
+    final = [lenient_text] if completion.finished and lenient_text is not None else []
     return {
         "gold": problem["answer"],
         "answer": strict_text,
         "answer_lenient": lenient_text,
-        "correct": strict,
-        "correct_lenient": strict if lenient_text == strict_text else correct(lenient_text),
+        "correct": correct(strict_text),
+        "correct_lenient": correct(lenient_text),
         "well_formed": split(completion.text).well_formed,
+        "first_correct": correct(stated[0]) if stated else None,
+        "several_answers": bool(stated) and len(set(map(normalise_answer, stated + final))) > 1,
     }
 
 

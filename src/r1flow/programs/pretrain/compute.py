@@ -48,7 +48,7 @@ FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 
 
 def compute(stage: Stage) -> dict[str, Any]:
-    """Make work/model; metrics: parameters, tokens and the loss curve (empty for an existing model)."""
+    """Make work/model; metrics: parameters, tokens, FLOPs (an existing model's: none) and the loss curve."""
     return adopt(stage) if stage.config["init_from"] else train(stage)
 
 
@@ -81,6 +81,8 @@ def train(stage: Stage) -> dict[str, Any]:
         "tokens": blocks.tokens,
         "blocks": len(blocks),
         "steps": trainer.state.global_step,
+        # 6N per token, as in programs/grpo
+        "flops": 6.0 * model.num_parameters() * blocks.tokens * trainer.state.epoch,
         "history": history.rows,
     }
 
@@ -98,7 +100,7 @@ def adopt(stage: Stage) -> dict[str, Any]:
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     save(model, tokenizer, stage.work / "model")
     contract.check_taken(f"init_from ({source})", stage.work)
-    return {"parameters": model.num_parameters(), "tokens": 0, "history": [], "source": made_from}
+    return {"parameters": model.num_parameters(), "tokens": 0, "flops": 0.0, "history": [], "source": made_from}
 
 
 def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:

@@ -28,6 +28,8 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as columns
+import pyarrow.parquet as parquet
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
@@ -35,6 +37,7 @@ from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, Parts, render, split
+from r1flow.core.weights import parameters_in
 from r1flow.grading import code, generated
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, Sampler, load, seed_of, shards
@@ -87,7 +90,7 @@ Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the
 
 
 def compute(stage: Stage) -> dict[str, Any]:
-    """Sample, filter and mix; metrics: counts by reason, acceptance, and the share of general rows in the mix."""
+    """Sample, filter and mix; metrics: counts by reason, acceptance, the general rows' share of the mix, FLOPs."""
     config = stage.config
     problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
     chain = build_filters(config["filters"])
@@ -102,7 +105,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         mix = mixed(kept, general, share, stage.seed)
         write_jsonl(stage.work / "mix.jsonl", (mix_row(entry, texts) for entry in mix))
     stage.log_table("rejection", shown)
-    return summary(reasons, kept, mix, problems)
+    return summary(reasons, kept, mix, problems) | spent(stage)
 
 
 def sample_part(stage: Stage, part: shards.Part) -> Iterator[Completion]:
@@ -362,3 +365,11 @@ def summary(
         "general": general,
         "general_share": general / len(mix),
     }
+
+
+def spent(stage: Stage) -> dict[str, Any]:
+    """Sampled tokens, and FLOPs: 2N per token, as in programs/grpo; None if a server's own model was asked."""
+    lengths = parquet.read_table(stage.work / "samples.parquet", columns=["length"])["length"]
+    tokens, parameters = columns.sum(lengths).as_py(), parameters_in(stage.inputs["model"])
+    is_known = parameters > 0 and not stage.config["engine_options"].get("model")
+    return {"sampled_tokens": tokens, "flops": 2.0 * parameters * tokens if is_known else None}

@@ -22,16 +22,20 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, per_problem
 from r1flow.programs.promises import fault
+from r1flow.programs.report.repairs import repairs
+from r1flow.programs.report.skills import skill_rows, step_rows
+from r1flow.programs.report.spent import spent
+from r1flow.programs.report.tries import tries
 from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
-from r1flow.recipe.stages import MODELS, RECIPE, program_of
+from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
 
-RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
 FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 # The columns of samples.parquet that the claims and the page use.
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
+    *("first_correct", "several_answers"),
 }
 
 
@@ -44,6 +48,7 @@ class Results:
     thinking: Mapping[str, Mapping[float, list[Row]]]  # model -> temperature -> its rows with <think> given
     summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
+    configs: Mapping[str, dict[str, Any]]  # job -> its config
 
     @property
     def models(self) -> list[str]:
@@ -79,6 +84,37 @@ class Results:
     def claims(self) -> list[Claim]:
         return judge(self.evidence)
 
+    @cached_property
+    def starts(self) -> dict[str, str]:
+        """The model that each stage of RL started from, by its configuration."""
+        return {stage: self.configs[stage]["init_from"] for stage in RL_STAGES if stage in self.configs}
+
+    @cached_property
+    def spent(self) -> dict[str, Any]:
+        return spent(self.configs, self.metrics)
+
+    @cached_property
+    def reworded(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+        """Task -> metrics of the models that were asked in wordings never trained on, too."""
+        found = {model: self.metrics[f"evaluate/{model}"].get("reworded") for model in self.models}
+        return {model: each["tasks"] for model, each in found.items() if each}
+
+    @cached_property
+    def skills(self) -> list[dict[str, Any]]:
+        return skill_rows(self.evidence)
+
+    @cached_property
+    def steps(self) -> list[dict[str, Any]]:
+        return step_rows(self.evidence)
+
+    @cached_property
+    def repairs(self) -> dict[str, dict[str, Any]]:
+        return repairs(self.thinking, [model for model in self.models if model in (*BASES, *RL_STAGES)])
+
+    @cached_property
+    def tries(self) -> dict[str, Any]:
+        return tries(self.samples, self.starts)
+
 
 def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (MODELS.index(name) if name in MODELS else len(MODELS), name))
@@ -105,12 +141,14 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
         raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
     for stage in (inputs.keys() & set(MODELS)) - evaluated.keys():
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
-    metrics = {job: read_metrics(job, folder) for job, folder in inputs.items()}
+    configs = {job: read_input(folder / "config.yaml", frozen.load) for job, folder in inputs.items()}
+    metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
     rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
     samples = {model: [row for row in found if row["thinking"] is None] for model, found in rows.items()}
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
-    return Results(run, samples, {model: by_temperature(found) for model, found in rows.items()}, summaries, metrics)
+    thinking = {model: by_temperature(found) for model, found in rows.items()}
+    return Results(run, samples, thinking, summaries, metrics, configs)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
@@ -129,9 +167,9 @@ def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
         raise UserError(f"{path} can't be read ({str(error).splitlines()[0]}); run its stage again") from error
 
 
-def read_metrics(job: str, folder: Path) -> dict[str, Any]:
-    """A stage's metrics.json; raises UserError if it lacks what the config beside it promises."""
-    config, metrics = read_input(folder / "config.yaml", frozen.load), read_input(folder / "metrics.json", read_json)
+def read_metrics(job: str, folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """A stage's metrics.json; raises UserError if it lacks what the stage's config promises."""
+    metrics = read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
     if found := fault(program, config, metrics):
         raise UserError(f"{folder}/metrics.json: {found}; look at programs/{program}/compute.py, which has to write it")

@@ -7,7 +7,10 @@ are in files of their own (making.py). Left out: anything that needs a network o
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
                    "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
-                   "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}}
+                   "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
+                   "repairs": {"base": {"samples": 3712, "several": 7, "repaired": 0, …}, …},
+                   "flops": {"arms": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
+                   "reworded": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
-from r1flow.programs.report.skills import step_rows, summarise_steps
+from r1flow.programs.report.repairs import summarise_repairs
+from r1flow.programs.report.skills import summarise_steps
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import describe
 
@@ -37,8 +41,11 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "run": results.run,
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
         "claims": {claim.id: describe(claim) for claim in results.claims},
-        "steps": summarise_steps(step_rows(results)),
-        "pass_at_k": summarise_tries(results),
+        "steps": summarise_steps(results.steps),
+        "pass_at_k": summarise_tries(results.tries),
+        "repairs": summarise_repairs(results.repairs),
+        "flops": results.spent,
+        "reworded": rounded(results.reworded),
     }
 
 

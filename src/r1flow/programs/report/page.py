@@ -12,10 +12,12 @@ import numpy as np
 
 from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import split
-from r1flow.programs.report import figures, skills
-from r1flow.programs.report.collect import BASES, RL_STAGES, Results
+from r1flow.programs.report import figures
+from r1flow.programs.report.collect import BASES, Results
+from r1flow.programs.report.repairs import has_several, worth
+from r1flow.programs.report.skills import STEPS, sharpened
 from r1flow.programs.report.templates import difference, fill
-from r1flow.programs.report.tries import KS, reach, tries
+from r1flow.programs.report.tries import KS, reach
 from r1flow.recipe.claims import (
     CANT_TELL,
     MARGIN,
@@ -24,32 +26,28 @@ from r1flow.recipe.claims import (
     NOT_IN_RUN,
     NOT_REPRODUCED,
     REPRODUCED,
+    SKILL_AT,
     Claim,
     Part,
 )
-from r1flow.recipe.stages import RECIPE
+from r1flow.recipe.stages import RECIPE, RL_STAGES
 
 VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
-# first − second; a base model is scored leniently, as in C1
-COMPARISONS = (
-    ("zero_rl", "base"),
-    ("cold_start", "base"),
-    ("reasoning_rl", "cold_start"),
-    ("reasoning_rl", "zero_rl"),
-    ("reasoning_rl", "reasoning_rl_no_language"),
-    ("sft_mix", "reasoning_rl"),
-    ("align_rl", "sft_mix"),
-    ("align_rl", "reasoning_rl"),
-    ("align_rl", "cold_start"),
-    ("student_rl", "student_base"),
-    ("distill", "student_base"),
-    ("distill", "student_rl"),
-)
 PAPER_TABLE_6 = (
     ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
     ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
     ("R1-Distill-Qwen-32B (distill)", "72.6 / 83.3", "94.3"),
+)
+# The models of the paper's table (journal version, Table 3) and its figures.
+DEVELOPMENT = ("zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
+PAPER_NAMES = ("R1-Zero", "Dev1", "Dev2", "Dev3", "R1")
+PAPER_TABLE_3 = (
+    ("AIME 2024, pass@1", ("77.9", "59.0", "74.0", "78.1", "79.8")),
+    ("MATH-500, pass@1", ("95.9", "94.2", "95.9", "95.4", "97.3")),
+    ("LiveCodeBench, pass@1", ("50.0", "57.5", "63.5", "64.6", "65.9")),
+    ("IF-Eval", ("46.6", "71.7", "72.0", "78.1", "83.3")),
+    ("ArenaHard", ("53.6", "77.0", "73.2", "75.6", "92.3")),
 )
 
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
@@ -75,14 +73,20 @@ def render(results: Results) -> str:
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
         kinds=kind_rows(results),
-        temperatures=skills.temperatures(results),
-        skills=skills.skill_rows(results),
-        steps=skills.step_rows(results),
-        sharpened=skills.sharpened(results),
-        development=skills.development(results),
+        temperatures=results.evidence.temperatures,
+        skill_at=SKILL_AT,
+        skills=results.skills,
+        steps=results.steps,
+        sharpened=sharpened(results.evidence, results.starts),
+        development=development(results),
         ks=KS,
-        tries=tries(results),
+        tries=results.tries,
         reach=reach,
+        repairs={model: found for model, found in results.repairs.items() if has_several(found)},
+        no_repairs={model: found for model, found in results.repairs.items() if not has_several(found)},
+        worth=worth,
+        spent=results.spent,
+        reworded=reworded_shares(results),
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
             for stage in REJECTIONS
@@ -157,6 +161,15 @@ def shape_rows(results: Results) -> list[dict[str, Any]]:
     return [{"model": model, **summary} for model, summary in reasoning.items() if summary]
 
 
+def reworded_shares(results: Results) -> dict[str, tuple[float, float | None]]:
+    """Accuracy in wordings never trained on, and its share of that in the wordings of training."""
+    shares = {}
+    for model, tasks in results.reworded.items():
+        found, trained = (each["reasoning"]["pass_at_1_lenient"] for each in (tasks, results.summaries[model]))
+        shares[model] = (found, found / trained if trained else None)
+    return shares
+
+
 def mismatches(results: Results) -> list[tuple[str, float]]:
     """For each RL stage, the largest mismatch of a step: log-probabilities of the sampler against the trainer's."""
     curves = {stage: results.history(stage, "mismatch") for stage in RL_STAGES}
@@ -182,7 +195,7 @@ def draw_all(results: Results) -> dict[str, str]:
 
 def tries_lines(results: Results) -> dict[str, list[tuple[int, Interval]]]:
     """pass@k by k, of every model and of guessing."""
-    return {name: list(zip(KS, line, strict=True)) for name, line in tries(results).get("lines", {}).items()}
+    return {name: list(zip(KS, line, strict=True)) for name, line in results.tries.get("lines", {}).items()}
 
 
 def reasoning_of(scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,8 +214,9 @@ def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, flo
 
 
 def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
+    """Differences of pass@1 in the steps of the recipe; a base model is scored leniently, as in C1."""
     lines, tables = [], reasoning_of(scores)
-    for first, second in COMPARISONS:
+    for first, second in STEPS:
         if first in tables and second in tables:
             suffix = "_lenient" if second in BASES else ""
             difference = paired_difference(tables[first]["pass_at_1"], tables[second][f"pass_at_1{suffix}"])
@@ -233,6 +247,27 @@ def table_6(results: Results) -> list[dict[str, Any]]:
             flops = results.metrics.get(model, {}).get("flops")
             rows.append({"model": model, "role": role, "flops": flops, **{k: summary.get(v) for k, v in keys.items()}})
     return rows if {"student_rl", "distill"} & {row["model"] for row in rows} else []
+
+
+def development(results: Results) -> dict[str, Any]:
+    """The paper's table of its intermediate models, and this run's rows; empty without two of these models."""
+    present = [model for model in DEVELOPMENT if model in results.models]
+    if len(present) < 2:
+        return {}
+    rows = [("reasoning, pass@1", pass_at_1(results.summaries, "reasoning"))]
+    decides = {row["model"]: row["skill"][results.evidence.temperatures.index(SKILL_AT)] for row in results.skills}
+    if decides:
+        rows.append(("reasoning, skill", {model: each.estimate for model, each in decides.items()}))
+    rows.append(("general prompts", pass_at_1(results.summaries, "general")))
+    return {
+        "names": list(zip(PAPER_NAMES, DEVELOPMENT, strict=True)),
+        "rows": [(label, [values.get(model) for model in DEVELOPMENT]) for label, values in rows],
+        "paper": PAPER_TABLE_3,
+    }
+
+
+def pass_at_1(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task: str) -> dict[str, float | None]:
+    return {model: tasks[task]["pass_at_1"] for model, tasks in summaries.items() if task in tasks}
 
 
 def kind_rows(results: Results) -> dict[str, Any]:

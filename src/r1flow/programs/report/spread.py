@@ -17,7 +17,6 @@ import numpy as np
 from scipy.special import stdtr
 
 from r1flow.core.metrics import Interval, mean_interval
-from r1flow.programs.report.collect import RL_STAGES
 from r1flow.programs.report.figures import (
     GREY,
     INK,
@@ -32,7 +31,8 @@ from r1flow.programs.report.figures import (
 from r1flow.programs.report.page import VERDICTS, count_verdicts, present_claim
 from r1flow.programs.report.skills import STEPS, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
-from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, REPRODUCED, Absent, Claim, Part, describe
+from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, REPRODUCED, Absent, Claim, Part, describe, in_order
+from r1flow.recipe.stages import RL_STAGES
 
 MIN_SEEDS = 5  # with fewer no claim is decided
 LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
@@ -71,7 +71,7 @@ class Spread:
 
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
     """All claims, C1 first."""
-    names = sorted(runs[0].summary["claims"], key=lambda name: (len(name), name))
+    names = in_order(runs[0].summary["claims"])
     found = [spread_of(name, [run.summary["claims"][name] for run in runs]) for name in names]
     tested = [each for each in found if NOT_IN_RUN not in [part.verdict for part in each.claim.parts if part.counts]]
     p_values = [p_value(each.primary) for each in tested]

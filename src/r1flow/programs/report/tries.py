@@ -17,26 +17,30 @@ from r1flow.core.metrics import (
     pass_at_k,
 )
 from r1flow.core.template import GENERAL
-from r1flow.programs.report.collect import Results
-from r1flow.programs.report.skills import STARTS
-from r1flow.recipe.claims import describe_interval
+from r1flow.recipe.claims import CANT_TELL, NOT_REPRODUCED, REPRODUCED, Part, describe_interval
 
 KS = (1, 2, 4, 8, 16, 32, 64)
 GUESSING = "guessing"
+REACHED = {
+    REPRODUCED: "widened what the model can do",
+    NOT_REPRODUCED: "narrowed what the model can do",
+    CANT_TELL: "may have widened or narrowed what the model can do: can't tell",
+}
 
 
-def tries(results: Results) -> dict[str, Any]:
+def tries(samples: Mapping[str, Sequence[Row]], starts: Mapping[str, str]) -> dict[str, Any]:
     """pass@k of every model and of guessing, and what RL changed; empty if a problem has fewer than KS[-1] samples.
 
+    `starts` names the model that each stage of RL started from.
     "lines": name → intervals, one for each of KS; "differences": (stage, the model it started from) → intervals.
     """
-    solved = {model: pass_at_ks(rows) for model, rows in results.samples.items()}
+    solved = {model: pass_at_ks(rows) for model, rows in samples.items()}
     if not solved or not all(solved.values()):
         return {}
     lines = {model: [mean_interval(each.values()) for each in found] for model, found in solved.items()}
-    if guessed := guess_at_ks(next(iter(results.samples.values()))):
+    if guessed := guess_at_ks(next(iter(samples.values()))):
         lines[GUESSING] = [mean_interval(values) for values in guessed]
-    pairs = [(stage, start) for stage, start in STARTS.items() if {stage, start} <= solved.keys()]
+    pairs = [(stage, start) for stage, start in starts.items() if {stage, start} <= solved.keys()]
     return {
         "lines": lines,
         "differences": {
@@ -68,16 +72,11 @@ def guess_at_ks(rows: Sequence[Row]) -> list[list[float]]:
 
 def reach(interval: Interval) -> str:
     """What RL did to a model's reach, from the difference of pass@k at the largest k."""
-    if interval.low is not None and interval.low > 0:
-        return "widened what the model can do"
-    if interval.high is not None and interval.high < 0:
-        return "narrowed what the model can do"
-    return "may have widened or narrowed what the model can do: can't tell"
+    return REACHED[Part("reach", interval, ceiling=0.0).verdict]
 
 
-def summarise_tries(results: Results) -> dict[str, Any]:
+def summarise_tries(found: Mapping[str, Any]) -> dict[str, Any]:
     """As summary.json has it: {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}."""
-    found = tries(results)
     if not found:
         return {}
     differences: dict[str, dict[str, Any]] = {}

@@ -26,7 +26,7 @@ from r1flow.core.schema import read_jsonl
 from r1flow.rewards.classifier import classify, judged_ids
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
-from r1flow.training.ranks import adapters, save, trainer_options
+from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 
 SEES = {"helpful": "summary", "harmless": "response"}
 HELD_OUT = 10  # one question in ten is held out
@@ -34,23 +34,24 @@ FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accurac
 
 
 def compute(stage: Stage) -> dict[str, Any]:
-    """Train work/model; metrics: pairs, held-out accuracy in all and by kind, and the loss curve."""
+    """Train work/model; metrics: pairs, held-out accuracy in all and by kind, FLOPs and the loss curve."""
     rows = load_pairs(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     train = [row for row in rows if not held_out(row["question"])]
     test = [row for row in rows if held_out(row["question"])]
-    history = fit(stage, train)
+    history, flops = fit(stage, train)
     wins = {kind: chosen_wins(stage, test, kind) for kind in SEES}
     return {
         "pairs": len(train),
         "held_out_pairs": len(test),
         "accuracy": mean([win for kind in SEES for win in wins[kind]]),
         "accuracy_by_kind": {kind: mean(wins[kind]) for kind in SEES},
+        "flops": flops,
         "history": history.rows,
     }
 
 
-def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
-    """Train on the pairs, save to work/model, and return the curve."""
+def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[History, float]:
+    """Train on the pairs, save to work/model, and return the curve and the FLOPs: 6N per token, as in programs/grpo."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
     set_seed(stage.seed)  # for the head, which is initialised at random
@@ -62,18 +63,20 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> History:
         attn_implementation=stage.config["attention"],
     )
     model.config.pad_token_id = tokenizer.pad_token_id
+    pairs = [pair(tokenizer, row) for row in rows]
     history = History(stage, FIELDS)
     trainer = RewardTrainer(
         model=model,
         args=options,
-        train_dataset=Dataset.from_list([pair(tokenizer, row) for row in rows]),
+        train_dataset=Dataset.from_list(pairs),
         processing_class=tokenizer,
         peft_config=adapters(stage.config, "SEQ_CLS"),  # with adapters the whole head is still trained
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
-    return history
+    tokens = sum(len(ids) for sides in pairs for ids in sides.values())
+    return history, 6.0 * parameters_of(model) * tokens * trainer.state.epoch
 
 
 def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:

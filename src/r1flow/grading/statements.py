@@ -1,0 +1,43 @@
+"""Answers on the way: every answer that a thought states, in English or German, not only its final one.
+
+    statements("8 + 6 = 15, so the answer is 15, wait, that is wrong, also ist das Ergebnis 14.")    # ["15", "14"]
+
+docs/claims.md ("Repairs") says what is measured with them. final.py chooses the one answer that a reward grades; it
+doesn't need this module, so an edit here reruns no training. Left out: answers in words without a box.
+"""
+
+import re
+
+from r1flow.grading.final import BOX, UNSURE, boxes, candidate
+
+NOUN = r"(?:answer|result|solution|antwort|ergebnis|lösung)"
+SAYS = re.compile(
+    rf"\b(?:ist|lautet|is)\s(?:das|die|the)\s{NOUN}\b(?!\s(?:is|ist|lautet)\b)"  # also ist das Ergebnis 14
+    rf"|\b{NOUN}\b(?:\s(?:to|of|for|der|des|auf)\b[^.,;:!?=\n]{{1,60}}?)?"
+    r"[\s*]*(?:[:=]|\b(?:is|ist|lautet|equals|(?:must|should|would|will) be)\b)",
+    re.IGNORECASE,
+)
+SAID = re.compile(  # to the clause's end
+    r"[\s:=*]*(?:(?:therefore|thus|then|now|also|hence)\s)?([^<\n]{1,200}?)"
+    r"(?:[.;!?](?=\s|$)|,(?=\s+[^\W\d]|$)|\s(?=(?:because|since|which|so|then|but|weil|denn|aber)\b)|[<\n]|$)"
+)
+UNDECIDED = re.compile(rf"{UNSURE.pattern}|\b(?:nicht|kein|oder|falsch|vielleicht)\b|\?", re.IGNORECASE)
+
+
+def statements(text: str) -> list[str]:
+    r"""Every answer that a text states, first one first: what is in a box, or said after "the answer is", "result =".
+
+    What is denied, asked or left open is no answer, nor are words outside of a box without a digit or formula.
+    """
+    found = [(box.start, box.inside) for box in boxes(text)]
+    for match in SAYS.finditer(text):
+        said = SAID.match(text, match.end())
+        if said and re.search(r"[\d$\\]", said[1]) and not any(p.search(said[0]) for p in (BOX, SAYS, UNDECIDED)):
+            found.append((match.start(), said[1].rstrip(" *")))
+    return [answer for _, answer in sorted(found)]
+
+
+def graded_statements(thought: str, entry_json: str | None) -> list[str]:
+    """The texts that are graded as the answers which a thought states; as in generated.answer_of, by the row's kind."""
+    found = statements(thought)
+    return found if entry_json is not None else [candidate(answer) for answer in found]
