@@ -34,10 +34,10 @@ VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL
 # first − second; a base model is scored leniently, as in C1
 COMPARISONS = (
     ("zero_rl", "base"),
+    ("zero_rl_language", "zero_rl"),
     ("cold_start", "base"),
     ("reasoning_rl", "cold_start"),
     ("reasoning_rl", "zero_rl"),
-    ("reasoning_rl", "reasoning_rl_no_language"),
     ("sft_mix", "reasoning_rl"),
     ("align_rl", "sft_mix"),
     ("align_rl", "reasoning_rl"),
@@ -167,10 +167,11 @@ def draw_all(results: Results) -> dict[str, str]:
     """The pictures by name; an empty string where there is nothing to draw."""
     curves = {
         key: {stage: [curve] for stage in RL_STAGES if (curve := results.history(stage, key))}
-        for key in ("accuracy", "length", "thinking")
+        for key in ("accuracy", "dev/accuracy", "length", "thinking")
     }
     data = {
         "accuracy": (figures.draw_accuracy, curves["accuracy"]),
+        "dev": (figures.draw_dev, curves["dev/accuracy"]),
         "length": (figures.draw_length, curves["length"]),
         "thinking": (figures.draw_thinking, curves["thinking"]),
         "scores": (figures.draw_scores, score_lines(results.evidence.scores)),

@@ -25,6 +25,7 @@ from r1flow.recipe.claims import (
 # Each stage and the model it is compared with: what it started from, and what the paper compares it with.
 STEPS = (
     ("zero_rl", "base"),
+    ("zero_rl_language", "base"),
     ("zero_rl_random", "base"),
     ("zero_rl_format", "base"),
     ("self_sft", "base"),
@@ -40,7 +41,7 @@ STEPS = (
     ("distill", "student_rl"),
 )
 STARTS = {
-    **dict.fromkeys(("zero_rl", "zero_rl_random", "zero_rl_format"), "base"),
+    **dict.fromkeys(("zero_rl", "zero_rl_language", "zero_rl_random", "zero_rl_format"), "base"),
     **{"reasoning_rl": "cold_start", "align_rl": "sft_mix", "student_rl": "student_base"},
 }
 # The models of the paper's table (journal version, Table 3) and its figures.
