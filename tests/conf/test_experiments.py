@@ -327,7 +327,7 @@ def compared(source: str) -> dict[str, set[str]]:
     ("experiment", "overrides", "stage"),
     [
         ("r1_zero", "zero_rl.init_from={}", "zero_rl"),
-        ("r1_zero", "base.init_from={} template@base=own zero_rl.engine=transformers", "evaluate"),
+        ("r1_zero", "base.init_from={} template@base=own zero_rl.engine=transformers zero_rl.dev=null", "evaluate"),
         ("distill_only", "rejection.init_from={}", "rejection"),
     ],
 )

@@ -75,7 +75,7 @@ def test_resumed_equals_uninterrupted(base: Path) -> None:
 @pytest.mark.slow
 def test_grpo_learns_by_adapters(base: Path) -> None:
     stage = stage_of(base, "grpo", **SMALL | {"max_steps": 2, "beta": 0.04})
-    stage.config |= {"engine": "transformers", "rewards": {}, "stop_above": {}}
+    stage.config |= {"engine": "transformers", "dev": None, "rewards": {}, "stop_above": {}}
     assert grpo.compute(stage)["parameters"] == sum(value.numel() for value in changes(base, stage).values())
     assert_adapted(changes(base, stage))
 

@@ -98,6 +98,7 @@ def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[An
         monkeypatch.setattr(program, "read_model", read)
     monkeypatch.setattr(grpo, "combine", lambda *specs: given.append(specs))
     monkeypatch.setattr(grpo, "training_rows", lambda *_: [{"prompt": "1+1"}])
+    monkeypatch.setattr(grpo, "DevCurve", lambda *_: None)
     monkeypatch.setattr(grpo, "GRPOTrainer", Standin)
     monkeypatch.setattr(grpo, "CompactGRPOTrainer", CompactStandin)
     monkeypatch.setattr(sft, "training_data", lambda *_: (Dataset.from_list([{"input_ids": [1]}]), {}))

@@ -1,6 +1,7 @@
 """GRPO moves the model where the reward says, scores as TRL does, and resumes to the same bytes; a minute, CPU."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,17 +10,23 @@ import pytest
 import torch
 import yaml
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, check_resume, make_model, make_stage, make_tokenizer
+from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
+from r1flow.core.template import render
+from r1flow.engine.config import compose
 from r1flow.programs import promises
 from r1flow.programs.grpo import compute as grpo
 from r1flow.rewards.combine import combine
+from r1flow.sampling import Completion, SamplingParams, load
 from r1flow.sampling.engine import Engine
+from r1flow.tracking.progress import Progress
+from r1flow.tracking.stage import Stage
+from r1flow.training import dev
 from r1flow.training.callbacks import History
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.scoring import score
@@ -35,6 +42,7 @@ SMALL = {
     "warmup_steps": 0,
     "save_steps": 3,
 }
+DEV = {"file": "dev.jsonl", "every": 2, "n_problems": 3}
 PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
 GENERAL = [{"id": f"{n:012x}", "kind": "greeting", "question": f"hi {n}"} for n in range(3)]
 
@@ -46,6 +54,7 @@ LOST = {
     "completions/mean_length": ("length", "every such training has it"),
     "rewards/answer_format": ("format", "rewards.answer_format gives one"),
     "thinking": ("thinking", "every training on reasoning prompts has it"),
+    "dev/accuracy": ("dev/accuracy", "dev is set"),
 }
 
 
@@ -60,6 +69,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data").mkdir()
     write_jsonl(tmp_path / "data" / "rl.jsonl", PROBLEMS)
     write_jsonl(tmp_path / "data" / "general_rl.jsonl", GENERAL)
+    write_jsonl(tmp_path / "data" / "dev.jsonl", [row | {"id": f"dev{row['id']}"} for row in PROBLEMS])
     monkeypatch.setattr(grpo, "combine", letters)
     return tmp_path
 
@@ -67,11 +77,17 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def stage_of(folder: Path, name: str, engine: str = "r1flow", **trainer: object) -> SimpleNamespace:
     config = CONFIG | {
         "engine": engine,
+        "dev": None,
         "rewards": {},
         "stop_above": {},
         "trainer": CONFIG["trainer"] | SMALL | trainer,
     }
     return make_stage(folder, name, config)
+
+
+def parity(problem: dict[str, Any], completion: Completion) -> bool:
+    """In place of an answer's verdict: an untrained model solves nothing, but its answers change from step to step."""
+    return completion.ids[-1] % 2 == 0
 
 
 def test_a_training_looks_for_its_server_before_it_loads_a_model(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +119,79 @@ def test_resumed_equals_uninterrupted(base: Path, engine: str, beta: float) -> N
     check_resume(grpo.compute, lambda name: stage_of(base, name, engine, beta=beta), at=5, snapshot=3)
 
 
+@pytest.mark.parametrize("at", [5, END])
+def test_a_curve_on_dev_problems_changes_no_weight_and_is_whole_after_a_kill(
+    base: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    monkeypatch.setattr(dev, "is_solved", parity)
+
+    def measured(name: str) -> SimpleNamespace:
+        stage = stage_of(base, name, learning_rate=0.05)
+        stage.config["dev"] = DEV | {"n_problems": 12}
+        return stage
+
+    check_resume(grpo.compute, measured, at, snapshot=3)
+    plain, stage = stage_of(base, "plain", learning_rate=0.05), measured("again")
+    sent: list[tuple[int, dict[str, float]]] = []
+    stage.log_metrics = lambda step, values: sent.append((step, values))
+    without, history = grpo.compute(plain)["history"], grpo.compute(stage)["history"]
+    assert weights_hash(plain) == weights_hash(stage) == weights_hash(measured("whole"))
+    curve = [(row["step"], row["dev/accuracy"]) for row in history if "dev/accuracy" in row]
+    assert [step for step, _ in curve] == [0, 2, 4, 6] and len({value for _, value in curve}) > 1
+    assert curve == [(step, values["dev/accuracy"]) for step, values in sent if "dev/accuracy" in values]
+    others = [{key: value for key, value in row.items() if key != "dev/accuracy"} for row in history]
+    assert others == [{"step": 0}, *without]
+
+
+def test_dev_problems_are_answered_greedily_by_the_model_as_it_is(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(dev, "share_solved", lambda problems, answers: asked.append((problems, answers)) or 0.0)
+    stage = stage_of(base, "asked", max_steps=2, learning_rate=0.05)
+    stage.config["dev"] = DEV
+    grpo.compute(stage)
+    problems = asked[0][0]
+    assert [row["question"] for row in problems] == [row["question"] for row in PROBLEMS[:3]]
+    for folder, (_, answers) in zip((base / "base", stage.work / "model"), asked, strict=True):
+        sampler = load(folder, "r1flow", batch_size=3)
+        prompts = [render(sampler.tokenizer, row["question"]) for row in problems]
+        assert sampler.sample(prompts, SamplingParams(0.0, 1.0, 12), [7, 8, 9]) == answers
+    assert asked[0][1] != asked[1][1]
+
+
+def test_two_arms_that_are_paid_the_same_come_out_with_the_same_bytes(base: Path) -> None:
+    """The recipe's table decides, in the slice that a run freezes; a stage that is no arm draws other numbers."""
+    run = compose(Path("conf"), "controls", "reward@zero_rl_format.rewards=zero")
+    assert run["zero_rl_format"] == run["zero_rl"] | {"arm_of": "zero_rl"}
+
+    def trained(name: str, config: dict[str, Any]) -> str:
+        made = stage_of(base, name)
+        options = made.config | {key: config[key] for key in ("seed", "arm_of") if key in config}
+        stage = Stage(name, options, made.inputs, made.work, made.snapshots, Progress(name, StringIO()), made)
+        grpo.compute(stage)
+        return weights_hash(stage)
+
+    first, arm = (trained(name, run[name]) for name in ("zero_rl", "zero_rl_format"))
+    assert first == arm != trained("reasoning_rl", run["zero_rl"])
+
+
+def test_of_each_family_the_first_problems_that_can_be_graded_are_asked(tmp_path: Path) -> None:
+    def row(number: int, task: str, answer: str = "7") -> dict[str, Any]:
+        return {"id": f"{number:012x}", "task": task, "question": f"{number}?", "answer": answer, "entry": None}
+
+    rows = [row(0, "a"), row(1, "a", ""), row(2, "b"), row(3, "a"), row(4, "a"), row(5, "b", "")]
+    write_jsonl(tmp_path / "dev.jsonl", rows)
+    problems = dev.load_problems(tmp_path / "dev.jsonl", 2)
+    assert [problem["question"] for problem in problems] == ["0?", "3?", "2?"]  # an empty gold asks for a program
+    right = Completion([5], "<answer>7</answer>", finished=True)
+    lenient, cut = replace(right, text="it is 7"), replace(right, finished=False)
+    wrong = replace(right, text="<answer>8</answer>")
+    assert dev.share_solved(problems, [right, cut, lenient]) == 0.75  # families count alike
+    assert dev.share_solved(problems, [right, wrong, wrong]) == 0.25
+    write_jsonl(tmp_path / "dev.jsonl", [rows[1]])
+    with pytest.raises(UserError, match=r"dev\.jsonl: it has no problem that can be graded.* set dev to null"):
+        dev.load_problems(tmp_path / "dev.jsonl", 2)
+
+
 @pytest.mark.parametrize("at", [6, END])
 def test_resume_is_exact_with_several_updates_a_generation(base: Path, at: int) -> None:
     several = {"num_iterations": 2, "steps_per_generation": 4, "save_steps": 4, "max_steps": 7}
@@ -118,7 +207,7 @@ def test_a_curve_that_the_configuration_promises_and_the_program_leaves_out_is_n
     monkeypatch.setattr(grpo, "History", lambda *words: histories.append(History(*words)) or histories[0])
     monkeypatch.setattr(grpo, "combine", combine)
     stage = stage_of(base, "promised", max_steps=1)
-    stage.config["rewards"] = {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
+    stage.config |= {"rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}, "dev": DEV}
     metrics = grpo.compute(stage)
     assert promises.fault("grpo", stage.config, metrics) is None
     for key, (curve, why) in LOST.items():

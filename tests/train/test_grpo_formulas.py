@@ -96,7 +96,13 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stage_of(folder: Path, name: str, engine: str = "r1flow", rewards: Any = REWARDS, **trainer: Any) -> Any:
-    config = CONFIG | {"engine": engine, "rewards": rewards, "stop_above": {}, "trainer": OPTIONS | trainer}
+    config = CONFIG | {
+        "engine": engine,
+        "rewards": rewards,
+        "stop_above": {},
+        "dev": None,
+        "trainer": OPTIONS | trainer,
+    }
     return make_stage(folder, name, config)
 
 

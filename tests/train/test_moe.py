@@ -44,7 +44,7 @@ def make_base(folder: Path, kind: str) -> Path:
 def stage_of(folder: Path, program: str, trainer: dict[str, Any]) -> SimpleNamespace:
     config = yaml.safe_load(Path(f"conf/{program}/default.yaml").read_text())
     if program == "grpo":
-        config |= {"engine": "transformers", "rewards": {}, "stop_above": {}}
+        config |= {"engine": "transformers", "dev": None, "rewards": {}, "stop_above": {}}
     return make_stage(folder, program, config | {"trainer": config["trainer"] | trainer})
 
 
@@ -71,12 +71,10 @@ def test_every_trainer_takes_a_step_and_moves_experts_and_routers(
 def test_a_mixture_composes_as_the_base_of_the_whole_recipe(tmp_path: Path) -> None:
     base = make_base(tmp_path / "moe", "qwen3_moe")
     starts = " ".join(f"{stage}.init_from={base}" for stage in ("base", "student_base"))
-    engines = " ".join(
-        f"{stage}.engine=transformers" for stage in ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
-    )
-    run = Run.compose(
-        Path(), overrides=f"{starts} {engines} rejection.engine=transformers evaluate.engine=transformers"
-    )
+    trained = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
+    engines = " ".join(f"{stage}.engine=transformers" for stage in (*trained, "rejection", "evaluate"))
+    without = " ".join(f"{stage}.dev=null" for stage in trained)
+    run = Run.compose(Path(), overrides=f"{starts} {engines} {without}")
     parameters = sum(value.numel() for value in AutoModelForCausalLM.from_pretrained(base).parameters())
     costs = {cost.job: cost for cost in run.price()}
     assert costs["zero_rl"].parameters == costs["reward_model"].parameters == parameters

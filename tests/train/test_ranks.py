@@ -96,7 +96,8 @@ def job(project: Path, run: str, program: str, ranks: int, trainer: Any = None, 
     """A stage in a folder of its own: another's store would have the model already."""
     config = CONFIGS[program] | {"threads": 1, "device": "cpu", "seed": 3}
     if program == "grpo":
-        config |= {"rewards": {"letters": {"name": "own.letters", "weight": 1.0}}}
+        dev = {"file": "rl.jsonl", "every": 2, "n_problems": 4} if "engine" not in changes else None
+        config |= {"rewards": {"letters": {"name": "own.letters", "weight": 1.0}}, "dev": dev}
     config |= {"trainer": config["trainer"] | (GRPO if program == "grpo" else SFT) | (trainer or {})}
     extra = {key: changes.pop(key) for key in ("blow", "as_on_gpus") if key in changes}
     folder = project / run

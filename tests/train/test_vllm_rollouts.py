@@ -78,7 +78,7 @@ def letters(*_: Any) -> Any:
 
 
 def stage_of(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
-    limits = {"stop_above": {"mismatch": 0.1}, "rewards": {}, "engine": "transformers"}
+    limits = {"stop_above": {"mismatch": 0.1}, "rewards": {}, "engine": "transformers", "dev": None}
     return make_stage(folder, name, DEFAULT | limits | {"trainer": DEFAULT["trainer"] | OPTIONS | SMALL | trainer})
 
 

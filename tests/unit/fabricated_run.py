@@ -15,6 +15,7 @@ from r1flow.recipe.stages import RECIPE
 SKILLS = {
     "base": (0.20, 0.45, 0.75, 20, 0.02, 0.10),
     "zero_rl": (0.65, 0.99, 0.45, 45, 0.12, 0.05),
+    "zero_rl_language": (0.66, 0.99, 0.95, 45, 0.12, 0.05),
     "zero_rl_random": (0.22, 0.40, 0.75, 21, 0.02, 0.10),
     "zero_rl_format": (0.30, 1.00, 0.75, 30, 0.02, 0.05),
     "self_sft": (0.45, 0.95, 0.75, 32, 0.02, 0.05),
@@ -31,7 +32,7 @@ TEMPERATURES = (0.0, 0.6, 1.0)
 TASKS = ("basic_arithmetic", "chain_sum", "products")
 KINDS = ("greeting", "harmful", "identity", "translation", "writing")
 STARTS = {
-    **dict.fromkeys(("zero_rl", "zero_rl_random", "zero_rl_format"), "base"),
+    **dict.fromkeys(("zero_rl", "zero_rl_language", "zero_rl_random", "zero_rl_format"), "base"),
     **{"reasoning_rl": "cold_start", "align_rl": "sft_mix", "student_rl": "student_base"},
 }
 TRAINED = tuple(STARTS)
@@ -39,6 +40,7 @@ FROM = {**STARTS, **dict.fromkeys(("cold_start", "sft_mix", "reward_model"), "ba
 GRPO = {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
     "data": {"general_share": 0.0},
+    "dev": {"file": "dev.jsonl", "every": 5, "n_problems": 20},
     "trainer": {
         **{"loss_type": "grpo", "beta": 0.001, "logging_steps": 1, "max_steps": 40, "num_iterations": 1},
         **{"num_generations": 4, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1},
@@ -157,7 +159,8 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
     skill = SKILLS[stage][0]
     start, rng = (0.15 if "zero" in stage or "student" in stage else skill - 0.1), np.random.default_rng(len(stage))
     rise = 1 - np.exp(-np.arange(1, steps + 1) / (steps / 4))
-    return [
+    dev = {5 * n: {"dev/accuracy": float(start + (skill - start) * n / (steps // 5))} for n in range(steps // 5 + 1)}
+    trained = [
         {
             "step": step + 1,
             "reward": float(1.2 * (start + (skill - start) * rise[step])),
@@ -170,6 +173,7 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
         }
         for step in range(steps)
     ]
+    return [row | dev.get(row["step"], {}) for row in [{"step": 0}, *trained]]
 
 
 def fabricate_run(

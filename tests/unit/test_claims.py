@@ -1,12 +1,14 @@
 """The verdict rule on intervals, and the claims on runs whose effects we made ourselves."""
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from fabricated_run import SKILLS, TEMPERATURES, TRAINED, fabricate_history, fabricate_samples
 
-from r1flow.core.metrics import PROBLEM_METRICS, Interval, per_problem
+from r1flow.core.metrics import PROBLEM_METRICS, Interval, per_problem, residuals
 from r1flow.programs.report.collect import scores_of
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -31,6 +33,8 @@ from r1flow.recipe.claims import (
     judge,
 )
 
+DEV = "dev/accuracy"
+
 
 def interval(low: float, high: float, n: int = 100) -> Interval:
     return Interval((low + high) / 2, low, high, 0.01, n)
@@ -42,21 +46,23 @@ def fabricated(models=tuple(SKILLS), problems: int = 60, same_as: dict[str, str]
     made = {model: fabricate_samples(like, problems) for model, like in behaving.items()}
     curves = {stage: fabricate_history(stage) for stage in TRAINED if stage in models}
     accuracy, lengths = (
-        {stage: [row[key] for row in rows] for stage, rows in curves.items()} for key in ("accuracy", "thinking_length")
+        {stage: [row[key] for row in rows if key in row] for stage, rows in curves.items()}
+        for key in ("accuracy", "thinking_length")
     )
+    dev = {stage: {row["step"]: row[DEV] for row in rows if DEV in row} for stage, rows in curves.items()}
     thinking = {
         model: {t: fabricate_samples(like, problems, seed=1, thinking=t) for t in TEMPERATURES}
         for model, like in behaving.items()
     }
-    return evidence_of(made, accuracy, thinking, lengths)
+    return evidence_of(made, accuracy, thinking, lengths, dev)
 
 
-def evidence_of(samples, accuracy=None, thinking=None, lengths=None) -> Evidence:
+def evidence_of(samples, accuracy=None, thinking=None, lengths=None, dev=None) -> Evidence:
     """Evidence from rows as asked, training curves, and rows with <think> given by model and temperature."""
     families = {row["problem_id"]: row["task"] for rows in samples.values() for row in rows}
     given = {model: {t: per_problem(rows) for t, rows in found.items()} for model, found in (thinking or {}).items()}
     scores = {model: scores_of(rows) for model, rows in samples.items()}
-    return Evidence(scores, accuracy or {}, (), given, families, lengths or {})
+    return Evidence(scores, accuracy or {}, (), given, families, lengths or {}, dev or {})
 
 
 @pytest.mark.parametrize(
@@ -98,39 +104,41 @@ def test_an_arm_that_the_run_has_not_is_named():
     without = fabricated(("base", "zero_rl", "reasoning_rl"), 30)
     needed = {claim.id: [part.needs for part in claim.parts] for claim in judge(without)}
     assert set(needed["C1"]) == {""} and needed["C6"] == ["distill, student_rl"] * 2
-    assert needed["C5"] == ["reasoning_rl_no_language"] * 2
-    assert needed["C4"] == ["cold_start", "cold_start", "", "", "", "cold_start"]
+    assert needed["C5"] == ["zero_rl_language"] * 2
+    assert needed["C4"] == ["cold_start", "cold_start", "", "", "", "", "cold_start"]
     assert set(needed["C11"]) == {"align_rl"}
 
 
 def test_an_arm_that_the_run_has_and_that_is_missing_is_a_fault():
     evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 30)
     stages = ("base", "zero_rl", "cold_start", "reasoning_rl")
-    judge(Evidence(evidence.scores, evidence.accuracy, stages, evidence.thinking, evidence.families, evidence.lengths))
+    whole = replace(evidence, stages=stages)
+    judge(whole)
     for model in ("base", "zero_rl"):
         scores = {name: found for name, found in evidence.scores.items() if name != model}
         with pytest.raises(LookupError, match=f"{model} is a stage of this run"):
-            judge(Evidence(scores, evidence.accuracy, stages, evidence.thinking, evidence.families, evidence.lengths))
-    with pytest.raises(LookupError, match="reasoning_rl is a stage of this run"):
-        curves = {"zero_rl": evidence.accuracy["zero_rl"]}
-        judge(Evidence(evidence.scores, curves, stages, evidence.thinking, evidence.families, evidence.lengths))
+            judge(replace(whole, scores=scores))
+    for curves in ("accuracy", "dev"):
+        with pytest.raises(LookupError, match="reasoning_rl is a stage of this run"):
+            judge(replace(whole, **{curves: {"zero_rl": getattr(evidence, curves)["zero_rl"]}}))
 
 
 def test_what_the_runs_data_or_rewards_have_not_is_named():
     models = ("base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "align_rl")
     scores = {model: {"reasoning": found["reasoning"]} for model, found in fabricated(models, 30).scores.items()}
     curves = {"zero_rl": [0.5] * 40, "reasoning_rl": [], "align_rl": []}
-    evidence = Evidence(scores, curves, models, {}, Everything(), curves)
+    dev = {"zero_rl": {0: 0.5}, "reasoning_rl": {}, "align_rl": {}}
+    evidence = Evidence(scores, curves, models, {}, Everything(), curves, dev)
     assert c7(evidence).parts[0].needs == "general prompts"
     assert c1(evidence).parts[1].needs == "0.6 in evaluate.thinking"
     assert c1(evidence).verdict == NOT_IN_RUN
     assert c4(evidence).parts[2].needs == "the reward accuracy in reasoning_rl"
+    assert c4(evidence).parts[3].needs == "reasoning_rl.dev"
 
 
 def test_known_effects_come_out():
     verdicts = {claim.id: claim.verdict for claim in judge(fabricated(problems=100))}
-    assert verdicts["C5"] == NOT_IN_RUN
-    assert {verdicts[id] for id in ("C1", "C2", "C3", "C6", "C7", "C9", "C10", "C11", "C12")} == {REPRODUCED}
+    assert {verdicts[id] for id in ("C1", "C2", "C3", "C5", "C6", "C7", "C9", "C10", "C11", "C12")} == {REPRODUCED}
     assert verdicts["C8"] == NOT_REPRODUCED  # this cold start is better than zero_rl
 
 
@@ -164,22 +172,52 @@ def test_parts_that_are_only_shown_do_not_decide():
 def test_cold_start_compares_the_first_quarter_of_training():
     rng = np.random.default_rng(3)
     cold, zero = 0.7 + rng.normal(0, 0.01, 40), np.linspace(0.1, 0.9, 40) + rng.normal(0, 0.08, 40)
-    scores = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 100).scores
-    claim = c4(Evidence(scores, {"reasoning_rl": list(cold), "zero_rl": list(zero)}))
-    speed, steadiness, level = claim.parts[2:5]
-    assert [part.verdict for part in (speed, steadiness, level)] == [NOT_REPRODUCED, REPRODUCED, REPRODUCED]
+    evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 100)
+    claim = c4(replace(evidence, accuracy={"reasoning_rl": list(cold), "zero_rl": list(zero)}))
+    speed, level = claim.parts[2], claim.parts[4]
+    assert [part.verdict for part in (speed, level)] == [NOT_REPRODUCED, REPRODUCED]
     assert not level.counts and claim.verdict == NOT_REPRODUCED  # it begins higher, and rises more slowly
-    assert {part.interval.n for part in (speed, steadiness, level)} == {10}
-    assert c4(Evidence(scores)).verdict == NOT_IN_RUN
-    assert c4(Evidence(scores, {"reasoning_rl": list(cold[:4]), "zero_rl": list(zero[:4])})).verdict == CANT_TELL
+    assert {part.interval.n for part in (speed, level)} == {10}
+    assert c4(Evidence(evidence.scores)).verdict == NOT_IN_RUN
+    short = {"reasoning_rl": list(cold[:4]), "zero_rl": list(zero[:4])}
+    assert c4(replace(evidence, accuracy=short)).parts[2].verdict == CANT_TELL
+
+
+def dev_curve(values: Sequence[float], every: int = 5) -> dict[int, float]:
+    return {every * number: value for number, value in enumerate(values)}
+
+
+def test_a_start_is_steadier_where_the_same_problems_are_solved_along_a_straight_line():
+    """Of nine measurements the first five; a steep line is as steady as a flat one, and the level tells nothing."""
+    line, zigzag = [0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 0.7, 0.5, 0.7, 0.5]
+    late = [0.0, 0.9, 0.1, 0.8]  # in the second half, which doesn't count
+
+    def steadiness(cold: list[float], zero: list[float]) -> Part:
+        return c4(Evidence({}, dev={"reasoning_rl": dev_curve(cold + late), "zero_rl": dev_curve(zero)})).parts[3]
+
+    part, swapped = steadiness(line, zigzag + line[:4]), steadiness(zigzag, line + line[:4])
+    off = np.abs(residuals(zigzag))
+    assert part.interval.estimate == pytest.approx(off.mean()) == pytest.approx(-swapped.interval.estimate)
+    assert part.counts and part.at_least == part.interval.n == 5 and (part.floor, part.ceiling) == (0.0, 0.01)
+    assert steadiness(line, [0.7] * 9).interval.estimate == pytest.approx(0.0)
+    assert steadiness(line, zigzag[:4]).verdict == CANT_TELL  # four have no verdict
+
+
+def test_dev_curves_are_paired_by_the_steps_at_which_both_were_measured():
+    often, seldom = [0.5, 0.9, 0.6, 0.9, 0.7, 0.9, 0.8, 0.9, 0.9], [0.1, 0.3, 0.5, 0.7, 0.9]
+    dev = {"reasoning_rl": dev_curve(often, every=5), "zero_rl": dev_curve(seldom, every=10)}
+    speed = next(part for part in c4(Evidence({}, dev=dev)).parts if part.name.startswith("rise of dev accuracy"))
+    assert speed.interval.n == 3 and not speed.counts and speed.unit == "points per measurement"
+    assert speed.interval.estimate == pytest.approx(0.1 - 0.2)
 
 
 @pytest.mark.parametrize(
-    ("without", "verdict"), [("zero_rl", REPRODUCED), ("reasoning_rl", NOT_REPRODUCED), ("distill", NOT_REPRODUCED)]
+    ("without", "verdict"),
+    [("zero_rl", REPRODUCED), ("zero_rl_language", NOT_REPRODUCED), ("align_rl", NOT_REPRODUCED)],
 )
 def test_language_reward_needs_its_ablation_to_read_worse(without, verdict):
-    arms = ("reasoning_rl", "reasoning_rl_no_language")
-    assert c5(fabricated(arms, 100, {"reasoning_rl_no_language": without})).verdict == verdict
+    arms = ("zero_rl_language", "zero_rl")
+    assert c5(fabricated(arms, 100, {"zero_rl": without})).verdict == verdict
 
 
 def test_final_model_must_hold_reasoning_and_gain_on_general_prompts():
@@ -289,8 +327,8 @@ MADE_OF = {
         ("cold_start", "format_rate", "zero_rl", "format_rate", "reasoning", EFFECT, False),
     ],
     "C5": [
-        ("reasoning_rl", "language_rate", "reasoning_rl_no_language", "language_rate", "reasoning", EFFECT, True),
-        ("reasoning_rl", STRICT, "reasoning_rl_no_language", STRICT, "reasoning", (-0.03, -0.03), True),
+        ("zero_rl_language", "language_rate", "zero_rl", "language_rate", "reasoning", EFFECT, True),
+        ("zero_rl_language", STRICT, "zero_rl", STRICT, "reasoning", (-0.03, -0.03), True),
     ],
     "C6": [
         ("distill", STRICT, "student_rl", STRICT, "reasoning", EFFECT, True),
@@ -325,7 +363,7 @@ MADE_OF = {
         *((control, LENIENT, "base", LENIENT, "reasoning", EFFECT, False) for control in CONTROLS),
     ],
 }
-CURVES = ("quarter", "over the training")  # parts that are no difference between models
+CURVES = ("quarter", "dev accuracy", "over the training")  # parts that are no difference between models
 UNITS = {"mean_length": "tokens", "reflection_density": "per 100 tokens"}
 
 
@@ -374,17 +412,14 @@ def test_thoughts_must_grow_longer_over_the_whole_training(curve, verdict):
 
 def test_the_start_of_training_is_compared_step_by_step():
     curves = {"reasoning_rl": [0.5, 0.6, 0.8, 0.0] * 10, "zero_rl": [0.1, 0.9, 0.1, 0.0] * 10}
-    speed, steadiness, level = (part for part in c4(Evidence({}, curves)).parts if "quarter" in part.name)
+    speed, level = (part for part in c4(Evidence({}, curves)).parts if "quarter" in part.name)
     steps, start = np.arange(10), {name: np.array(curve[:10]) for name, curve in curves.items()}
     lines = {name: np.polyfit(steps, curve, 1) for name, curve in start.items()}
     assert speed.interval.estimate == pytest.approx(lines["reasoning_rl"][0] - lines["zero_rl"][0])
-    off = {name: np.abs(start[name] - np.polyval(lines[name], steps)).mean() for name in start}
-    assert steadiness.interval.estimate == pytest.approx(off["zero_rl"] - off["reasoning_rl"])
     assert level.interval.estimate == pytest.approx((start["reasoning_rl"] - start["zero_rl"]).mean())
-    assert [part.counts for part in (speed, steadiness, level)] == [True, True, False]
+    assert [part.counts for part in (speed, level)] == [True, False]
     assert (speed.unit, speed.floor, speed.ceiling) == ("points per step", 0.0, pytest.approx(0.01 / 9))
-    assert {part.at_least for part in (speed, steadiness, level)} == {5}
-    assert steadiness.interval.low < steadiness.interval.estimate < steadiness.interval.high
+    assert {part.at_least for part in (speed, level)} == {5}
 
 
 def test_every_claim_is_quoted_with_its_place_in_the_paper():

@@ -49,6 +49,9 @@ def test_the_default_can_be_run() -> None:
         ({"repetition_penalty": 1.1}, "trainer.repetition_penalty"),
         ({"use_vllm": True}, "trainer.use_vllm"),
         ({"temperature": 0.0}, "trainer.temperature"),
+        ({"engine": "transformers"}, "dev: engine transformers can't answer .*; set dev to null"),
+        ({"dev": DEFAULT["dev"] | {"every": 0}}, "dev.every: 0; use 1 or more, or set dev to null"),
+        ({"dev": DEFAULT["dev"] | {"n_problems": 0}}, "dev.n_problems: 0; use 1 or more"),
         ({"loss_type": "cispo"}, "trainer.epsilon_high: .* set it to 5.0"),
         ({"rewards": {}}, "rewards: there are none"),
         ({"data": DEFAULT["data"] | {"general_share": 1.5}}, "data.general_share: 1.5"),
@@ -118,7 +121,7 @@ def test_rollouts_by_vllm_that_can_be_are_let_through(changes: dict[str, Any]) -
         {"save_steps": 4, "num_iterations": 2},
         {"save_steps": 3, "num_iterations": 2, "save_strategy": "no"},
         {"steps_per_generation": 2},
-        {"engine": "transformers", "top_k": 50},
+        {"engine": "transformers", "dev": None, "top_k": 50},
         {"num_generations": 8},
     ],
 )

@@ -18,14 +18,14 @@ RUN = Run.compose(ROOT)
 def curves(stage: str, **changes: Any) -> set[str]:
     """Those promised by a stage of the default experiment with other trainer options, or rewards and data."""
     config = RUN.slice(stage)
-    own = {key: changes.pop(key) for key in ("rewards", "data", "strategy", "engine") if key in changes}
+    own = {key: changes.pop(key) for key in ("rewards", "data", "strategy", "engine", "dev") if key in changes}
     config = {**config, **own, "trainer": config["trainer"] | changes}
     return set(spec_of(RECIPE[stage].program).curves(config, {"steps": 40}))
 
 
 def test_every_training_promises_what_its_configuration_says() -> None:
     rl = {"reward", "length", "cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "mismatch"}
-    rl |= {"accuracy", "format", "thinking"}
+    rl |= {"accuracy", "format", "thinking", "dev/accuracy"}
     assert curves("zero_rl") == rl
     assert curves("reasoning_rl") == curves("align_rl") == rl | {"language"}
     assert curves("cold_start") == {"loss", "learning_rate", "token_accuracy"}
@@ -46,6 +46,7 @@ def test_every_training_promises_what_its_configuration_says() -> None:
             set(),
         ),
         ({"strategy": "zero2"}, {"grad_norm"}, set()),
+        ({"dev": None}, {"dev/accuracy"}, set()),
         ({"rewards": {"answer_format": {}}}, {"accuracy"}, set()),
         ({"rewards": {"right": {"name": "accuracy"}}}, {"format"}, set()),
         ({"rewards": {"accuracy": {}, "code_tests": {}}}, {"accuracy", "format"}, set()),

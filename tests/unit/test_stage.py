@@ -18,10 +18,12 @@ import tokenizers
 from r1flow.artifacts import frozen, store
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, gpus, launch
-from r1flow.engine.run import is_held
+from r1flow.engine.run import Run, is_held
 from r1flow.programs import promises
 from r1flow.programs.specs import Spec
+from r1flow.recipe.stages import RECIPE, STAGES, stage_of
 from r1flow.tracking import spool
+from r1flow.tracking.stage import Stage
 
 
 @pytest.fixture
@@ -174,6 +176,30 @@ def test_stages_have_seeds_of_their_own_and_all_evaluations_share_one(run_stage)
         run_stage(note, name)
     assert seeds["zero_rl"] != seeds["student_rl"] and seeds["evaluate/base"] == seeds["evaluate/zero_rl"]
     assert all(0 <= seed < 2**31 for seed in seeds.values())
+
+
+# The seeds of seed 1's stages: another one would make all runs so far impossible to repeat.
+SEEDS = {
+    **{"data": 1431282743, "base": 414285035, "zero_rl": 5496904, "self_data": 243064666, "self_sft": 1454487582},
+    **{"cold_start_data": 398168993, "cold_start": 1335952536, "reasoning_rl": 1661128767, "rejection": 1667082613},
+    **{"curate": 5090416, "sft_mix": 1555034425, "reward_model": 1939976081, "align_rl": 1931895404},
+    **{"student_base": 1596121781, "student_rl": 1786607873, "distill": 1608301639, "evaluate/base": 1740908988},
+}
+ARMS = {"zero_rl_language": "zero_rl", "zero_rl_random": "zero_rl", "zero_rl_format": "zero_rl"}
+
+
+def test_an_arm_has_the_seed_of_the_stage_it_is_compared_with_and_no_other_seed_moves():
+    run = Run.compose(Path(__file__).parents[2])
+
+    def seed(stage: str) -> int:
+        return Stage(stage, run.slice(stage_of(stage)), {}, *[None] * 4).seed
+
+    assert {stage: seed(stage) for stage in SEEDS} == SEEDS
+    assert {stage: seed(stage) for stage in ARMS} == {stage: SEEDS[other] for stage, other in ARMS.items()}
+    assert {stage_of(stage) for stage in SEEDS} | {*ARMS, "report"} == set(STAGES)
+    for stage, row in RECIPE.items():
+        assert row.arm_of == ARMS.get(stage) and run.slice(stage).get("arm_of") == row.arm_of
+        assert row.arm_of is None or RECIPE[row.arm_of].program == row.program
 
 
 def test_the_thread_count_of_the_config_is_set_before_the_program_is_imported(run_stage):

@@ -124,14 +124,11 @@ def test_a_claim_has_the_evaluations_that_it_compares(run, capsys):
 
 
 def test_what_a_claim_looks_at_is_asked_of_the_claim():
-    assert stages_of_claim("C5") == {"evaluate/reasoning_rl", "evaluate/reasoning_rl_no_language"}
+    assert stages_of_claim("C5") == {"evaluate/zero_rl_language", "evaluate/zero_rl"}
     compared = {f"evaluate/{model}" for model in ("base", "cold_start", "zero_rl")}
     assert stages_of_claim("C4") == compared | {"reasoning_rl", "zero_rl"}
     for number in range(1, 13):
-        assert {name.removeprefix("evaluate/") for name in stages_of_claim(f"C{number}")} <= {
-            *SKILLS,
-            "reasoning_rl_no_language",
-        }
+        assert {name.removeprefix("evaluate/") for name in stages_of_claim(f"C{number}")} <= set(SKILLS)
     assert stages_of_claim("C11") == {"evaluate/align_rl", "evaluate/zero_rl"}
     controls = ("zero_rl_random", "zero_rl_format", "self_sft")
     assert stages_of_claim("C12") == {f"evaluate/{model}" for model in ("base", "zero_rl", *controls)}

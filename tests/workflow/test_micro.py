@@ -96,8 +96,8 @@ def test_an_experiment_with_fewer_stages_plans_only_those(empty_checkout):
 
 
 @pytest.mark.slow
-def test_the_arm_without_the_language_reward_tests_claim_c5(copy):
-    stages = "data,base,zero_rl,cold_start,reasoning_rl,reasoning_rl_no_language,evaluate,report"
+def test_the_arm_with_the_language_reward_tests_claim_c5(copy):
+    stages = "data,base,zero_rl,zero_rl_language,evaluate,report"
     done = copy.snakemake(overrides=f"stages=[{stages}]")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("] started") == 3  # the arm, its evaluation, the report

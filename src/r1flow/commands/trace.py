@@ -176,9 +176,9 @@ def stages_of_claim(name: str) -> set[str] | None:
     from r1flow.recipe.claims import CLAIMS, Evidence
 
     for claim in CLAIMS:
-        models, trainings = Asked({}), Asked([0.0])
-        if claim(Evidence(models, trainings)).id == name:
-            return {f"evaluate/{model}" for model in models.names} | trainings.names
+        models, trainings, dev = Asked({}), Asked([0.0]), Asked({0: 0.0})
+        if claim(Evidence(models, trainings, dev=dev)).id == name:
+            return {f"evaluate/{model}" for model in models.names} | trainings.names | dev.names
     return None
 
 

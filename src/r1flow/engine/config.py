@@ -20,7 +20,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.data import sources
 from r1flow.engine import checks
 from r1flow.programs.specs import spec_of
-from r1flow.recipe.stages import STAGES, program_of, sources_of
+from r1flow.recipe.stages import RECIPE, STAGES, program_of, sources_of
 
 # The keys of the whole configuration; those of a stage's block are in its program's spec.py.
 WHOLE = dataclasses.make_dataclass(
@@ -98,6 +98,8 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
         if stage == "report":
             run[stage]["run"] = run["run"]
         check_keys(stage, run[stage], schema)
+        if arm_of := RECIPE[stage].arm_of:  # in the slice, as it changes the stage's random numbers
+            run[stage]["arm_of"] = arm_of
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
     sources.locked(run, lock)

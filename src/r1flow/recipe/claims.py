@@ -26,6 +26,7 @@ the report over several seeds has both (programs/report/spread.py).
 A result: {"verdict": "reproduced", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -53,6 +54,7 @@ SMALL_COST = 0.03  # C5: "a small cost in accuracy" is at most three points
 MIN_PROBLEMS = 20  # with fewer, t intervals of rates that are mostly 0 or 1 don't have their nominal coverage
 MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
+DEV_START = 0.5  # … and of its dev curve the first half: of nine measurements, the MIN_STEPS that a verdict needs
 SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
 CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # C12: what zero RL is held against
 
@@ -68,7 +70,7 @@ class Evidence:
     `thinking` has the scores of the reasoning problems with <think> given, by model and temperature, and `families` the
     family of each problem. `stages` are those of the run. A scope without scores had no prompts; a stage without
     accuracies has no reward that gives one; a temperature that is missing wasn't asked for. `lengths` are those of the
-    rollouts that think, in tokens.
+    rollouts that think, in tokens. `dev` has the accuracies on the dev problems by step; one without wasn't to measure.
     """
 
     scores: Mapping[str, Scores]
@@ -77,6 +79,7 @@ class Evidence:
     thinking: Mapping[str, Mapping[float, Mapping[str, PerProblem]]] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
     lengths: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    dev: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     @property
     def temperatures(self) -> list[float]:
@@ -86,7 +89,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Absent:
-    """What a comparison needs and the run doesn't have, for instance ("reasoning_rl_no_language",)."""
+    """What a comparison needs and the run doesn't have, for instance ("zero_rl_language",)."""
 
     needs: tuple[str, ...]
 
@@ -234,6 +237,20 @@ def compare_starts(
     return of(one, other)
 
 
+def compare_dev(
+    evidence: Evidence, first: str, second: str, of: Callable[[list[float], list[float]], Interval]
+) -> Interval | Absent:
+    """`of` both stages' accuracies on the dev problems, in the first half of the steps at which both were measured."""
+    if stages := lacking(evidence.dev, evidence.stages, first, second):
+        return Absent(stages)
+    if unmeasured := [stage for stage in (first, second) if not evidence.dev[stage]]:
+        return Absent(tuple(f"{stage}.dev" for stage in unmeasured))
+    one, other = evidence.dev[first], evidence.dev[second]
+    steps = sorted(one.keys() & other.keys())
+    start = steps[: math.ceil(len(steps) * DEV_START)]
+    return of([one[step] for step in start], [other[step] for step in start])
+
+
 def rise_of_length(evidence: Evidence, stage: str) -> Interval | Absent:
     """How much longer the rollouts that think become per step, over the whole training."""
     if missing := lacking(evidence.lengths, evidence.stages, stage):
@@ -360,9 +377,9 @@ def c4(evidence: Evidence) -> Claim:
         text="A cold start gives readable output and a faster, steadier start of RL than zero.",
         source="§2.3.1",
         how="Readable: language consistency of cold_start minus zero_rl and format rate of cold_start minus base, "
-        "paired over problems. Faster and steadier: how much faster training accuracy rises per step, and how much "
-        "nearer it lies to its straight line, in the first quarter of the steps, reasoning_rl against zero_rl, paired "
-        "by step; all four must hold.",
+        "paired over problems. Faster: how much more training accuracy rises per step in the first quarter of the "
+        "steps; steadier: how much nearer accuracy on the same dev problems, answered greedily, lies to its straight "
+        "line in the first half of its measurements; reasoning_rl against zero_rl, paired by step. All four must hold.",
         parts=(
             Part(
                 "language consistency, cold_start − zero_rl",
@@ -377,13 +394,20 @@ def c4(evidence: Evidence) -> Claim:
                 at_least=MIN_STEPS,
             ),
             Part(
-                "distance from the straight line in the first quarter, zero_rl − reasoning_rl",
-                compare_starts(evidence, *arms, difference_in_steadiness),
+                "distance of dev accuracy from its straight line in the first half, zero_rl − reasoning_rl",
+                compare_dev(evidence, *arms, difference_in_steadiness),
                 at_least=MIN_STEPS,
             ),
             Part(
                 "level of training accuracy in the first quarter, reasoning_rl − zero_rl",
                 compare_starts(evidence, *arms, difference_in_level),
+                at_least=MIN_STEPS,
+                counts=False,
+            ),
+            Part(
+                "rise of dev accuracy in the first half, reasoning_rl − zero_rl",
+                compare_dev(evidence, *arms, difference_in_speed),
+                unit="points per measurement",
                 at_least=MIN_STEPS,
                 counts=False,
             ),
@@ -397,13 +421,14 @@ def c4(evidence: Evidence) -> Claim:
 
 
 def c5(evidence: Evidence) -> Claim:
-    arms = ("reasoning_rl", "reasoning_rl_no_language")
+    arms = ("zero_rl_language", "zero_rl")
     return Claim(
         id="C5",
         text="The language-consistency reward makes output readable at a small cost in accuracy.",
         source="§2.3.2",
-        how="Language consistency of reasoning_rl minus the same training without the language reward must be above 0, "
-        "and the loss of pass@1 smaller than three points; paired over the reasoning test problems.",
+        how="Language consistency of zero_rl_language minus that of zero_rl, the same training without the language "
+        "reward, must be above 0, and the loss of pass@1 smaller than three points; paired over the reasoning test "
+        "problems. Both start from base, which often answers in another language.",
         parts=(
             Part("language consistency, with − without", compare(evidence, *arms, "language_rate")),
             Part("pass@1, with − without", compare(evidence, *arms), floor=-SMALL_COST, ceiling=-SMALL_COST),

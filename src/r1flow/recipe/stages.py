@@ -22,20 +22,21 @@ class Row:
     rows_of: str = "data"  # the stage that makes the rows it learns from, or the problems it asks
     rewarded_by: str | None = None  # the stage whose model is one of its rewards
     is_optional: bool = False  # in a run without this stage, `data` provides the rows
+    arm_of: str | None = None  # the stage that it is compared with: both draw with the same random numbers
 
 
 ROWS = (
     Row("data", "data"),
     Row("base", "pretrain", "#7b8794"),
     Row("zero_rl", "grpo", "#c8102e"),
-    Row("zero_rl_random", "grpo", "#e58a9a"),
-    Row("zero_rl_format", "grpo", "#8f5a3c"),
+    Row("zero_rl_language", "grpo", "#79b4e0", arm_of="zero_rl"),
+    Row("zero_rl_random", "grpo", "#e58a9a", arm_of="zero_rl"),
+    Row("zero_rl_format", "grpo", "#8f5a3c", arm_of="zero_rl"),
     Row("self_data", "rejection"),
     Row("self_sft", "sft", "#d1499b", rows_of="self_data"),
     Row("cold_start_data", "rejection", is_optional=True),
     Row("cold_start", "sft", "#5c9e31", rows_of="cold_start_data"),
     Row("reasoning_rl", "grpo", "#1f6fb2"),
-    Row("reasoning_rl_no_language", "grpo", "#79b4e0"),
     Row("rejection", "rejection"),
     Row("curate", "curate"),
     Row("sft_mix", "sft", "#8a5fbf", rows_of="rejection"),

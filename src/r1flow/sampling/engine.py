@@ -1,10 +1,10 @@
 """Our own rollout engine: small Llama-architecture models, many short rows at once, made for CPUs.
 
-Differences from `generate`: the key-value cache grows by several columns at once; q, k and v are one multiplication, and
-so are gate and up; a prompt is read once, and its keys and values are shared by all its rows; finished rows are dropped from
-the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16 if the CPU supports it natively, like the
-trainer's autocast; softmax and the residual stream are float32. Left out: other architectures, biases, sliding windows,
-beams, penalties: a UserError says to use `engine: transformers`.
+Differences from `generate`: the key-value cache grows by several columns at once; q, k and v are one multiplication,
+and so are gate and up; a prompt is read once, and its keys and values are shared by all its rows; finished rows are
+dropped from the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16 if the CPU supports it natively,
+like the trainer's autocast; softmax and the residual stream are float32. Left out: other architectures, biases, sliding
+windows, beams, penalties: a UserError says to use `engine: transformers`.
 
 Shapes: R rows, P distinct prompts, S prompt tokens, T new tokens, H key-value heads, N query heads per key-value head,
 D head size, V vocabulary.
@@ -25,8 +25,8 @@ from r1flow.sampling.draw import choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
 ROWS_STEP = 16
-# The cache of generated tokens grows by so many columns: again few shapes, and products read whole tensors, where a slice
-# of a larger one would be copied first. Columns that aren't filled yet are masked.
+# The cache of generated tokens grows by so many columns: again few shapes, and products read whole tensors, where a
+# slice of a larger one would be copied first. Columns that aren't filled yet are masked.
 COLUMNS_STEP = 16
 # Finished rows are dropped once at most this share is left: each time the cache is copied, so not after every row.
 KEEP_ABOVE = 0.7
@@ -223,7 +223,9 @@ class Batch:
     def fill(self, column: int) -> None:
         """Make room for the next tokens' keys and values, which come into `column`."""
         if column == len(self.mask_C):
-            self.keys, self.values = ([F.pad(x, (0, 0, 0, COLUMNS_STEP)) for x in xs] for xs in (self.keys, self.values))
+            self.keys, self.values = (
+                [F.pad(x, (0, 0, 0, COLUMNS_STEP)) for x in xs] for xs in (self.keys, self.values)
+            )
             self.mask_C = F.pad(self.mask_C, (0, COLUMNS_STEP), value=float("-inf"))
         self.mask_C[column] = 0
 

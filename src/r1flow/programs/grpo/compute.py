@@ -16,7 +16,7 @@ dialects of papers and libraries, which are in conf/dialect/. An example:
     completion  "<think>8 + 16 = 24. 24 - 19 = 5.</think><answer>5</answer>"      reward 1.2, advantage +0.7
 
 Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
-needs one.
+needs one. Where the config has `dev`, the curves on a fixed set of problems are measured too (training/dev.py).
 
 With `engine: r1flow` our own sampler draws the completions, called by TRL's `rollout_func`. With `transformers` TRL
 draws them itself or, with `use_vllm`, by vLLM in this process or on a server (training/rollout_server.py). DeepSeek-R1,
@@ -57,6 +57,7 @@ from r1flow.sandbox import tier
 from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
 from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.dev import DevCurve
 from r1flow.training.mismatch import METRIC, MismatchWatch, measured
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, readings, rollouts
@@ -82,6 +83,7 @@ FIELDS = {
     "num_tokens": "tokens",
     "thinking": "thinking",
     "thinking_length": "thinking_length",
+    "dev/accuracy": "dev/accuracy",
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # columns of a row that rewards may use
 SHOWN = 4  # completions in a table of samples
@@ -100,6 +102,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     )
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
+    curve = [DevCurve(stage, model, tokenizer)] if stage.config["dev"] else []
     trainer = trainer_of(stage)(
         model=model,
         reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
@@ -107,7 +110,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         train_dataset=Dataset.from_list(training_rows(stage.config, stage.inputs["data"], tokenizer)),
         processing_class=tokenizer,
         peft_config=adapters(stage.config),
-        callbacks=[history, samples, watch],
+        callbacks=[history, samples, watch, *curve],
         rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
     )
     trainer.remove_callback(PrinterCallback)  # History reports instead

@@ -34,6 +34,13 @@ class RewardPart:
 
 
 @dataclass
+class Dev:
+    file: str
+    every: int
+    n_problems: int
+
+
+@dataclass
 class Grpo(Seeded):
     init_from: str
     template: str | None
@@ -42,6 +49,7 @@ class Grpo(Seeded):
     data: Prompts
     rewards: dict[str, RewardPart]
     stop_above: dict[str, float]
+    dev: Dev | None
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
@@ -60,6 +68,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_rewards(config["rewards"])
     check_shares(config)
     check_limits(config["stop_above"])
+    check_dev(config)
     check_groups(trainer)
     if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
         raise UserError(
@@ -138,6 +147,16 @@ def check_limits(stop_above: dict[str, float]) -> None:
             raise UserError(f"stop_above: there is no cause {cause!r}{did_you_mean(cause, known)}")
         if not 0 <= share <= 1:
             raise UserError(f"stop_above.{cause}: {share}; use a share from 0 to 1 (1: never stop)")
+
+
+def check_dev(config: dict[str, Any]) -> None:
+    """Refuse a curve on dev problems that can't be measured; only our engine samples from the model in training."""
+    dev = config["dev"]
+    if dev and config["engine"] != "r1flow":
+        raise UserError(f"dev: engine {config['engine']} can't answer dev problems during training; set dev to null")
+    for key in ("every", "n_problems"):
+        if dev and dev[key] < 1:
+            raise UserError(f"dev.{key}: {dev[key]}; use 1 or more, or set dev to null")
 
 
 def check_groups(trainer: dict[str, Any]) -> None:
@@ -236,6 +255,8 @@ def check_correction(trainer: dict[str, Any], stop_above: dict[str, float]) -> N
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if config["data"]["general_file"]:
         yield "data.general_file", config["data"]["general_file"]
+    if config["dev"]:
+        yield "dev.file", config["dev"]["file"]
 
 
 # The only values that TRL takes for these options. Its config class doesn't list them; a test compares with its source.
@@ -271,6 +292,8 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
         found |= dict.fromkeys(("mismatch", "importance_ratio"), "trainer.use_vllm is true")
     if config.get("engine") == "r1flow" and not trainer.get("use_liger_kernel"):
         found["mismatch"] = "engine is r1flow"
+    if config["dev"]:
+        found["dev/accuracy"] = "dev is set"
     return found | reward_curves(config)
 
 

@@ -78,7 +78,8 @@ class Results:
         }
         families = {row["problem_id"]: row["task"] for rows in self.samples.values() for row in rows}
         lengths = {stage: [value for _, value in self.history(stage, "thinking_length")] for stage in trained}
-        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths)
+        dev = {stage: dict(self.history(stage, "dev/accuracy")) for stage in trained}
+        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths, dev)
 
     @cached_property
     def claims(self) -> list[Claim]:

@@ -71,6 +71,11 @@ def draw_accuracy(curves: Curves, name: str) -> str:
     return draw_curves(curves, name, "Training accuracy by step", "accuracy of the sampled answers, %", times=100)
 
 
+def draw_dev(curves: Curves, name: str) -> str:
+    title, y_label = "Accuracy on the dev problems by step", "dev problems solved, %"
+    return draw_curves(curves, name, title, y_label, times=100, window=1)
+
+
 def draw_length(curves: Curves, name: str) -> str:
     return draw_curves(curves, name, "Response length by training step", "mean response length, tokens")
 
@@ -79,21 +84,21 @@ def draw_thinking(curves: Curves, name: str) -> str:
     return draw_curves(curves, name, "Share of rollouts that think by step", "rollouts that think, %", times=100)
 
 
-def smoothed(values: Sequence[float], window: int = 5) -> np.ndarray:
+def smoothed(values: Sequence[float], window: int) -> np.ndarray:
     """Centred moving mean over `window` steps, fewer at the ends."""
     half = window // 2
     return np.array([np.mean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))])
 
 
 @plt.rc_context(STYLE)
-def draw_curves(curves: Curves, name: str, title: str, y_label: str, times: int = 1) -> str:
-    """One line per training, a moving mean over five steps: of a single run with the steps as points, or of several
-    runs, with the same steps, as their mean and a band from the smallest to the largest. `times` is 100 for fractions
-    that are drawn in per cent."""
+def draw_curves(curves: Curves, name: str, title: str, y_label: str, times: int = 1, window: int = 5) -> str:
+    """One line per training, a moving mean over `window` values: of a single run with the values as points, or of
+    several runs, with the same steps, as their mean and a band from the smallest to the largest. `times` is 100 for
+    fractions that are drawn in per cent."""
     figure, axes = canvas(3.1)
     for stage, runs in curves.items():
         steps, values = [step for step, _ in runs[0]], [[times * value for _, value in run] for run in runs]
-        colour, lines_RS = COLOURS.get(stage, INK), np.array([smoothed(run) for run in values])  # runs × steps
+        colour, lines_RS = COLOURS.get(stage, INK), np.array([smoothed(run, window) for run in values])  # runs × steps
         if len(runs) == 1:
             axes.plot(steps, values[0], ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
         else:

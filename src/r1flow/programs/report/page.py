@@ -180,10 +180,11 @@ def draw_all(results: Results) -> dict[str, str]:
     """The pictures by name; an empty string where there is nothing to draw."""
     curves = {
         key: {stage: [curve] for stage in RL_STAGES if (curve := results.history(stage, key))}
-        for key in ("accuracy", "length", "thinking")
+        for key in ("accuracy", "dev/accuracy", "length", "thinking")
     }
     data = {
         "accuracy": (figures.draw_accuracy, curves["accuracy"]),
+        "dev": (figures.draw_dev, curves["dev/accuracy"]),
         "length": (figures.draw_length, curves["length"]),
         "thinking": (figures.draw_thinking, curves["thinking"]),
         "scores": (figures.draw_scores, score_lines(results.evidence.scores)),

@@ -26,12 +26,13 @@ from r1flow.recipe.claims import (
 # Each stage and the models it is compared with: what it started from, and what the paper compares it with.
 STEPS = (
     ("zero_rl", "base"),
+    ("zero_rl_language", "base"),
+    ("zero_rl_language", "zero_rl"),
     *((control, "base") for control in CONTROLS),
     ("cold_start", "base"),
     ("cold_start", "zero_rl"),
     ("reasoning_rl", "cold_start"),
     ("reasoning_rl", "zero_rl"),
-    ("reasoning_rl", "reasoning_rl_no_language"),
     ("sft_mix", "reasoning_rl"),
     ("align_rl", "sft_mix"),
     ("align_rl", "reasoning_rl"),

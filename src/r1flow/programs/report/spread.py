@@ -24,6 +24,7 @@ from r1flow.programs.report.figures import (
     Curves,
     canvas,
     draw_accuracy,
+    draw_dev,
     draw_length,
     draw_thinking,
     to_svg,
@@ -36,7 +37,7 @@ from r1flow.recipe.stages import RL_STAGES
 
 MIN_SEEDS = 5  # with fewer no claim is decided
 LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
-CURVES = {"accuracy": draw_accuracy, "length": draw_length, "thinking": draw_thinking}
+CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def render_seeds(name: str, runs: Sequence[SeedRun]) -> str:
         claims=[present_spread(each) for each in spreads],
         steps=steps,
         temperatures=list(steps[0]["skill"]) if steps else [],
-        figures=[draw(curves, key) for draw, key, curves in drawn if curves],
+        figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
     )
 
 

@@ -1,0 +1,93 @@
+"""The curve of RL on problems that stay the same: every few steps the model answers the same dev problems, greedily.
+
+A step's own accuracy is that of other prompts than the step's before, and moves with them. On problems that stay the
+same, and without random numbers, the model's changes alone move the curve:
+
+    {"step": 5, "dev/accuracy": 0.55}
+
+A value is the share solved (docs/claims.md: right by the lenient rule, and ended by itself), as a mean over families. A
+measurement draws no random numbers and changes nothing in the training. Its row is in the trainer's own log, which
+every snapshot includes, so a resumed training has the whole curve. Each of several ranks measures by itself. Left out:
+programs, general prompts, engines other than our own, answers with <think> given (they would cost 60 % more), and what
+the measurements add to the stage's tokens and FLOPs.
+"""
+
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from r1flow.core.errors import UserError
+from r1flow.core.schema import read_jsonl
+from r1flow.core.template import render
+from r1flow.grading import generated
+from r1flow.sampling import Completion, SamplingParams
+from r1flow.sampling.engine import Engine, completions, eos_ids_of
+
+if TYPE_CHECKING:
+    from r1flow.tracking.stage import Stage
+
+
+class DevCurve(TrainerCallback):
+    """Measures at step 0 and at every `dev.every` steps; raises UserError if there is no problem that can be graded."""
+
+    def __init__(self, stage: "Stage", model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        dev = stage.config["dev"]
+        self.stage, self.tokenizer, self.every = stage, tokenizer, dev["every"]
+        self.engine = Engine(model, eos_ids_of(model, tokenizer))
+        self.problems = load_problems(stage.inputs["data"] / dev["file"], dev["n_problems"])
+        prompts = [render(tokenizer, problem["question"]) for problem in self.problems]
+        self.prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.global_step == 0:  # a resumed training has this row already
+            self.measure(args, state)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Before the step's snapshot is made, if it makes one."""
+        if state.global_step % self.every == 0:
+            self.measure(args, state)
+
+    def measure(self, args: TrainingArguments, state: TrainerState) -> None:
+        params, rows = SamplingParams(0.0, 1.0, args.max_completion_length), len(self.prompt_ids)
+        new_ids = self.engine.generate(self.prompt_ids, params, seeds=[0] * rows, batch_size=rows)
+        answers = completions(new_ids, self.tokenizer, self.engine.eos_ids)
+        found = {"dev/accuracy": share_solved(self.problems, answers)}
+        state.log_history.append({"step": state.global_step, **found})
+        self.stage.log_metrics(state.global_step, found)
+
+
+def load_problems(path: Path, count: int) -> list[dict[str, Any]]:
+    """The first `count` problems of each family that can be graded, in the file's order."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in read_jsonl(path):
+        family = found.setdefault(row["task"], [])
+        if len(family) < count and generated.correct(row["task"], row["answer"], row["answer"], row.get("entry")):
+            family.append(row)
+    if not any(found.values()):
+        raise UserError(f"{path}: it has no problem that can be graded for the dev curve; set dev to null")
+    return [row for family in found.values() for row in family]
+
+
+def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> float:
+    """The mean over families of the share of problems that are solved."""
+    found: dict[str, list[bool]] = {}
+    for problem, answer in zip(problems, answers, strict=True):
+        found.setdefault(problem["task"], []).append(is_solved(problem, answer))
+    return fmean(map(fmean, found.values()))
+
+
+def is_solved(problem: dict[str, Any], completion: Completion) -> bool:
+    entry = problem.get("entry")
+    answer = generated.answer_of(completion.text, entry, generated.LENIENT)
+    return completion.finished and bool(generated.correct(problem["task"], answer, problem["answer"], entry))
