@@ -225,6 +225,14 @@ def test_a_stage_of_the_run_that_the_report_passes_over_is_a_fault_and_no_verdic
         make(tmp_path / "report", inputs)
 
 
+def test_samples_in_other_words_are_in_no_number_of_the_report(tmp_path):
+    edits = (lambda rows: rows, lambda rows: [row for row in rows if not row["reworded"]])
+    inputs = [fabricate_run(tmp_path / str(n), ("base", "zero_rl"), 20, edit) for n, edit in enumerate(edits)]
+    first, second = (collect.collect("tiny", each) for each in inputs)
+    assert first.samples == second.samples and first.thinking == second.thinking
+    assert first.summaries == second.summaries and first.claims == second.claims
+
+
 def test_same_inputs_give_the_same_bytes(tmp_path):
     inputs = fabricate_run(tmp_path / "run", problems=6)
     first, second = make(tmp_path / "a", inputs), make(tmp_path / "b", dict(reversed(inputs.items())))

@@ -20,7 +20,7 @@ import yaml
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
-from r1flow.core.metrics import PerProblem, Row, per_problem
+from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
 from r1flow.programs.promises import fault
 from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
 from r1flow.recipe.stages import MODELS, RECIPE, program_of
@@ -32,6 +32,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
+    "reworded",
 }
 
 
@@ -107,7 +108,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
     metrics = {job: read_metrics(job, folder) for job, folder in inputs.items()}
     rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
-    samples = {model: [row for row in found if row["thinking"] is None] for model, found in rows.items()}
+    samples = {model: [row for row in found if as_asked(row)] for model, found in rows.items()}
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
     return Results(run, samples, {model: by_temperature(found) for model, found in rows.items()}, summaries, metrics)
