@@ -37,6 +37,25 @@ def test_every_experiment_composes_and_passes_its_checks(experiment):
     assert run.name == experiment and run.jobs[0] == "data" and run.jobs[-1] == "report"
 
 
+@pytest.mark.parametrize("wordings", [0, 1, 20])
+def test_the_number_of_wordings_is_the_data_stages(wordings):
+    assert Run.compose(ROOT, overrides=f"data.wordings={wordings}").slice("data")["wordings"] == wordings
+    assert Run.compose(ROOT).slice("data")["wordings"] == 20
+
+
+@pytest.mark.parametrize("split", ["dev", "final"])
+def test_another_split_changes_the_evaluations_alone(split):
+    plain, other = Run.compose(ROOT), Run.compose(ROOT, overrides=f"evaluate.split={split}")
+    stages = dict.fromkeys(job.partition("/")[0] for job in plain.jobs)
+    changed = [stage for stage in stages if plain.slice(stage) != other.slice(stage)]
+    assert changed == ["evaluate"]
+
+
+@pytest.mark.parametrize("experiment", PRETRAINED)
+def test_data_from_outside_is_asked_in_its_own_words(experiment):
+    assert Run.compose(ROOT, experiment).slice("evaluate")["reworded"] == 0
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_an_experiment_is_a_short_diff_that_opens_with_its_command_and_cost(experiment):
     lines = (ROOT / f"conf/experiment/{experiment}.yaml").read_text().splitlines()
@@ -152,6 +171,8 @@ REFUSED = {
     ),
     "k = 0": ("evaluate.k=0", "evaluate.k"),
     "no temperature": ("evaluate.thinking=[-1]", "evaluate.thinking: [-1]; use temperatures of 0 or more"),
+    "fewer than no samples": ("evaluate.reworded=-1", "evaluate.reworded: -1; use 0 (not asked) or more"),
+    "more wordings than there are": ("data.wordings=99", "data.wordings: 99; use 0 to 20"),
     "one temperature twice": ("evaluate.thinking=[0.6,1,0.6]", "each of them once"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),

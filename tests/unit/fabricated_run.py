@@ -59,9 +59,15 @@ METRICS = {
 
 
 def fabricate_rows(model: str, problems: int = 60, k: int = 4) -> list[dict]:
-    """All rows of samples.parquet: as asked, k samples each, and with <think> given at every temperature."""
+    """All rows of samples.parquet: as asked, k samples each, with <think> given at every temperature, and reworded.
+
+    Reworded all are wrong, so that a number changes if they are taken for samples as asked.
+    """
     given = [fabricate_samples(model, problems, seed=1 + i, thinking=t) for i, t in enumerate(TEMPERATURES)]
-    return [row for rows in (fabricate_samples(model, problems, k), *given) for row in rows]
+    asked = fabricate_samples(model, problems, k)
+    wrong = {"reworded": True, "correct": False, "correct_lenient": False, "length": 999, "question": "in other words"}
+    again = [row | wrong for row in asked if row["task"] in TASKS]
+    return [row for rows in (asked, *given, again) for row in rows]
 
 
 def fabricate_samples(
@@ -117,6 +123,7 @@ def fabricate_reasoning(
         "first_correct": right if well_formed else None,
         "several_answers": False,
         "thinking": thinking,
+        "reworded": False,
     }
 
 
@@ -152,6 +159,7 @@ def fabricate_general(
         "first_correct": None,
         "several_answers": None,
         "thinking": thinking,
+        "reworded": False,
     }
 
 
@@ -191,7 +199,8 @@ def fabricate_run(
 def evaluation(folder: Path, rows: list[dict]) -> Path:
     folder.mkdir(parents=True)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
-    write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES)})
+    reworded = int(any(row["reworded"] for row in rows))
+    write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES), "reworded": reworded})
     write(folder / "metrics.json", summarise(rows, list(TEMPERATURES)))
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder

@@ -13,7 +13,8 @@ from r1flow.core.language import consistency
 from r1flow.core.template import TAGS, split
 from r1flow.data import general, preferences
 from r1flow.data.splits import check_disjoint, identity, split_of
-from r1flow.data.tasks import FAMILIES, worked_problems
+from r1flow.data.tasks import FAMILIES, product_fact, worked_problems
+from r1flow.data.tokenizer import train_tokenizer
 from r1flow.data.traces import VOICES, cold_start_response, conclusion, trace, with_error
 from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
@@ -54,8 +55,8 @@ def rows(folder: Path, name: str) -> list[dict]:
 GCD = {"generator": {"max_numbers": 2, "max_value": 99}, "numbers": [0, 99], "draws": 200}  # it is in none of ours
 
 
-def some_worked(task: str) -> list:
-    return list(worked_problems(task, config()["tasks"].get(task, GCD), seed=1))
+def some_worked(task: str, wordings: int = 0) -> list:
+    return list(worked_problems(task, config()["tasks"].get(task, GCD), seed=1, wordings=wordings))
 
 
 @pytest.mark.parametrize("task", FAMILIES)
@@ -77,9 +78,42 @@ def test_every_number_of_a_solution_is_within_the_configs_bounds(task):
 @pytest.mark.parametrize("task", FAMILIES)
 def test_facts_are_true_and_within_bounds(task):
     rng = random.Random(0)
-    for text, value in (FAMILIES[task].fact(rng, 999) for _ in range(500)):
+    for text, value in (FAMILIES[task].fact(rng, 999) for _ in range(5000)):
         assert value == eval(text.replace("/", "//"))
         assert 0 <= value <= 999
+
+
+def test_every_kind_of_step_of_a_product_is_among_the_facts():
+    """All but the sums, of which there are too many to meet each; they are within the range of the facts' sums."""
+    rng, greatest = random.Random(0), 1999
+    facts = {product_fact(rng, greatest)[0] for _ in range(100_000)}
+    steps = [step for worked in some_worked("products") for step, _ in worked.steps]
+    assert {step for step in steps if "*" in step} <= facts
+    sums, known = ([tuple(map(int, one.split(" + "))) for one in found if "+" in one] for found in (steps, facts))
+    assert sums and all(tens % 10 == 0 and tens >= 110 and 11 <= units <= 891 for tens, units in sums)
+    assert {tens for tens, _ in sums} <= {tens for tens, _ in known}
+
+
+@pytest.fixture(scope="module")
+def all_worked() -> dict:
+    """The problems of the default configuration: what a run with seed 1 draws."""
+    full = yaml.safe_load((CONF / "data/reasoning_gym.yaml").read_text())
+    return {task: list(worked_problems(task, full["tasks"][task], 1)) for task in full["tasks"]}
+
+
+def test_every_family_has_two_thousand_problems_and_three_hundred_for_the_final_evaluation(all_worked):
+    shares = yaml.safe_load((CONF / "data/reasoning_gym.yaml").read_text())["split_shares"]
+    for worked in all_worked.values():
+        assert len(worked) >= 2000
+        assert sum(split_of(one.problem.id, shares) == "final" for one in worked) >= 300
+
+
+def test_products_multiply_digits_one_after_another_and_never_a_number_of_three_digits(all_worked):
+    steps = FAMILIES["products"].steps
+    assert steps({"expression": "2 * 7 * 3 * 9"}) == [("2 * 7", 14), ("14 * 3", 42), ("42 * 9", 378)]
+    assert steps({"expression": "4 * 9 * 3 * 8"}) is None  # 108 * 8; "3 * 8 * 4 * 9" is the same problem, and is usable
+    multiplied = {step for worked in all_worked["products"] for step, _ in worked.steps if "*" in step}
+    assert max(int(step.split()[0]) for step in multiplied) <= 99
 
 
 def test_a_template_is_rendered_in_a_sandbox_only():
@@ -108,16 +142,40 @@ def test_shares_that_arent_100_in_all_are_refused(shares):
         split_of("ffffffffffff", shares)
 
 
+def test_a_split_that_there_isnt_is_refused():
+    with pytest.raises(UserError, match="there is no split 'tset'"):
+        split_of("ffffffffffff", {"corpus": 60, "tset": 40})
+
+
+@pytest.mark.parametrize(
+    ("key", "before"),
+    [
+        ("split_shares", {"cold_start": 6, "corpus": 32, "dev": 8, "rejection": 14, "rl": 20, "test": 20}),
+        ("general_shares", {"corpus": 20, "dev": 10, "preferences": 10, "rl": 15, "sft": 25, "test": 20}),
+    ],
+)
+def test_the_final_split_moved_no_problem_but_the_corpus_own(key, before):
+    """No problem of `final` was ever in dev or test, so no choice has seen it. The keys' order has no say."""
+    now = yaml.safe_load((CONF / "data/reasoning_gym.yaml").read_text())[key]
+    names = [identity("x", str(number)) for number in range(2000)]
+    moves = {(split_of(one, before), split_of(one, now)) for one in names}
+    assert {(a, b) for a, b in moves if a != b} == {("corpus", "final")}
+    assert [split_of(one, dict(sorted(now.items()))) for one in names] == [split_of(one, now) for one in names]
+
+
 def test_a_shared_problem_is_refused():
     with pytest.raises(UserError, match="share"):
         check_disjoint({"rl": ["a", "b"], "test": ["b"]})
 
 
 def test_no_problem_is_in_two_files_or_in_the_corpus(made):
-    check_disjoint({n: [r["id"] for r in rows(made, n)] for n in ("cold_start", "rl", "rejection", "dev", "test")})
-    check_disjoint({n: [r["question"] for r in rows(made, f"general_{n}")] for n in ("sft", "rl", "dev", "test")})
+    files = ("cold_start", "rl", "rejection", "dev", "test", "final")
+    check_disjoint({n: [r["id"] for r in rows(made, n)] for n in files})
+    check_disjoint(
+        {n: [r["question"] for r in rows(made, f"general_{n}")] for n in ("sft", "rl", "dev", "test", "final")}
+    )
     corpus = "\n".join(row["text"] for row in rows(made, "corpus"))
-    for name in ("cold_start", "rl", "rejection", "dev", "test"):
+    for name in files:
         assert not [row for row in rows(made, name) if f"User: {row['question']}\n" in corpus]
 
 
@@ -231,6 +289,18 @@ def tokenizer(made):
 
 
 class TestTokenizer:
+    def test_every_solution_fits_into_an_evaluations_tokens(self, made, all_worked):
+        """Of the longest texts: examples of the cold start with a second look, by a tokenizer of the default size."""
+        full, evaluate = (
+            yaml.safe_load((CONF / name).read_text()) for name in ("data/reasoning_gym.yaml", "evaluate/default.yaml")
+        )
+        documents = [row["text"] for row in rows(made, "corpus")]
+        tokenizer = train_tokenizer(documents, full["tokenizer"]["vocabulary"], config()["template"])
+        rng = random.Random(0)
+        for worked in all_worked.values():
+            texts = sorted((cold_start_response(one, rng, 1.0) for one in worked), key=len)[-300:]
+            assert max(map(len, tokenizer(texts)["input_ids"])) < evaluate["max_new_tokens"]
+
     @pytest.mark.parametrize(
         "text", ["", " ", "a  b\n\tc ", "".join(TAGS), "schläft — 北京 🙂", "<think>5</think> <answer>", "x\r\n"]
     )

@@ -35,6 +35,7 @@ CONFIG = {
     "languages": ["en", "de"],
     "reflection_words": ["wait", "let me check", "warte"],
     "thinking": [],
+    "reworded": 0,
 }
 RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think>so <answer>5</answer>"
 
@@ -73,6 +74,8 @@ def examine(tmp_path, monkeypatch):
         work.mkdir()
         write_jsonl(data / "test.jsonl", problems)
         write_jsonl(data / "dev.jsonl", [problem("d", task="products")])
+        worded = [{**one, "question": f"again {one['question']}"} for one in reversed(problems)]
+        write_jsonl(data / "test_reworded.jsonl", worded)
         write_jsonl(data / "general_test.jsonl", prompts)
         monkeypatch.setattr(evaluate, "load", lambda *arguments: sampler)
         stage = SimpleNamespace(
@@ -232,6 +235,49 @@ def test_a_mathematical_answer_on_the_way_is_graded_as_mathematics(examine):
     assert [(row["first_correct"], row["correct_lenient"], row["several_answers"]) for row in rows] == [
         (True, False, True)
     ]
+
+
+class Knows:
+    """Answers right in the wording that it knows, and wrong in any other."""
+
+    def __init__(self):
+        self.asked, self.tokenizer = [], Scripted("").tokenizer
+
+    def sample(self, prompts, params, seeds, on_progress=None):
+        self.asked += [(prompt, params, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        return [Completion([1, 2, 3], "what?" if "again" in prompt else RIGHT, True) for prompt in prompts]
+
+
+def test_reasoning_is_asked_again_in_other_words_and_apart_from_all_else(examine):
+    problems, prompts = [problem("a"), problem("b", task="products")], [greeting("g")]
+    sampler = Knows()
+    metrics, rows, _ = examine(sampler, problems, prompts, thinking=[0.6], k=3, reworded=2, n_problems=1)
+    asked = {text: (params, seed) for text, params, seed in sampler.asked if text.startswith("User: a")}
+    again = [(text, params, seed) for text, params, seed in sampler.asked if "again" in text]
+    assert len(sampler.asked) == 3 * 3 + 2 * 3 + 2 * 2 and len(again) == 4
+    plain = [(text, params, seed) for text, params, seed in sampler.asked if not params.opening and "again" not in text]
+    same = {(text.removeprefix("User: "), seed): params for text, params, seed in plain}
+    assert asked and all(same[text.removeprefix("User: again "), seed] == params for text, params, seed in again)
+    other = [row for row in rows if row["reworded"]]
+    assert [(row["problem_id"], row["sample_index"], row["thinking"]) for row in other] == [
+        *[("a", 0, None), ("a", 1, None), ("b", 0, None), ("b", 1, None)]
+    ]
+    assert all(row["question"].startswith("again ") and not row["correct"] for row in other)
+    assert metrics["reasoning"]["pass_at_1"] == 1.0 and metrics["tasks"]["chain_sum"]["k"] == 3
+    assert set(metrics["reworded"]["tasks"]) == {"chain_sum", "products", "reasoning"}
+    assert metrics["reworded"]["tasks"]["reasoning"]["pass_at_1"] == 0.0
+    assert metrics["thinking"][0]["tasks"]["reasoning"]["n_problems"] == 2
+
+
+def test_what_isnt_asked_again_has_no_metric(examine):
+    metrics, rows, _ = examine(Knows(), [problem("a")], [greeting("g")])
+    assert "reworded" not in metrics and not any(row["reworded"] for row in rows)
+
+
+def test_a_split_without_other_wordings_is_refused_with_the_remedy(examine):
+    said = r"dev_reworded\.jsonl: it lacks 1 of the 1 problems .*; run the data .* or set evaluate\.reworded=0"
+    with pytest.raises(UserError, match=said):
+        examine(Knows(), [problem("a")], split="dev", reworded=1)
 
 
 def test_at_temperature_0_one_sample_tells_all(examine):

@@ -587,7 +587,7 @@ def test_two_spellings_of_a_question_share_an_id_and_pairs_dont():
 # The data stage.
 
 BENCHMARKS = os.environ.get("R1FLOW_DATASETS")
-TAKEN = "base.init_from=Qwen/Qwen2.5-0.5B base.revision=" + "0" * 40
+TAKEN = "base.init_from=Qwen/Qwen2.5-0.5B base.revision=" + "0" * 40 + " evaluate.reworded=0"
 
 
 def overrides(**folders: Path) -> str:
@@ -795,6 +795,11 @@ REFUSED = {
     "rows that lack a field": ("data.pools", pools(cold_start=100), "needs response"),
     "rows of a file that isn't made": ("data.rows.cold_start", 5, "data.rows.cold_start"),
     "a stage without its file": ("data.pools", pools(rl=50, dev=50), "evaluate.split: it reads test.jsonl"),
+    "other wordings of problems from outside": (
+        "evaluate.reworded",
+        2,
+        "evaluate.reworded: it reads test_reworded.jsonl, which the data stage doesn't make; only generated data has",
+    ),
     "nothing to compare with": ("data.pools", pools(rl=100), "none makes dev or test"),
     "a base that is to be pretrained": ("base", {"init_from": None, "revision": None}, "corpus.jsonl"),
 }

@@ -27,7 +27,7 @@ from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import Completion
 
 CONF = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("evaluate", "rejection")}
-CONF["evaluate"]["thinking"] = [0.6, 1.0]
+CONF["evaluate"] |= {"thinking": [0.6, 1.0], "reworded": 3}
 ANSWERS = ("5", "five", "6")  # of the three samples of a problem: right, right for a lenient grader, wrong
 CODE = SimpleNamespace(digest="c0de", modules={}, libraries={})
 Change = Callable[[pytest.MonkeyPatch], None]
@@ -59,6 +59,8 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     data.mkdir(parents=True)
     greeting = {"id": "g", "kind": "greeting", "question": "hi", "response": "Hello!", "check": '{"type": "greets"}'}
     write_jsonl(data / "test.jsonl", [problem("a"), problem("b"), problem("x")])
+    worded = [{**problem(name), "question": f"what is 4 + 1 of {name}?"} for name in "abx"]
+    write_jsonl(data / "test_reworded.jsonl", worded)
     write_jsonl(data / "general_test.jsonl", [greeting])
     write_jsonl(data / "rejection.jsonl", [problem("c"), problem("d")])
     write_jsonl(data / "general_sft.jsonl", [greeting])
@@ -139,8 +141,8 @@ def test_the_same_graders_say_the_same_and_nothing_is_written(run: Path, capsys:
     assert regraded(run, capsys, 0) == {"run": str(run), "verdicts": [], "numbers": []}
     assert main(["regrade", str(run)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "evaluate/base: all 30 samples are graded as they were",
-        "evaluate/zero_rl: all 30 samples are graded as they were",
+        "evaluate/base: all 39 samples are graded as they were",
+        "evaluate/zero_rl: all 39 samples are graded as they were",
         "rejection: all 6 samples are graded as they were",
     ]
     assert contents(run.parents[1]) == before
@@ -159,20 +161,23 @@ def test_a_more_lenient_grader_s_verdicts_are_all_there_with_their_numbers(
         "problem_id": "a",
         "sample_index": 1,
         "thinking": None,
+        "reworded": False,
         "gold": "5",
         "answer": "five",
         "verdict": "correct",
         "before": False,
         "after": True,
     }
-    keys = ("stage", "thinking", "problem_id", "sample_index", "verdict")
+    keys = ("stage", "thinking", "reworded", "problem_id", "sample_index", "verdict")
     changed, both = [tuple(v.get(key) for key in keys) for v in found["verdicts"]], ("correct", "correct_lenient")
-    ways = [(f"evaluate/{m}", t) for m in ("base", "zero_rl") for t in (None, 0.6, 1.0)]
-    assert changed[:36] == [(*way, p, 1, v) for way in ways for p in "abx" for v in both]
+    asked = ((None, False), (0.6, False), (1.0, False), (None, True))
+    ways = [(f"evaluate/{m}", *way) for m in ("base", "zero_rl") for way in asked]
+    assert changed[:48] == [(*way, p, 1, v) for way in ways for p in "abx" for v in both]
     numbers = {(n["stage"], n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers["evaluate/base", "chain_sum", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert numbers["evaluate/base", "reasoning", "pass_at_1_lenient"] == pytest.approx((1 / 3, 2 / 3))
     assert numbers["evaluate/base", "reasoning (thinking given, 1.0)", "solved"] == pytest.approx((1 / 3, 2 / 3))
+    assert numbers["evaluate/base", "chain_sum (reworded)", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert not any(task == "general" or "length" in name for _, task, name in numbers)
 
 
@@ -202,7 +207,8 @@ def test_a_problem_that_can_not_be_graded_any_more_is_listed_and_not_counted(
         ("x", 1, False, None),
         ("x", 2, False, None),
     ]
-    assert [v["thinking"] for v in changes] == [t for t in (None, 0.6, 1.0) for _ in range(3)]
+    assert [v["thinking"] for v in changes] == [t for t in (None, 0.6, 1.0, None) for _ in range(3)]
+    assert [v["reworded"] for v in changes] == [False] * 9 + [True] * 3
     numbers = {(n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers[None, "ungradable"] == (0, 1) and numbers["chain_sum", "n_problems"] == (3, 2)
 
@@ -224,9 +230,10 @@ def test_in_words_each_change_is_a_line(
     lenient(monkeypatch)
     assert main(["regrade", str(run)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "evaluate/base: 9 of 30 samples are graded otherwise"
+    assert lines[0] == "evaluate/base: 12 of 39 samples are graded otherwise"
     assert "  chain_sum a sample 1 (thinking given, 0.6), gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum a sample 1, gold '5', answer 'five': correct False → True" in lines
+    assert "  chain_sum a sample 1 (reworded), gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum pass_at_1: 0.3333 → 0.6667" in lines
     assert "  dropped.surplus: None → 2" in lines
     assert "  chain_sum d sample 1, gold '5', answer 'five': dropped 'wrong' → 'surplus'" in lines

@@ -233,6 +233,14 @@ def test_a_stage_of_the_run_that_the_report_passes_over_is_a_fault_and_no_verdic
         make(tmp_path / "report", inputs)
 
 
+def test_samples_in_other_words_are_in_no_number_of_the_report(tmp_path):
+    edits = (lambda rows: rows, lambda rows: [row for row in rows if not row["reworded"]])
+    inputs = [fabricate_run(tmp_path / str(n), ("base", "zero_rl"), 20, edit) for n, edit in enumerate(edits)]
+    first, second = (collect.collect("tiny", each) for each in inputs)
+    assert first.samples == second.samples and first.thinking == second.thinking
+    assert first.summaries == second.summaries and first.claims == second.claims
+
+
 def test_same_inputs_give_the_same_bytes(tmp_path):
     inputs = fabricate_run(tmp_path / "run", problems=6)
     first, second = make(tmp_path / "a", inputs), make(tmp_path / "b", dict(reversed(inputs.items())))
@@ -458,8 +466,7 @@ def test_distillations_compute_is_that_of_all_stages_behind_its_data(whole, tmp_
     assert "took an unknown number of TFLOPs" in page and "<code>rejection</code> not known" in page
 
 
-def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path, whole):
-    assert "reworded" not in whole[0] and whole[1]["reworded"] == {}
+def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path):
     inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30)
 
     def halve(metrics: dict) -> None:
@@ -472,7 +479,13 @@ def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path, whol
     cells = re.findall(r"<tr><th>(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>", skill)
     rows = {name: (accuracy, share) for name, accuracy, share in cells}
     accuracy = summary["reworded"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]
-    assert rows == {"base": ("–", "–"), "zero_rl": (f"{100 * accuracy:.1f}", "50.0")}
+    assert rows == {"base": ("0.0", "0.0"), "zero_rl": (f"{100 * accuracy:.1f}", "50.0")}
+    for model in ZERO_ONLY:
+        path = inputs[f"evaluate/{model}"] / "config.yaml"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "reworded": 0}))
+        edit_metrics(f"evaluate/{model}", lambda metrics: metrics.pop("reworded"))(inputs)
+    page, summary = make(tmp_path / "again", inputs)
+    assert "reworded" not in page and summary["reworded"] == {}
 
 
 def test_too_few_samples_of_one_problem_leave_pass_at_k_out():

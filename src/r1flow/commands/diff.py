@@ -204,10 +204,9 @@ def paired(a: Path, b: Path, task: str) -> "Interval | None":
 def pass_at_1(folder: Path, task: str) -> "PerProblem":
     import pyarrow.parquet as parquet
 
-    from r1flow.core.metrics import PROBLEM_METRICS, by_problem
+    from r1flow.core.metrics import PROBLEM_METRICS, as_asked, by_problem
 
-    columns = ["task", "problem_id", "correct", "thinking"]
+    columns = ["task", "problem_id", "correct", "thinking", "reworded"]
     rows = parquet.read_table(folder / "samples.parquet", columns=columns).to_pylist()
-    asked = (row for row in rows if row["thinking"] is None)
-    chosen = by_problem(row for row in asked if (row["task"] == "general") == (task == "general"))
+    chosen = by_problem(row for row in filter(as_asked, rows) if (row["task"] == "general") == (task == "general"))
     return {problem: PROBLEM_METRICS["pass_at_1"](samples) for problem, samples in chosen.items()}

@@ -109,7 +109,8 @@ def graded(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row
     """The row as it would be written now; None when its problem can't be graded."""
     if problem is None:
         return None
-    verdict = grade(problem, Completion([0] * row["length"], row["completion"], row["finished"]))
+    asked = {**problem, "question": row["question"]}  # it may have been another wording
+    verdict = grade(asked, Completion([0] * row["length"], row["completion"], row["finished"]))
     return {name: verdict.get(name, value) for name, value in row.items()}
 
 
@@ -120,6 +121,7 @@ def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[N
         for each in found["thinking"]
         for task, line in each["tasks"].items()
     }
+    lines |= {f"{task} (reworded)": line for task, line in found.get("reworded", {}).get("tasks", {}).items()}
     numbers = {(task, name): mean for task, line in lines.items() for name, mean in line.items()}
     return {**numbers, (None, "ungradable"): ungradable}
 
@@ -163,7 +165,7 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 }
 
 
-NAME = ("task", "problem_id", "sample_index", "thinking")  # what names a sample
+NAME = ("task", "problem_id", "sample_index", "thinking", "reworded")  # what names a sample
 SAMPLE = (*NAME, "gold", "answer")
 
 
@@ -198,6 +200,7 @@ def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iter
         yield f"{stage}: all {rows} samples are graded as they were"
     for change in here:
         given = f" (thinking given, {change['thinking']})" if change.get("thinking") is not None else ""
+        given += " (reworded)" if change.get("reworded") else ""
         which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}{given}"
         answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
         yield f"  {which}, {answered}: {change['verdict']} {shown(change['before'])} → {shown(change['after'])}"

@@ -244,6 +244,11 @@ def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
     return summary
 
 
+def as_asked(row: Row) -> bool:
+    """Whether a sample was drawn as the data asks: without <think> given, and in the data's words."""
+    return row["thinking"] is None and not row["reworded"]
+
+
 def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:
     """`summarise` for every task, and for all reasoning problems together under "reasoning"."""
     tasks = sorted({str(row["task"]) for row in rows})

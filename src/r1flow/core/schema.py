@@ -58,11 +58,13 @@ class ColdStart:
     response: str
 
 
+EXAMS = ("dev", "test", "final")  # splits that no stage trains on
+REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has
 # The files of problems, traces, prompts and pairs, and the rows that each has.
 FILES = {
-    **dict.fromkeys(("rl", "rejection", "dev", "test"), Problem),
+    **dict.fromkeys(("rl", "rejection", *EXAMS, *map(REWORDED.format, EXAMS)), Problem),
     "cold_start": ColdStart,
-    **dict.fromkeys(("general_sft", "general_rl", "general_dev", "general_test"), General),
+    **dict.fromkeys((f"general_{split}" for split in ("sft", "rl", *EXAMS)), General),
     "preferences": Preference,
 }
 FIELDS = {

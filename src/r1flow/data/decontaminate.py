@@ -71,11 +71,7 @@ def find(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit
     A pair has one hit for each kind that applies; `whole` and `masked` exclude others. In large groups only a sample of
     masked pairs is listed, but every matching text appears at least once. Training texts are read once and not kept.
     """
-    index, order, hits = Index(benchmark_texts), list(Kind), []
-    for number, text in enumerate(train_texts):
-        found = sorted(index.matches(text), key=lambda match: (match[0], order.index(match[1])))
-        hits += [Hit(number, other, kind) for other, kind in found]
-    return hits
+    return Index(benchmark_texts).hits(train_texts)
 
 
 # How a text is read
@@ -149,7 +145,7 @@ class Index:
         self.of_pattern: dict[Words, list[int]] = defaultdict(list)
         for entry, pattern in enumerate(self.patterns):
             self.of_pattern[pattern].append(entry)
-        self.unlisted = {pattern: dict.fromkeys(entries) for pattern, entries in self.of_pattern.items()}
+        self.unlisted: dict[Words, dict[int, None]] = {}
         self.short, self.long = self.places(SHORT), self.places(LONG)
         self.shingles = {n: set(runs(words, SHINGLE)) for n, words in enumerate(self.entries) if len(words) >= SHORT}
         self.known = set().union(*self.shingles.values())
@@ -165,6 +161,15 @@ class Index:
                 found[run].append((entry, place))
         common = [run for run, places in found.items() if len({entry for entry, _ in places}) > COMMON]
         return {**found, **dict.fromkeys(common, ())}
+
+    def hits(self, texts: Iterable[str]) -> list[Hit]:
+        """As `find`, on these benchmark texts."""
+        self.unlisted = {pattern: dict.fromkeys(entries) for pattern, entries in self.of_pattern.items()}
+        order, hits = list(Kind), []
+        for number, text in enumerate(texts):
+            found = sorted(self.matches(text), key=lambda match: (match[0], order.index(match[1])))
+            hits += [Hit(number, other, kind) for other, kind in found]
+        return hits
 
     def matches(self, text: str) -> Iterator[tuple[int, Kind]]:
         """The numbers of the benchmark texts that a training text matches, and how."""

@@ -12,15 +12,17 @@ compared, not responses; for the corpus, the problems and prompts from which its
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.manifest import sha256, write_json
-from r1flow.data.decontaminate import RULE, Kind, find
+from r1flow.core.schema import EXAMS, REWORDED
+from r1flow.data.decontaminate import RULE, Index, Kind
 
-EVALUATION = ("dev.jsonl", "test.jsonl", "general_dev.jsonl", "general_test.jsonl")  # of a data folder
+# The evaluation sets that a data folder may have.
+EVALUATION = tuple(f"{form.format(split)}.jsonl" for form in ("{}", "general_{}", REWORDED) for split in EXAMS)
 REPORT = "decontamination.json"
 EXAMPLES = 3  # shown of each kind, for each pair of files
 SHOWN = 300  # characters of an example
@@ -48,15 +50,15 @@ class Match:
 
 def examine(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
     """The matches of every training file; `training` and `evaluation` map file names to rows."""
+    indexes = {other: Index(question for _, question in asked) for other, asked in evaluation.items()}
     return {
-        name: [match for other, asked in evaluation.items() for match in matches_of(rows, other, asked)]
+        name: [
+            Match(*rows[hit.train_index], other, *evaluation[other][hit.benchmark_index], hit.kind)
+            for other, index in indexes.items()
+            for hit in index.hits(question for _, question in rows)
+        ]
         for name, rows in training.items()
     }
-
-
-def matches_of(rows: Rows, evaluation: str, asked: Rows) -> Iterator[Match]:
-    for hit in find((question for _, question in rows), (question for _, question in asked)):
-        yield Match(*rows[hit.train_index], evaluation, *asked[hit.benchmark_index], hit.kind)
 
 
 def leaks(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:

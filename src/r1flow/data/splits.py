@@ -3,7 +3,8 @@
     split_of("5f0c1d9a03be", {"corpus": 40, "rl": 30, "test": 30})    # "rl"
 
 The id is a hash of the problem's canonical form ("47 * 12" and "12 * 47" are one problem), and the shares divide the
-range of hashes. Nothing is random, and a new split taken from another's share moves problems of that share only.
+range of hashes, in the order below. Nothing is random, and a split that takes its share from its neighbour moves
+problems of that neighbour only.
 """
 
 import hashlib
@@ -13,6 +14,9 @@ from itertools import accumulate
 from r1flow.core.errors import UserError
 
 ID_DIGITS = 12
+# Of problems and of general prompts. It is written here because a frozen configuration has its keys sorted. `final`
+# stands next to `corpus`, from whose share it was taken: it has no problem that was ever in dev or test.
+ORDER = ("cold_start", "corpus", "final", "dev", "preferences", "rejection", "rl", "sft", "test")
 
 
 def identity(kind: str, canonical: str) -> str:
@@ -21,12 +25,15 @@ def identity(kind: str, canonical: str) -> str:
 
 
 def split_of(problem_id: str, shares: Mapping[str, int]) -> str:
-    """The split's name; `shares` are percentages in an order that matters. Raises UserError unless they sum to 100."""
+    """The split's name; `shares` are percentages. Raises UserError unless they sum to 100, and for an unknown split."""
     if sum(shares.values()) != 100:
         raise UserError(f"data: the shares of the splits, {dict(shares)}, must sum to 100")
+    if unknown := shares.keys() - set(ORDER):
+        raise UserError(f"data: there is no split {min(unknown)!r}; known: {', '.join(ORDER)}")
     position = int(problem_id, 16) % 100
-    ends = accumulate(shares.values())
-    return next(name for name, end in zip(shares, ends, strict=True) if position < end)
+    names = [name for name in ORDER if name in shares]
+    ends = accumulate(shares[name] for name in names)
+    return next(name for name, end in zip(names, ends, strict=True) if position < end)
 
 
 def check_disjoint(splits: Mapping[str, Iterable[str]]) -> None:

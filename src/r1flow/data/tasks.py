@@ -1,10 +1,10 @@
 """Reasoning problems from reasoning-gym's own generators, each with the steps that solve it.
 
 reasoning-gym gives a question, an answer and metadata, but no reasoning; this module computes the steps from the
-metadata. A problem is usable if every number of its solution is within the bounds of its family's config; these bounds
-set the difficulty:
+metadata, and asks in more wordings (wordings.py). A problem is usable if every number of its solution is within the
+bounds of its family's config; these bounds set the difficulty:
 
-    Worked(problem=Problem(id="5f0c…", task="chain_sum", question="… problem: 8 + 16 - 19 =", answer="5", entry="{…}"),
+    Worked(problem=Problem(id="5f0c…", task="chain_sum", question="What is 8 + 16 - 19?", answer="5", entry="{…}"),
            short="8 + 16 - 19", steps=(("8 + 16", 24), ("24 - 19", 5)))
 
 Left out: families whose solution doesn't fit into a few short steps, and reasoning-gym's curricula.
@@ -14,12 +14,13 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
 from r1flow.data.splits import identity
+from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, Wordings, chosen, filled
 
 Step = tuple[str, int]  # what is computed, "8 + 16", and its value
 Metadata = dict[str, Any]
@@ -45,20 +46,23 @@ class Family:
     canonical: Callable[[Metadata], str]  # equal for two spellings of one problem
     steps: Callable[[Metadata], list[Step] | None]  # None: this module can't solve the problem in steps
     fact: Callable[[random.Random, int], Step]  # a single step as in solutions, with numbers up to a bound
+    wordings: Wordings
 
 
-def worked_problems(task: str, config: dict[str, Any], seed: int) -> Iterator[Worked]:
+def worked_problems(task: str, config: dict[str, Any], seed: int, wordings: int = 0) -> Iterator[Worked]:
     """The distinct usable problems among a family's first `draws` rows, in the generator's order.
 
     `config` has `generator` (reasoning-gym's options), `numbers` (least and greatest number of a solution) and `draws`.
-    Raises UserError for an unknown family or an option that reasoning-gym refuses.
+    They are asked in so many `wordings`, of which the first is reasoning-gym's own; 0 is like 1. Raises UserError for
+    an unknown family or an option that reasoning-gym refuses.
     """
     seen: set[str] = set()
     for entry in rows(task, config, seed):
-        worked = work_out(task, entry, *config["numbers"])
-        if worked and worked.problem.id not in seen:
-            seen.add(worked.problem.id)
-            yield worked
+        family, metadata = FAMILIES[task], entry["metadata"]
+        steps = usable_steps(family, metadata, *config["numbers"])
+        if steps and (canonical := family.canonical(metadata)) not in seen:
+            seen.add(canonical)
+            yield worked_out(task, entry, steps, wordings)
 
 
 def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
@@ -75,21 +79,27 @@ def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any
     return (dataset[index] for index in range(config["draws"]))
 
 
-def work_out(task: str, entry: dict[str, Any], least: int, greatest: int) -> Worked | None:
-    """The worked problem, or None if it has no such solution in steps within the bounds."""
-    family, metadata = FAMILIES[task], entry["metadata"]
+def usable_steps(family: Family, metadata: Metadata, least: int, greatest: int) -> list[Step] | None:
+    """The steps that solve a problem, or None if there are none within the bounds."""
     steps = family.steps(metadata)
-    if not steps or not all(least <= number <= greatest for number in numbers_of(steps)):
-        return None
+    return steps if steps and all(least <= number <= greatest for number in numbers_of(steps)) else None
+
+
+def worked_out(task: str, entry: dict[str, Any], steps: list[Step], wordings: int) -> Worked:
+    """reasoning-gym's row as a problem, asked in one of so many wordings, with its steps."""
+    family, metadata = FAMILIES[task], entry["metadata"]
     gold = {"answer": entry["answer"], "metadata": {k: v for k, v in metadata.items() if k != "difficulty"}}
-    problem = Problem(
-        id=identity(task, family.canonical(metadata)),
-        task=task,
-        question=entry["question"],
-        answer=entry["answer"],
-        entry=json.dumps(gold, sort_keys=True),
-    )
-    return Worked(problem, family.short(metadata), tuple(steps))
+    one, short = identity(task, family.canonical(metadata)), family.short(metadata)
+    known = (entry["question"], *family.wordings.training)[: max(1, wordings)]
+    question = filled(chosen(known, one), short)
+    return Worked(Problem(one, task, question, entry["answer"], json.dumps(gold, sort_keys=True)), short, tuple(steps))
+
+
+def reworded(worked: Worked) -> Problem:
+    """The problem in a wording that no training row has."""
+    problem = worked.problem
+    wording = chosen(FAMILIES[problem.task].wordings.held_out, problem.id)
+    return replace(problem, question=filled(wording, worked.short))
 
 
 def numbers_of(steps: list[Step]) -> Iterator[int]:
@@ -124,7 +134,7 @@ def sum_fact(rng: random.Random, greatest: int) -> Step:
     )
 
 
-# Products: of three digits from left to right; of two numbers of two digits by tens and units of the smaller one.
+# Products: of digits from left to right; of two numbers of two digits by tens and units of the smaller one.
 
 
 def factors(metadata: Metadata) -> list[int]:
@@ -133,9 +143,8 @@ def factors(metadata: Metadata) -> list[int]:
 
 def product_steps(metadata: Metadata) -> list[Step] | None:
     numbers = factors(metadata)
-    if len(numbers) == 3 and max(numbers) < 10:
-        first = apply(numbers[0], "*", numbers[1])
-        return [first, apply(first[1], "*", numbers[2])]
+    if len(numbers) > 2 and max(numbers) < 10:
+        return digit_steps(numbers)
     if len(numbers) != 2 or any(number < 10 or number % 10 == 0 for number in numbers):
         return None  # a product with a single digit, or with tens, is a step and not a problem
     small, big = sorted(numbers)
@@ -143,24 +152,35 @@ def product_steps(metadata: Metadata) -> list[Step] | None:
     return [tens, units, apply(tens[1], "+", units[1])]
 
 
+def digit_steps(digits: list[int]) -> list[Step] | None:
+    """Each digit times what came before; None if that has more than two digits, which is too hard for a single step."""
+    steps, product = [], digits[0]
+    for digit in digits[1:]:
+        if product > 99:
+            return None
+        steps.append(apply(product, "*", digit))
+        product = steps[-1][1]
+    return steps
+
+
 def product_fact(rng: random.Random, greatest: int) -> Step:
-    big = rng.randint(2, 99)
+    big = rng.randint(1, 99)
     kind = rng.random()
     if kind < 0.6 or big < 11:
-        return apply(big, "*", rng.randint(2, 9))
+        return apply(big, "*", rng.randint(1, min(9, greatest // big)))
     if kind < 0.75:
         return apply(big, "*", 10 * rng.randint(1, max(1, min(9, greatest // big // 10))))
-    tens = 10 * rng.randint(11, greatest // 10)
-    return apply(tens, "+", rng.randint(11, max(11, min(9 * 99, greatest - tens))))
+    tens = 10 * rng.randint(11, (greatest - 11) // 10)
+    return apply(tens, "+", rng.randint(11, min(9 * 99, greatest - tens)))
 
 
 # Linear equations in one unknown: undo the sum, then the product.
 
-EQUATION = re.compile(r"(?:(\d+) (-|\+) )?(?:(\d+)\*)?([a-z])(?: (-|\+) (\d+))? = (\d+)")
+LINEAR = re.compile(r"(?:(\d+) (-|\+) )?(?:(\d+)\*)?([a-z])(?: (-|\+) (\d+))? = (\d+)")
 
 
 def equation_steps(metadata: Metadata) -> list[Step] | None:
-    match = EQUATION.fullmatch(metadata["equation"])
+    match = LINEAR.fullmatch(metadata["equation"])
     if not match:
         return None
     before, sign_before, factor, _, sign_after, after, right = match.groups()
@@ -212,18 +232,21 @@ FAMILIES = {
         canonical=lambda metadata: metadata["expression"],
         steps=sum_steps,
         fact=sum_fact,
+        wordings=ARITHMETIC,
     ),
     "products": Family(
         short=lambda metadata: metadata["expression"],
         canonical=lambda metadata: " * ".join(map(str, sorted(factors(metadata)))),
         steps=product_steps,
         fact=product_fact,
+        wordings=ARITHMETIC,
     ),
     "simple_equations": Family(
         short=lambda metadata: metadata["equation"],
         canonical=equation_form,
         steps=equation_steps,
         fact=equation_fact,
+        wordings=EQUATION,
     ),
-    "gcd": Family(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact),
+    "gcd": Family(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact, wordings=DIVISOR),
 }

@@ -53,10 +53,8 @@ def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
 
 
 def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str | None:
-    """What the tasks' numbers lack, as asked, in other wordings, or with <think> given."""
+    """What the tasks' numbers lack: as asked, with <think> given, or reworded."""
     if found := task_fault("tasks", metrics["tasks"]):
-        return found
-    if "reworded" in metrics and (found := task_fault("reworded.tasks", metrics["reworded"]["tasks"])):
         return found
     given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
     for number, temperature in enumerate(config["thinking"]):
@@ -64,10 +62,14 @@ def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str 
             return f"thinking: {temperature} is missing"
         if found := task_fault(f"thinking.{number}.tasks", given[temperature]):
             return found
+    if config["reworded"] and "reasoning" in metrics["tasks"]:
+        return task_fault("reworded.tasks", metrics.get("reworded", {}).get("tasks"))
     return None
 
 
-def task_fault(place: str, tasks: dict[str, Any]) -> str | None:
+def task_fault(place: str, tasks: dict[str, Any] | None) -> str | None:
+    if tasks is None:
+        return f"{place} is missing"
     if set(tasks) - {GENERAL} and "reasoning" not in tasks:
         return f"{place}: reasoning is missing"
     for task, summary in tasks.items():

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts import versions
 from r1flow.core.errors import UserError
-from r1flow.core.schema import FIELDS, ColdStart, General, write_jsonl
+from r1flow.core.schema import EXAMS, FIELDS, REWORDED, ColdStart, General, write_jsonl
 from r1flow.data import general, leaks, preferences
 from r1flow.data.corpus import Corpus
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.splits import check_disjoint, split_of
-from r1flow.data.tasks import Worked, worked_problems
+from r1flow.data.tasks import Worked, reworded, worked_problems
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Chat = Callable[[str], str]  # a question → the prompt, as the chat template renders it
 Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
 Prompts = dict[str, list[General]]  # split → general prompts
-PROBLEM_SPLITS = ("rl", "rejection", "dev", "test")
-GENERAL_SPLITS = ("sft", "rl", "dev", "test")
+PROBLEM_SPLITS = ("rl", "rejection", *EXAMS)
+GENERAL_SPLITS = ("sft", "rl", *EXAMS)
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
@@ -83,7 +83,7 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
     shares, limits = config["split_shares"], config["rows_per_task"]
     problems: Problems = {split: {task: [] for task in config["tasks"]} for split in shares}
     for task, options in config["tasks"].items():
-        for worked in worked_problems(task, options, seed):
+        for worked in worked_problems(task, options, seed, config["wordings"]):
             split = split_of(worked.problem.id, shares)
             if len(problems[split][task]) < limits.get(split, math.inf):
                 problems[split][task].append(worked)
@@ -117,6 +117,9 @@ def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.
     }
     behind = {**reasoning, "corpus": reasoning["corpus"] + prompts["corpus"], "preferences": prompts["preferences"]}
     behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
+    behind |= {
+        REWORDED.format(split): [reworded(one) for rows in problems[split].values() for one in rows] for split in EXAMS
+    }
     found = {f"{name}.jsonl": [(row.id, row.question) for row in rows] for name, rows in behind.items()}
     asked = {name: found.pop(name) for name in EVALUATION}
     return found, asked
@@ -172,7 +175,10 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
     rng = random.Random(f"{seed}/order")
     files: dict[str, list[Any]] = {}
     for split in PROBLEM_SPLITS:
-        files[split] = shuffled((worked.problem for rows in problems[split].values() for worked in rows), rng)
+        rows = shuffled((worked for rows in problems[split].values() for worked in rows), rng)
+        files[split] = [worked.problem for worked in rows]
+        if split in EXAMS:
+            files[REWORDED.format(split)] = [reworded(worked) for worked in rows]
     worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
     reflect = config["cold_start"]["reflection_share"]
     files["cold_start"] = [cold_start(worked, rng, reflect) for worked in worked_rows]

@@ -6,6 +6,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import FILES
 from r1flow.data.leaks import REPORT
+from r1flow.data.wordings import KNOWN
 from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Seeded, check_reported
 from r1flow.programs.specs import Spec
@@ -49,6 +50,7 @@ class Tokenizer:
 class Data(Seeded):
     template: str
     tasks: dict[str, Family]
+    wordings: int
     split_shares: dict[str, int]
     rows_per_task: dict[str, int]
     corpus: Corpus
@@ -66,6 +68,8 @@ def check_data(config: dict[str, Any]) -> None:
     for name, task in config["tasks"].items():
         if len(task["numbers"]) != 2 or task["numbers"][0] > task["numbers"][1]:
             raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
+    if not 0 <= config["wordings"] <= KNOWN:
+        raise UserError(f"wordings: {config['wordings']}; use 0 to {KNOWN}, which is how many there are of each family")
     if config["corpus"]["documents"] < 1:
         raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
     check_reported(config)

@@ -3,7 +3,8 @@
 Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (problems with a checkable answer) and
 general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
 metrics.json. Reasoning problems are asked again with <think> given, so that a model's skill can be told from its habit
-of thinking (docs/claims.md); these samples are rows of the same file, with the temperature in `thinking`.
+of thinking (docs/claims.md), and in wordings that no training row has; these samples are rows of the same file, with
+the temperature in `thinking`, and with `reworded` true.
 
 A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated with the same
 seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's own gold answer
@@ -30,10 +31,10 @@ import pyarrow as pa
 from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of, consistency
-from r1flow.core.metrics import normalise_answer, summarise_tasks
+from r1flow.core.metrics import as_asked, normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
-from r1flow.core.schema import read_jsonl
+from r1flow.core.schema import REWORDED, read_jsonl
 from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, render, split, thinks
 from r1flow.grading import code, generated, replies
 from r1flow.grading.statements import graded_statements
@@ -66,6 +67,7 @@ SCHEMA = pa.schema(
         "first_correct": pa.bool_(),  # the first answer that the thought states; null: it states none
         "several_answers": pa.bool_(),  # these and the final one aren't all spelt alike; null: not looked for
         "thinking": pa.float64(),  # the temperature at which <think> was given, which `completion` then begins with
+        "reworded": pa.bool_(),  # asked in a wording that no training row has
     }
 )
 Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
@@ -76,8 +78,9 @@ TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
 
-    `thinking` has the tasks' metrics with <think> given, [{"temperature": 0.6, "tasks": {task: …}}, …]. If problems ask
-    for programs, also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
+    `thinking` has the tasks' metrics with <think> given, [{"temperature": 0.6, "tasks": {task: …}}, …], and `reworded`
+    those in held-out wordings, {"tasks": {task: …}}, if they were asked. If problems ask for programs, also `sandbox`
+    (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
@@ -92,12 +95,14 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 
 def summarise(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str, Any]:
-    """The means of the samples as asked, by task and overall, and of those with <think> given, by temperature."""
-    summaries = summarise_tasks([row for row in rows if row["thinking"] is None])
+    """The means of the samples as asked, by task and overall; with <think> given, by temperature; and reworded."""
+    summaries = summarise_tasks([row for row in rows if as_asked(row)])
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
     given = {t: [row for row in rows if row["thinking"] == t] for t in temperatures}
     thinking = [{"temperature": t, "tasks": summarise_tasks(found)} for t, found in given.items()]
-    return {"tasks": summaries, **overall, "thinking": thinking}
+    again = [row for row in rows if row["reworded"]]
+    reworded = {"reworded": {"tasks": summarise_tasks(again)}} if again else {}
+    return {"tasks": summaries, **overall, "thinking": thinking, **reworded}
 
 
 def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
@@ -130,7 +135,8 @@ def row_of(
 ) -> dict[str, Any]:
     (params, problem, index), completion = asked_and_answered
     row = grade(problem, replace(completion, text=params.opening + completion.text))
-    return {"model": model, "sample_index": index, **row, "thinking": params.temperature if params.opening else None}
+    way = {"thinking": params.temperature if params.opening else None, "reworded": problem.get("reworded", False)}
+    return {"model": model, "sample_index": index, **row, **way}
 
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
@@ -185,14 +191,26 @@ def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator
 def groups(
     stage: "Stage", problems: list[dict[str, Any]]
 ) -> list[tuple[SamplingParams, list[tuple[dict[str, Any], int]]]]:
-    """Every way of asking, with its problems and sample indices: all as asked, then reasoning with <think> given."""
-    as_asked = shards.params_of(stage.config)
-    ways = [(as_asked, problems)]
+    """Every way of asking, with its problems and sample indices: as asked, with <think> given, and reworded."""
+    config, plain = stage.config, shards.params_of(stage.config)
+    ways = [(plain, problems, config["k"])]
     reasoning = [problem for problem in problems if problem["task"] != GENERAL]
-    for temperature in stage.config["thinking"]:
-        ways.append((replace(as_asked, temperature=temperature, opening=THINK_OPEN), reasoning))
-    samples = {params: 1 if params.opening and params.temperature == 0 else stage.config["k"] for params, _ in ways}
-    return [(params, [(p, index) for p in asked for index in range(samples[params])]) for params, asked in ways]
+    for temperature in config["thinking"]:
+        given = replace(plain, temperature=temperature, opening=THINK_OPEN)
+        ways.append((given, reasoning, config["k"] if temperature else 1))
+    if config["reworded"]:
+        ways.append((plain, reworded(stage.inputs["data"], config["split"], reasoning), config["reworded"]))
+    return [(params, [(p, index) for p in asked for index in range(samples)]) for params, asked, samples in ways]
+
+
+def reworded(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same problems in wordings that no training row has. Raises UserError if the data doesn't have them."""
+    path = data / f"{REWORDED.format(name)}.jsonl"
+    questions = {row["id"]: row["question"] for row in read_jsonl(path)} if path.is_file() else {}
+    if missing := sum(problem["id"] not in questions for problem in problems):
+        what = f"{path}: it lacks {missing} of the {len(problems)} problems that evaluate.reworded asks in other words"
+        raise UserError(f"{what}; run the data stage again, or set evaluate.reworded=0")
+    return [{**problem, "question": questions[problem["id"]], "reworded": True} for problem in problems]
 
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
@@ -205,10 +223,10 @@ def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[s
     """The sampler, and the prompt and seed of every question."""
     config = stage.config
     sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    prompts = {problem["id"]: render(sampler.tokenizer, problem["question"]) for problem in problems}
     asked = [question for _, group in groups(stage, problems) for question in group]
+    prompts = {text: render(sampler.tokenizer, text) for text in {problem["question"] for problem, _ in asked}}
     seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]
-    return sampler, [prompts[problem["id"]] for problem, _ in asked], seeds
+    return sampler, [prompts[problem["question"]] for problem, _ in asked], seeds
 
 
 def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> Grade:
@@ -300,8 +318,12 @@ def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, 
 
 
 def track(stage: "Stage", found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Send means to tracking as eval/<task>/<metric> and eval/thinking_<temperature>/<metric>, and rows as a table."""
+    """Send means to tracking as eval/<task>/<metric>, and rows as a table.
+
+    In place of a task stands also thinking_<temperature> or reworded, for all reasoning problems asked that way.
+    """
     given = {f"thinking_{each['temperature']}": each["tasks"].get("reasoning", {}) for each in found["thinking"]}
+    given |= {"reworded": found["reworded"]["tasks"]["reasoning"]} if "reworded" in found else {}
     for task, summary in (found["tasks"] | given).items():
         stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
     shown = ("task", "question", "gold", "completion", "answer", "correct")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.schema import REWORDED
 from r1flow.programs.costs import KINDS, UNKNOWN, Book, Cost, least
 from r1flow.programs.keys import Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
@@ -20,6 +21,7 @@ class Evaluate(Sampled):
     languages: list[str]
     reflection_words: list[str]
     thinking: list[float]
+    reworded: int
 
 
 def check_evaluate(config: dict[str, Any]) -> None:
@@ -28,6 +30,8 @@ def check_evaluate(config: dict[str, Any]) -> None:
     for number, temperature in enumerate(config["thinking"]):
         if temperature < 0 or temperature in config["thinking"][:number]:  # temperatures name metrics
             raise UserError(f"thinking: {config['thinking']}; use temperatures of 0 or more, each of them once")
+    if config["reworded"] < 0:
+        raise UserError(f"reworded: {config['reworded']}; use 0 (not asked) or more samples of each problem")
     if config["engine_options"].get("model"):
         raise UserError(
             "engine_options.model: evaluate examines several models, and this is one name for all; leave it out, and"
@@ -41,6 +45,8 @@ def check_evaluate(config: dict[str, Any]) -> None:
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "split", f"{config['split']}.jsonl"
+    if config["reworded"]:
+        yield "reworded", f"{REWORDED.format(config['split'])}.jsonl"
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
@@ -49,7 +55,8 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     families = len(data["tasks"] if book.origin == "generated" else data["sources"])
     problems = least(book.rows.get(split, UNKNOWN), limit and limit * families)
     prompts = least(book.rows.get(f"general_{split}", 0), limit and limit * KINDS)
-    return cost_of(book, job, config, (problems * (1 + len(config["thinking"])) + prompts) * config["k"])
+    again = problems * config["reworded"]
+    return cost_of(book, job, config, (problems * (1 + len(config["thinking"])) + prompts) * config["k"] + again)
 
 
 SPEC = Spec(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import FILES
+from r1flow.core.schema import EXAMS, FILES, REWORDED
 from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.costs import cost_of_files
@@ -44,8 +44,10 @@ class Fetch(Place):
     decontaminate: Decontaminate
 
 
-# General prompts in dev and test are judged by rules, and prompts from outside have no rules.
-FETCHED = [file for file in FILES if file not in ("general_dev", "general_test")]
+# General prompts of evaluation sets are judged by rules, and prompts from outside have no rules. Our wordings don't fit
+# problems from outside.
+UNFETCHED = {form.format(split) for form in ("general_{}", REWORDED) for split in EXAMS}
+FETCHED = [file for file in FILES if file not in UNFETCHED]
 
 
 def check_fetch(config: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ import yaml
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
-from r1flow.core.metrics import PerProblem, Row, per_problem
+from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
 from r1flow.programs.promises import fault
 from r1flow.programs.report.repairs import repairs
 from r1flow.programs.report.skills import skill_rows, step_rows
@@ -35,7 +35,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
-    *("first_correct", "several_answers"),
+    *("first_correct", "several_answers", "reworded"),
 }
 
 
@@ -145,7 +145,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     configs = {job: read_input(folder / "config.yaml", frozen.load) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
     rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
-    samples = {model: [row for row in found if row["thinking"] is None] for model, found in rows.items()}
+    samples = {model: [row for row in found if as_asked(row)] for model, found in rows.items()}
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
     thinking = {model: by_temperature(found) for model, found in rows.items()}
