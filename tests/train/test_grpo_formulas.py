@@ -29,6 +29,7 @@ OPTIONS = CONFIG["trainer"] | {
     "num_generations": 4,
     "per_device_train_batch_size": 4,
     "gradient_accumulation_steps": 2,
+    "steps_per_generation": None,  # as many passes as a step has
     "max_completion_length": 9,
     "epsilon": 0.2,
     "epsilon_high": 0.28,

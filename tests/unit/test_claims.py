@@ -405,7 +405,7 @@ def test_every_part_is_the_difference_that_the_claim_is_about():
 def test_thoughts_must_grow_longer_over_the_whole_training(curve, verdict):
     lengths = np.linspace(*curve, 40) + np.random.default_rng(1).normal(0, 0.5, 40)
     part = next(part for part in c2(Evidence({}, lengths={"zero_rl": list(lengths)})).parts if "training" in part.name)
-    assert part.counts and part.unit == "tokens per step" and part.interval.n == 40
+    assert part.counts and part.unit == "tokens per set of rollouts" and part.interval.n == 40
     assert part.interval.estimate == pytest.approx((curve[1] - curve[0]) / 39, abs=0.02)
     assert part.verdict == (verdict or part.verdict) and part.ceiling == pytest.approx(1 / 39)
 
@@ -418,7 +418,7 @@ def test_the_start_of_training_is_compared_step_by_step():
     assert speed.interval.estimate == pytest.approx(lines["reasoning_rl"][0] - lines["zero_rl"][0])
     assert level.interval.estimate == pytest.approx((start["reasoning_rl"] - start["zero_rl"]).mean())
     assert [part.counts for part in (speed, level)] == [True, False]
-    assert (speed.unit, speed.floor, speed.ceiling) == ("points per step", 0.0, pytest.approx(0.01 / 9))
+    assert (speed.unit, speed.floor, speed.ceiling) == ("points per set of rollouts", 0.0, pytest.approx(0.01 / 9))
     assert {part.at_least for part in (speed, level)} == {5}
 
 

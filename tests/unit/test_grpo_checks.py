@@ -42,7 +42,7 @@ def test_the_default_can_be_run() -> None:
         ({"num_generations": 1}, "trainer.num_generations"),
         ({"per_device_train_batch_size": 0}, "trainer.per_device_train_batch_size"),
         ({"max_steps": 0}, "trainer.max_steps"),
-        ({"save_steps": 3, "num_iterations": 2}, "trainer.save_steps: 3 .* make it a multiple of 2 steps"),
+        ({"save_steps": 3, "num_iterations": 2}, "trainer.save_steps: 3 .* make it a multiple of 8 steps"),
         ({"save_steps": 10, "steps_per_generation": 12}, "trainer.save_steps"),
         ({"engine": "vllm"}, "engine: there is no 'vllm'"),
         ({"top_k": 50}, "trainer.top_k: 50 .* engine: transformers"),
@@ -118,7 +118,8 @@ def test_rollouts_by_vllm_that_can_be_are_let_through(changes: dict[str, Any]) -
 @pytest.mark.parametrize(
     "changes",
     [
-        {"save_steps": 4, "num_iterations": 2},
+        {"save_steps": 8, "num_iterations": 2},
+        {"save_steps": 4, "num_iterations": 2, "steps_per_generation": 2},
         {"save_steps": 3, "num_iterations": 2, "save_strategy": "no"},
         {"steps_per_generation": 2},
         {"engine": "transformers", "dev": None, "top_k": 50},

@@ -227,7 +227,7 @@ def over_families(evidence: Evidence, values: PerProblem) -> Interval:
 def compare_starts(
     evidence: Evidence, first: str, second: str, of: Callable[[list[float], list[float]], Interval]
 ) -> Interval | Absent:
-    """`of` both stages' accuracies in the first quarter of the steps, which are paired: they see the same prompts."""
+    """`of` both stages' accuracies in the first quarter of the sets of rollouts, paired: they see the same prompts."""
     if stages := lacking(evidence.accuracy, evidence.stages, first, second):
         return Absent(stages)
     if ungraded := [stage for stage in (first, second) if not evidence.accuracy[stage]]:
@@ -252,7 +252,7 @@ def compare_dev(
 
 
 def rise_of_length(evidence: Evidence, stage: str) -> Interval | Absent:
-    """How much longer the rollouts that think become per step, over the whole training."""
+    """How much longer the rollouts that think become from one set to the next, over the whole training."""
     if missing := lacking(evidence.lengths, evidence.stages, stage):
         return Absent(missing)
     return slope_interval(evidence.lengths[stage])
@@ -263,7 +263,7 @@ def difference_in_level(first: list[float], second: list[float]) -> Interval:
 
 
 def difference_in_speed(first: list[float], second: list[float]) -> Interval:
-    """How much faster the first rises, per step."""
+    """How much faster the first rises, from one value to the next."""
     return slope_interval(list(np.subtract(first, second)))
 
 
@@ -335,7 +335,7 @@ def c2(evidence: Evidence) -> Claim:
             Part(
                 "rise of length over the training of zero_rl, rollouts that think",
                 rise,
-                unit="tokens per step",
+                unit="tokens per set of rollouts",
                 ceiling=MARGIN_TOKENS / steps,  # one token over the training
                 at_least=MIN_STEPS,
             ),
@@ -377,9 +377,10 @@ def c4(evidence: Evidence) -> Claim:
         text="A cold start gives readable output and a faster, steadier start of RL than zero.",
         source="§2.3.1",
         how="Readable: language consistency of cold_start minus zero_rl and format rate of cold_start minus base, "
-        "paired over problems. Faster: how much more training accuracy rises per step in the first quarter of the "
-        "steps; steadier: how much nearer accuracy on the same dev problems, answered greedily, lies to its straight "
-        "line in the first half of its measurements; reasoning_rl against zero_rl, paired by step. All four must hold.",
+        "paired over problems. Faster: how much more training accuracy rises from one set of rollouts to the next in "
+        "the first quarter of the training; steadier: how much nearer accuracy on the same dev problems, answered "
+        "greedily, lies to its straight line in the first half of its measurements; reasoning_rl against zero_rl, "
+        "paired by step. All four must hold.",
         parts=(
             Part(
                 "language consistency, cold_start − zero_rl",
@@ -389,7 +390,7 @@ def c4(evidence: Evidence) -> Claim:
             Part(
                 "rise of training accuracy in the first quarter, reasoning_rl − zero_rl",
                 faster,
-                unit="points per step",
+                unit="points per set of rollouts",
                 ceiling=MARGIN / steps,  # one point over the quarter
                 at_least=MIN_STEPS,
             ),
