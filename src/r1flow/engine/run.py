@@ -205,9 +205,9 @@ class Run:
         return [other for other in runs if other in above]
 
     def chain(self, stage: str) -> int:
-        """How many stages must run after this one, one after the other: the longest chain shall not wait for a core."""
+        """How many jobs must run after this stage, one after the other: the longest chain shall not wait for a core."""
         next_ones = [other for other in self.stages if stage in self.sources_of(other).values()]
-        return max((1 + self.chain(other) for other in next_ones), default=0)
+        return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))  # its evaluation
 
     def upstream(self, job: str) -> set[str]:
         direct = {source for source in self.inputs(job).values() if self.is_job(source)}
