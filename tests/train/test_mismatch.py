@@ -26,6 +26,7 @@ SMALL = {
     "num_generations": 4,
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 1,
+    "steps_per_generation": None,
     "max_completion_length": 6,
     "learning_rate": 1.0e-2,
     "warmup_steps": 0,

@@ -36,7 +36,13 @@ CONFIGS = {
 }
 SIZES = {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 SFT = SIZES | {"warmup_steps": 0, "bf16": False}
-GRPO = SFT | {"num_generations": 4, "max_completion_length": 12, "learning_rate": 1.0e-3, "beta": 0.04}
+GRPO = SFT | {
+    "num_generations": 4,
+    "steps_per_generation": None,
+    "max_completion_length": 12,
+    "learning_rate": 1.0e-3,
+    "beta": 0.04,
+}
 ROWS = [
     {"question": f"{a}+{b}", "response": f"<think>{a}+{b}={a + b}</think><answer>{a + b}</answer>"}
     for a in range(10)

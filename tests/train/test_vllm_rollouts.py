@@ -37,6 +37,7 @@ SMALL = {
     "num_generations": 4,
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 2,
+    "steps_per_generation": None,
     "max_completion_length": 12,
     "learning_rate": 1.0e-2,
     "warmup_steps": 0,

@@ -39,8 +39,9 @@ COUNTS = (
 def check_counts(trainer: dict[str, Any]) -> None:
     """Refuse counts and lengths below 1 (null is allowed), and pairs of options that exclude each other."""
     for key in COUNTS:
-        if trainer.get(key) is not None and trainer[key] < 1:
-            raise UserError(f"trainer.{key}: {trainer[key]}; use 1 or more")
+        count = trainer.get(key)
+        if count is not None and count < 1:
+            raise UserError(f"trainer.{key}: {count}; use 1 or more")
     for one, other in (("fp16", "bf16"), ("generation_batch_size", "steps_per_generation")):
         if trainer.get(one) and trainer.get(other):
             raise UserError(
