@@ -13,8 +13,7 @@ from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weig
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
 
 from r1flow.core.errors import UserError
-from r1flow.core.schema import write_jsonl
-from r1flow.data import packed
+from r1flow.core.schema import MASKED, write_jsonl
 from r1flow.programs.pretrain import compute as pretrain
 
 CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text())
@@ -58,7 +57,7 @@ def test_packing_keeps_documents_whole_and_loses_none():
 def test_padding_is_not_learnt_and_a_long_document_is_cut_off():
     blocks = blocks_of([[7] * 40, [8, 8]], size=32)
     assert blocks[0]["input_ids"].tolist() == [7] * 32
-    assert blocks[1]["labels"].tolist() == [8, 8] + [packed.MASKED] * 30
+    assert blocks[1]["labels"].tolist() == [8, 8] + [MASKED] * 30
 
 
 def test_documents_of_a_block_see_nothing_of_each_other(folder: Path):

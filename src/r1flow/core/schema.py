@@ -58,6 +58,7 @@ class ColdStart:
     response: str
 
 
+MASKED = -100  # the label of a token that isn't learnt, as in all of transformers
 EXAMS = ("dev", "test", "final")  # splits that no stage trains on
 REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has
 # The files of problems, traces, prompts and pairs, and the rows that each has.

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from r1flow.artifacts import contract
 from r1flow.core.errors import UserError
+from r1flow.core.schema import MASKED
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 PACKED, REPORT = "packed", "curation.json"  # names in a curate stage's folder
-MASKED = -100  # the label of a token that isn't learnt
 # The keys in which the contracts of the rows and of the model that learns from them must agree.
 SHARED = ("tokenizer", "chat_template", "eos_token_id")
 

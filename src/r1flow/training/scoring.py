@@ -16,7 +16,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
-from r1flow.data.packed import MASKED
+from r1flow.core.schema import MASKED
 
 ROWS = 32  # scored at once: so few rows' activations stay in a CPU's cache
 

@@ -35,11 +35,10 @@ from r1flow.artifacts import contract
 from r1flow.artifacts.manifest import sha256
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
-from r1flow.core.schema import read_jsonl
+from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
 from r1flow.data.packages import PACKAGE, fetch_package
-from r1flow.data.packed import MASKED
 from r1flow.data.sources import check_hashes, check_pins, fetch
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot

@@ -24,7 +24,6 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data import packed
-from r1flow.sampling import is_plain_llama
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
@@ -52,7 +51,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         peft_config=adapters(stage.config),
         callbacks=[history],
     )
-    if options.use_cpu and is_plain_llama(model.config.to_dict()):
+    if options.use_cpu and model.config.model_type == "llama":
         score_labels_only(model)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
