@@ -26,7 +26,7 @@ from r1flow.sampling import Completion, SamplingParams, load
 from r1flow.sampling.engine import Engine
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.stage import Stage
-from r1flow.training import dev
+from r1flow.training import dev, scoring
 from r1flow.training.callbacks import History
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.scoring import score
@@ -44,7 +44,9 @@ SMALL = {
     "save_steps": 3,
 }
 DEV = {"file": "dev.jsonl", "every": 2, "n_problems": 3}
-PROBLEMS = [{"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1)} for n in range(12)]
+PROBLEMS = [
+    {"id": f"{n:012x}", "task": "sum", "question": f"{n}+1", "answer": str(n + 1), "entry": None} for n in range(12)
+]
 GENERAL = [{"id": f"{n:012x}", "kind": "greeting", "question": f"hi {n}"} for n in range(3)]
 
 
@@ -182,11 +184,11 @@ def test_of_each_family_the_first_problems_that_can_be_graded_are_asked(tmp_path
     rows = [row(0, "a"), row(1, "a", ""), row(2, "b"), row(3, "a"), row(4, "a"), row(5, "b", "")]
     write_jsonl(tmp_path / "dev.jsonl", rows)
     problems = dev.load_problems(tmp_path / "dev.jsonl", 2)
-    assert [problem["question"] for problem in problems] == ["0?", "3?", "2?"]  # an empty gold asks for a program
+    assert [problem["question"] for problem in problems] == ["0?", "2?", "3?"]  # an empty gold asks for a program
     right = Completion([5], "<answer>7</answer>", finished=True)
     lenient, cut = replace(right, text="it is 7"), replace(right, finished=False)
     wrong = replace(right, text="<answer>8</answer>")
-    assert dev.share_solved(problems, [right, cut, lenient]) == 0.75  # families count alike
+    assert dev.share_solved(problems, [right, lenient, cut]) == 0.75  # families count alike
     assert dev.share_solved(problems, [right, wrong, wrong]) == 0.25
     write_jsonl(tmp_path / "dev.jsonl", [rows[1]])
     with pytest.raises(UserError, match=r"dev\.jsonl: it has no problem that can be graded.* set dev to null"):
@@ -297,7 +299,12 @@ def padded_batch(vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, int]:
     return ids_BT, ((column_T >= begin_B) & (column_T < end_B)).long(), 16
 
 
-def test_scores_and_their_gradients_are_trls(base: Path) -> None:
+@pytest.mark.parametrize(("block", "tokens"), [(128, 2048), (32, 64), (8, 8)])  # 8: longer rows set the size
+def test_scores_and_their_gradients_are_trls(
+    base: Path, monkeypatch: pytest.MonkeyPatch, block: int, tokens: int
+) -> None:
+    monkeypatch.setattr(scoring, "BLOCK", block)
+    monkeypatch.setattr(scoring, "TOKENS", tokens)
     model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
     ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
     logps_BC, entropies_BC = score(model, ids_BT, mask_BT, completion, temperature=0.7)

@@ -200,9 +200,10 @@ def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(exami
         by_way[t, opening].append(tuple(question))
     asked, cool, hot = by_way.values()
     assert list(by_way) == [(0.6, ""), (0.6, "<think>"), (1.0, "<think>")]
-    assert cool == hot == [question for question in asked if "hello" not in question[0]]  # the same random numbers, too
+    assert cool == [question for question in asked if "hello" not in question[0]]  # the same random numbers, too
+    assert hot == cool[::2]
     given = [row for row in rows if row["thinking"] is not None]
-    assert [row["thinking"] for row in given] == [0.6] * 4 + [1.0] * 4
+    assert [row["thinking"] for row in given] == [0.6] * 4 + [1.0] * 2
     assert all(row["completion"] == f"<think>{THOUGHT}" and row["well_formed"] and row["correct"] for row in given)
     assert not any(row["correct"] or row["thinks"] for row in rows if row["thinking"] is None)
     assert metrics["reasoning"]["solved"] == metrics["reasoning"]["thinking_rate"] == 0.0
@@ -280,11 +281,12 @@ def test_a_split_without_other_wordings_is_refused_with_the_remedy(examine):
         examine(Knows(), [problem("a")], split="dev", reworded=1)
 
 
-def test_at_temperature_0_one_sample_tells_all(examine):
-    _, rows, _ = examine(Thinks(), [problem("a"), problem("b")], thinking=[0.0, 1.0], k=3)
+def test_other_temperatures_get_fewer_samples_and_at_0_one_tells_all(examine):
+    _, rows, _ = examine(Thinks(), [problem("a"), problem("b")], thinking=[0.0, 1.0, 0.6], k=3)
     drawn = [(row["thinking"], row["problem_id"], row["sample_index"]) for row in rows]
     assert drawn[6:8] == [(0.0, "a", 0), (0.0, "b", 0)]
-    assert [t for t, *_ in drawn] == [None] * 6 + [0.0] * 2 + [1.0] * 6
+    assert [t for t, *_ in drawn] == [None] * 6 + [0.0] * 2 + [1.0] * 4 + [0.6] * 6
+    assert [index for t, _, index in drawn if t == 1.0] == [0, 1, 0, 1]
 
 
 def test_limit_holds_for_each_family_and_kind(examine):

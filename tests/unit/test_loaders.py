@@ -34,6 +34,7 @@ from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.engine import config, gate
 from r1flow.engine.run import Run
 from r1flow.grading.generated import correct
+from r1flow.grading.problems import is_gradable
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.fetch import compute as fetch
 from r1flow.programs.fetch.spec import check_source
@@ -653,7 +654,7 @@ def test_the_data_stage_makes_every_file_from_folders_with_manifest_and_provenan
 
 def test_evaluation_and_rejection_grade_these_rows_as_mathematics(data):
     rows = read_jsonl(data / "test.jsonl")
-    assert all(map(evaluate.is_gradable, rows))
+    assert all(map(is_gradable, rows))
     problem = next(Problem(**row) for row in rows if row["task"] == "math500" and "x^2" in row["question"])
     assert [correct(problem.task, text, problem.answer, problem.entry) for text in ("-2, 2", "2", None)] == [
         True,
@@ -849,6 +850,6 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
     assert 0.03 < rows["dev"] / 7473 < 0.07
     golds = [row["answer"] for row in read_jsonl(tmp_path / "work/rl.jsonl")]
     test = read_jsonl(tmp_path / "work/test.jsonl")
-    assert all(map(evaluate.is_gradable, test))
+    assert all(map(is_gradable, test))
     assert Counter(row["task"] for row in test) == {"gsm8k": 1319, "math500": 500, "aime24": 30}
     assert all(gold.lstrip("-").replace(".", "").isdigit() for gold in golds)

@@ -25,10 +25,12 @@ from transformers import (
     TrainingArguments,
 )
 
+from r1flow.core import metrics
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.grading import generated
+from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.sampling import Completion, SamplingParams
 from r1flow.sampling.engine import Engine, completions, eos_ids_of
 
@@ -69,14 +71,10 @@ class DevCurve(TrainerCallback):
 
 def load_problems(path: Path, count: int) -> list[dict[str, Any]]:
     """The first `count` problems of each family that can be graded, in the file's order."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in read_jsonl(path):
-        family = found.setdefault(row["task"], [])
-        if len(family) < count and generated.correct(row["task"], row["answer"], row["answer"], row.get("entry")):
-            family.append(row)
-    if not any(found.values()):
+    gradable = [row for row in read_jsonl(path) if not is_program(row) and is_gradable(row)]
+    if not gradable:
         raise UserError(f"{path}: it has no problem that can be graded for the dev curve; set dev to null")
-    return [row for family in found.values() for row in family]
+    return list(first_of_each(gradable, count))
 
 
 def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> float:
@@ -88,6 +86,7 @@ def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> f
 
 
 def is_solved(problem: dict[str, Any], completion: Completion) -> bool:
-    entry = problem.get("entry")
+    entry = problem["entry"]
     answer = generated.answer_of(completion.text, entry, generated.LENIENT)
-    return completion.finished and bool(generated.correct(problem["task"], answer, problem["answer"], entry))
+    right = generated.correct(problem["task"], answer, problem["answer"], entry)
+    return metrics.is_solved({"correct_lenient": right, "finished": completion.finished})

@@ -1,12 +1,14 @@
-"""Cheaper scoring of tokens on a CPU for TRL's trainers: no logits of prompts, and in GRPO no work on padding.
+"""Cheaper scoring of tokens on a CPU for TRL's trainers: rows are packed instead of padded, and prompts get no logits.
 
-Off the GPU TRL computes logits at every position, prompts and padding included; in SFT it does so forward and once more
-backward. Here hidden states are projected to the vocabulary only where a response has a token. GRPO also pads all
-completions of a generation to the longest; here rows are scored in order of length and cut to their length. The numbers
-are the same up to the order of additions; TRL's losses are unchanged. A step of GRPO takes 8 % less CPU time
-(benchmarks/grpo_step.py, no KL term), one of SFT 10 % less (benchmarks/sft_step.py), and of the default run's student
-40 % less, because a small model's logits are a large part of it. Left out: GPUs and mixtures of experts, which use
-TRL's own methods, as GRPO in several processes does.
+Off the GPU TRL computes every position of a batch that is padded to its longest row, and logits at all of them; in SFT
+it does so forward and once more backward. Here the rows are put side by side into blocks, as in pretraining, where each
+token sees the tokens before it in its own row, and hidden states are projected to the vocabulary only where a response
+has a token. The numbers are the same up to the order of additions; TRL's losses are unchanged. What this saves:
+benchmarks/grpo_step.py and benchmarks/sft_step.py. Left out: GPUs and mixtures of experts, which use TRL's own methods,
+as GRPO in several processes does.
+
+Shapes: B rows, T tokens of a padded row, C of its completion, K tokens that are chosen by a mask, N blocks of S tokens,
+D the width of a hidden state, V vocabulary.
 """
 
 from typing import Any
@@ -18,7 +20,8 @@ from trl.trainer.utils import FusedCausalLMOutput
 
 from r1flow.core.schema import MASKED
 
-ROWS = 32  # scored at once: so few rows' activations stay in a CPU's cache
+BLOCK = 128  # tokens of a block, or those of the longest row
+TOKENS = 2048  # tokens of the blocks that are computed at once: their activations stay in a CPU's cache
 
 
 class CompactGRPOTrainer(GRPOTrainer):
@@ -42,31 +45,60 @@ class CompactGRPOTrainer(GRPOTrainer):
 
 def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probability and entropy of each of the last `completion` tokens of left-padded prompts with completions."""
-    order_B = mask_BT[:, -completion:].sum(1).argsort(descending=True, stable=True)
-    scored = [score_rows(model, ids_BT[rows], mask_BT[rows], completion, temperature) for rows in order_B.split(ROWS)]
-    back_B = order_B.argsort()
-    logps_BC, entropies_BC = (torch.cat(part)[back_B] for part in zip(*scored, strict=True))
-    return logps_BC, entropies_BC
+    kept_BT = mask_BT.bool()
+    hidden_KD = hidden_states(model, ids_BT[kept_BT], kept_BT.sum(1))
+    kept_BT[:, :-completion] = False
+    logp_KV = log_probabilities(model, hidden_KD, kept_BT[mask_BT.bool()], temperature)
+    kept_BC = kept_BT[:, -completion:]
+    empty_BC = logp_KV.new_zeros(kept_BC.shape)
+    logp_K = logp_KV.gather(1, ids_BT[kept_BT][:, None])[:, 0]
+    return empty_BC.masked_scatter(kept_BC, logp_K), empty_BC.masked_scatter(kept_BC, entropy(logp_KV))
 
 
-def score_rows(
-    model: Any, ids_RT: Tensor, mask_RT: Tensor, completion: int, temperature: float
-) -> tuple[Tensor, Tensor]:
-    used = mask_RT.any(0).nonzero()
-    begin, end = int(used[0]), int(used[-1]) + 1
-    hidden_RTD = model.model(
-        input_ids=ids_RT[:, begin:end], attention_mask=mask_RT[:, begin:end], use_cache=False
-    ).last_hidden_state
-    prompt = ids_RT.shape[1] - completion - begin  # columns of the prompt that remain
-    kept_RC = mask_RT[:, -completion:].bool()
-    inside_RC = kept_RC[:, : end - begin - prompt]
-    hidden_KD = hidden_RTD[:, prompt - 1 : -1][inside_RC]
-    targets_K = ids_RT[:, -completion:][kept_RC]
-    logp_KV = (model.lm_head(hidden_KD).float() / temperature).log_softmax(-1)
-    logp_K = logp_KV.gather(1, targets_K[:, None])[:, 0]
-    entropy_K = entropy(logp_KV)
-    empty_RC = logp_K.new_zeros(kept_RC.shape)
-    return empty_RC.masked_scatter(kept_RC, logp_K), empty_RC.masked_scatter(kept_RC, entropy_K)
+def log_probabilities(model: Any, hidden_KD: Tensor, wanted_K: Tensor, temperature: float = 1.0) -> Tensor:
+    """Those of the whole vocabulary at the wanted tokens, none of which is a row's first: as many rows of V."""
+    before = wanted_K.nonzero()[:, 0] - 1
+    return (model.lm_head(hidden_KD[before]).float() / temperature).log_softmax(-1)
+
+
+def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
+    """The last hidden state of every token, K×D, of rows that follow each other in `ids_K`."""
+    size = max(BLOCK, int(length_B.max()))
+    first_B, blocks = places(length_B.tolist(), size)
+    row_K = torch.arange(len(length_B)).repeat_interleave(length_B)
+    position_K = torch.arange(len(ids_K)) - (length_B.cumsum(0) - length_B)[row_K]
+    cell_K = torch.tensor(first_B)[row_K] + position_K
+
+    def laid_out(x_K: Tensor, empty: int) -> tuple[Tensor, ...]:
+        cells = x_K.new_full((blocks * size,), empty)
+        cells[cell_K] = x_K
+        return cells.view(blocks, size).split(TOKENS // size or 1)
+
+    parts = zip(laid_out(ids_K, 0), laid_out(position_K, 0), laid_out(row_K, -1), strict=True)
+    hidden = [
+        model.model(input_ids=ids_NS, position_ids=position_NS, attention_mask=same_row(row_NS), use_cache=False)
+        for ids_NS, position_NS, row_NS in parts
+    ]
+    return torch.cat([each.last_hidden_state.flatten(0, 1) for each in hidden])[cell_K]
+
+
+def places(lengths: list[int], size: int) -> tuple[list[int], int]:
+    """Each row's first cell in blocks of `size` cells, and the number of blocks (first-fit decreasing)."""
+    room: list[int] = []
+    first = [0] * len(lengths)
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        block = next((number for number, left in enumerate(room) if left >= lengths[row]), len(room))
+        if block == len(room):
+            room.append(size)
+        first[row] = (block + 1) * size - room[block]
+        room[block] -= lengths[row]
+    return first, len(room)
+
+
+def same_row(row_NS: Tensor) -> Tensor:
+    """N×1×S×S, to be added to attention's scores: a token sees itself and the tokens before it in its own row."""
+    seen_NSS = (row_NS[:, :, None] == row_NS[:, None]).tril()
+    return torch.where(seen_NSS, 0.0, torch.finfo(torch.float32).min)[:, None]
 
 
 def entropy(logp_KV: Tensor) -> Tensor:
@@ -76,21 +108,34 @@ def entropy(logp_KV: Tensor) -> Tensor:
 def score_labels_only(model: Any) -> None:
     """Replace the fused head that TRL's SFTTrainer gave this Llama model by one without logits of other tokens.
 
-    It is called with `fused_lm_head=True` and labels B×T, MASKED where a token isn't learnt, and returns TRL's own
-    kind of output; every other call goes to TRL's.
+    It is called with `fused_lm_head=True`, ids B×T and labels B×T, MASKED where a token isn't learnt, and returns TRL's
+    own kind of output; every other call goes to TRL's. Rows that TRL has packed come without a mask.
     """
     of_trl = model.forward
 
-    def forward(*args: Any, fused_lm_head: bool = False, labels: Tensor | None = None, **kwargs: Any) -> Any:
+    def forward(
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        fused_lm_head: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         if not fused_lm_head:
-            return of_trl(*args, labels=labels, **kwargs)
-        learnt_BT = labels[:, 1:] != MASKED
-        hidden_BTD = model.model(*args, **kwargs | {"use_cache": False}).last_hidden_state[:, :-1]
-        targets_K = labels[:, 1:][learnt_BT]
-        logp_KV = model.lm_head(hidden_BTD[learnt_BT]).float().log_softmax(-1)
+            return of_trl(input_ids, attention_mask, labels=labels, **kwargs)
+        learnt_BT = labels != MASKED
+        learnt_BT[:, 0] = False
+        if attention_mask is None:
+            kept_BT = torch.ones_like(learnt_BT)
+            hidden_KD = model.model(input_ids, **kwargs | {"use_cache": False}).last_hidden_state.flatten(0, 1)
+        else:
+            kept_BT = attention_mask.bool()
+            hidden_KD = hidden_states(model, input_ids[kept_BT], kept_BT.sum(1))
+        logp_KV = log_probabilities(model, hidden_KD, learnt_BT[kept_BT])
+        targets_K = labels[learnt_BT]
         with torch.no_grad():
             measured = {"entropy": entropy(logp_KV), "is_top1": logp_KV.argmax(-1) == targets_K}
         per_token = {"log_probs": logp_KV.gather(1, targets_K[:, None])[:, 0], **measured}
+        learnt_BT = learnt_BT[:, 1:]  # TRL wants a value at the token before
         empty_BT = torch.zeros(learnt_BT.shape, device=learnt_BT.device)
         placed = {name: empty_BT.to(x.dtype).masked_scatter(learnt_BT, x) for name, x in per_token.items()}
         return FusedCausalLMOutput(**placed, label_mask=learnt_BT)

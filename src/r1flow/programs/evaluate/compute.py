@@ -18,7 +18,6 @@ Left out: few-shot prompts and greedy decoding (the paper finds that both hurt),
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -37,8 +36,10 @@ from r1flow.core.processes import ordered_map
 from r1flow.core.schema import REWORDED, read_jsonl
 from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, render, split, thinks
 from r1flow.grading import code, generated, replies
+from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
+from r1flow.programs.evaluate.spec import samples_given
 from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of, shards
 
 if TYPE_CHECKING:
@@ -167,27 +168,6 @@ def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[s
     return list(first_of_each(gradable, limit)), len(problems) - len(gradable)
 
 
-def is_gradable(problem: dict[str, Any]) -> bool:
-    """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
-    if is_program(problem):
-        return code.gradable(problem["entry"])
-    return generated.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
-
-
-def is_program(problem: dict[str, Any]) -> bool:
-    return problem["task"] != GENERAL and code.is_program(problem["answer"], problem["entry"])
-
-
-def first_of_each(problems: list[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:
-    """The first `limit` problems of every family, and of every kind of general prompt."""
-    seen: Counter[tuple[str, str | None]] = Counter()
-    for problem in problems:
-        family = (problem["task"], problem.get("kind"))
-        seen[family] += 1
-        if limit is None or seen[family] <= limit:
-            yield problem
-
-
 def groups(
     stage: "Stage", problems: list[dict[str, Any]]
 ) -> list[tuple[SamplingParams, list[tuple[dict[str, Any], int]]]]:
@@ -197,7 +177,7 @@ def groups(
     reasoning = [problem for problem in problems if problem["task"] != GENERAL]
     for temperature in config["thinking"]:
         given = replace(plain, temperature=temperature, opening=THINK_OPEN)
-        ways.append((given, reasoning, config["k"] if temperature else 1))
+        ways.append((given, reasoning, samples_given(config, temperature)))
     if config["reworded"]:
         ways.append((plain, reworded(stage.inputs["data"], config["split"], reasoning), config["reworded"]))
     return [(params, [(p, index) for p in asked for index in range(samples)]) for params, asked, samples in ways]

@@ -49,14 +49,22 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "reworded", f"{REWORDED.format(config['split'])}.jsonl"
 
 
+def samples_given(config: dict[str, Any], temperature: float) -> int:
+    """Samples of a problem with <think> given: k at the evaluation's own temperature, half at others, 1 at 0."""
+    if temperature == 0:
+        return 1
+    return config["k"] if temperature == config["temperature"] else -(-config["k"] // 2)
+
+
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     """The cost of sampling answers to all problems and general prompts."""
     split, limit, data = config["split"], config["n_problems"], book.run.slice("data")
     families = len(data["tasks"] if book.origin == "generated" else data["sources"])
     problems = least(book.rows.get(split, UNKNOWN), limit and limit * families)
     prompts = least(book.rows.get(f"general_{split}", 0), limit and limit * KINDS)
-    again = problems * config["reworded"]
-    return cost_of(book, job, config, (problems * (1 + len(config["thinking"])) + prompts) * config["k"] + again)
+    given = sum(samples_given(config, temperature) for temperature in config["thinking"])
+    samples = problems * (config["k"] + given + config["reworded"]) + prompts * config["k"]
+    return cost_of(book, job, config, samples)
 
 
 SPEC = Spec(

@@ -172,12 +172,13 @@ class Blocks(Dataset):
         self.tokens = sum(min(len(ids), size) for ids in documents)
         datasets.disable_progress_bars()
         rows = datasets.Dataset.from_dict({"input_ids": documents})
-        packed = pack_dataset(rows, size, "bfd", {"batch_size": len(rows)}).with_format("torch")
+        packed = pack_dataset(rows, size, "bfd", {"batch_size": len(rows)})
         self.ids_BT = torch.full((len(packed), size), pad)
         self.owner_BT = torch.full((len(packed), size), -1)  # the number of each token's document in its block
-        for ids_T, owner_T, block in zip(self.ids_BT, self.owner_BT, packed, strict=True):
-            ids_T[: len(block["input_ids"])] = block["input_ids"]
-            owner_T[: len(block["input_ids"])] = torch.repeat_interleave(block["seq_lengths"])
+        columns = (packed[name][:] for name in ("input_ids", "seq_lengths"))
+        for ids_T, owner_T, ids, lengths in zip(self.ids_BT, self.owner_BT, *columns, strict=True):
+            ids_T[: len(ids)] = torch.tensor(ids)
+            owner_T[: len(ids)] = torch.repeat_interleave(torch.tensor(lengths))
         self.before_TT = torch.ones(size, size, dtype=torch.bool).tril()
 
     def __len__(self) -> int:
