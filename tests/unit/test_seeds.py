@@ -36,7 +36,11 @@ def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict
             part |= {"estimate": value, "verdict": CANT_TELL}
     cell = {"estimate": gain, "low": None, "high": None, "n": 1}
     step = {"gain": cell, "mode": cell, "general": cell, "skill": [{"temperature": t, **cell} for t in (0.6, 1.0)]}
-    return {"run": "tiny", "models": {}, "claims": claims, "steps": {"zero_rl": {"base": step}}}
+    reasoning = {"pass_at_1": gain, "pass_at_1_lenient": 2 * gain, "cons_at_k": gain, "cons_at_k_lenient": gain}
+    reasoning |= {"format_rate": 0.5, "language_rate": 0.5, "mean_length": 40 * gain}
+    models = {model: {"reasoning": reasoning, "general": {"pass_at_1": gain / 2}} for model in ("base", "zero_rl")}
+    found = {"run": "tiny", "models": models, "claims": claims, "steps": {"zero_rl": {"base": step}}}
+    return found | {"skill": {"zero_rl": step["skill"]}, "reworded": {"base": {"reasoning": reasoning}}}
 
 
 def runs_of(**estimates: list[tuple[float | None, ...]]) -> list[SeedRun]:
@@ -87,6 +91,17 @@ def test_the_steps_have_their_mean_over_seeds():
     runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
     step = summarise_seeds("tiny", runs)["steps"]["zero_rl"]["base"]
     assert step["gain"]["estimate"] == step["skill"][1]["estimate"] == pytest.approx(0.15)
+
+
+def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently():
+    runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
+    found = summarise_seeds("tiny", runs)["models"]
+    means = {model: {name: each["estimate"] for name, each in row.items()} for model, row in found.items()}
+    rest = {"cons@k": 0.15, "format": 0.5, "language": 0.5, "general prompts": 0.075, "tokens": 6.0}
+    assert means["zero_rl"] == pytest.approx({"pass@1": 0.15, "skill": 0.15, "reworded": None, **rest})
+    assert means["base"] == pytest.approx({"pass@1": 0.3, "skill": None, "reworded": 0.3, **rest})
+    page = render_seeds("tiny", runs)
+    assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Skill is measured with <think> given to every model; docs/claims.md defines the words.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from r1flow.recipe.claims import (
@@ -67,6 +67,16 @@ def skill_rows(evidence: Evidence) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def summarise_skills(rows: Iterable[Mapping[str, Any]], temperatures: Sequence[float]) -> dict[str, Any]:
+    """The models' skill as summary.json has it: {"base": [{"temperature": 0.6, "estimate": …}, …], …}."""
+    return {
+        row["model"]: [
+            {"temperature": t, **describe_interval(each)} for t, each in zip(temperatures, row["skill"], strict=True)
+        ]
+        for row in rows
+    }
 
 
 def step_rows(evidence: Evidence) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ part of a claim, and the intervals are over the runs' seeds. The rule is in docs
 
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "primary": "pass@1, …", "p": 0.0004, "p_holm": 0.004,
                                      "parts": [{"name": …, "estimate": 0.31, "values": [0.29, 0.33, …], …}, …]}, …},
+                   "models": {"base": {"pass@1": {"estimate": 0.27, "low": …, "high": …, "n": 5}, …}, …},
                    "run": "r1_tiny", "seeds": [11, 12, …], "steps": {…}}
 """
 
@@ -17,6 +18,8 @@ import numpy as np
 from scipy.special import stdtr
 
 from r1flow.core.metrics import Interval, mean_interval
+from r1flow.core.template import GENERAL
+from r1flow.programs.report.collect import BASES
 from r1flow.programs.report.figures import (
     GREY,
     INK,
@@ -32,9 +35,21 @@ from r1flow.programs.report.figures import (
 from r1flow.programs.report.page import VERDICTS, count_verdicts, present_claim
 from r1flow.programs.report.skills import STEPS, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
-from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, REPRODUCED, Absent, Claim, Part, describe, in_order
+from r1flow.recipe.claims import (
+    CANT_TELL,
+    NOT_IN_RUN,
+    REPRODUCED,
+    SKILL_AT,
+    Absent,
+    Claim,
+    Part,
+    describe,
+    describe_interval,
+    in_order,
+)
 from r1flow.recipe.stages import RL_STAGES
 
+TOKENS = "tokens"  # the one measure of a model that is no share
 MIN_SEEDS = 5  # with fewer no claim is decided
 LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
 CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
@@ -116,6 +131,33 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted[np.argsort(order)].tolist()
 
 
+def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
+    """The mean over seeds of each measure of `measures`, for every model; without numbers if a run lacks it."""
+    found = {}
+    for model in runs[0].summary["models"]:
+        told = [measures(run.summary, model) for run in runs]
+        found[model] = {name: over([{"estimate": each[name]} for each in told]) for name in told[0]}
+    return found
+
+
+def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
+    """One model in one run, over its reasoning problems; base models are scored leniently."""
+    tasks, lenient = summary["models"][model], "_lenient" if model in BASES else ""
+    reasoning, general = (tasks.get(name, {}) for name in ("reasoning", GENERAL))
+    skill = {each["temperature"]: each["estimate"] for each in summary["skill"].get(model, [])}
+    reworded = summary["reworded"].get(model, {}).get("reasoning", {})
+    return {
+        "pass@1": reasoning.get(f"pass_at_1{lenient}"),
+        "skill": skill.get(SKILL_AT),
+        "cons@k": reasoning.get(f"cons_at_k{lenient}"),
+        "format": reasoning.get("format_rate"),
+        "language": reasoning.get("language_rate"),
+        "reworded": reworded.get("pass_at_1_lenient"),
+        "general prompts": general.get("pass_at_1"),
+        TOKENS: reasoning.get("mean_length"),
+    }
+
+
 def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     """The steps of the recipe as skills.step_rows has them, with intervals over seeds."""
     rows = []
@@ -136,6 +178,10 @@ def summarise_seeds(name: str, runs: Sequence[SeedRun]) -> dict[str, Any]:
         "run": name,
         "seeds": [run.seed for run in runs],
         "claims": {each.claim.id: describe_spread(each) for each in judge_seeds(runs)},
+        "models": {
+            model: {name: describe_interval(each) for name, each in row.items()}
+            for model, row in models_over(runs).items()
+        },
         "steps": summarise_steps(steps_over(runs)),
     }
 
@@ -161,6 +207,9 @@ def render_seeds(name: str, runs: Sequence[SeedRun]) -> str:
         min_seeds=MIN_SEEDS,
         level=LEVEL,
         claims=[present_spread(each) for each in spreads],
+        models=models_over(runs),
+        tokens=TOKENS,
+        skill_at=SKILL_AT,
         steps=steps,
         temperatures=list(steps[0]["skill"]) if steps else [],
         figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
