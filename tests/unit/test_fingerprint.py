@@ -81,6 +81,11 @@ def test_an_unrelated_module_a_removed_comment_and_what_only_shows_a_run_reach_n
     assert changed(before, package()) == set()
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_spec_is_no_part_of_a_stages_code(program):
+    assert [name for name in fingerprint.code_of(program, {}).modules if name.endswith(".spec")] == []
+
+
 def test_a_template_of_the_report_is_code(package):
     before = package()
     edit(package.folder / "programs/report/report.html.jinja", "claims", "assertions")

@@ -39,7 +39,7 @@ from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
-from r1flow.programs.evaluate.spec import samples_given
+from r1flow.programs.evaluate.ways import samples_given
 from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of, shards
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import REWORDED
 from r1flow.programs.costs import KINDS, UNKNOWN, Book, Cost, least
+from r1flow.programs.evaluate.ways import samples_given
 from r1flow.programs.keys import Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
@@ -47,13 +48,6 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "split", f"{config['split']}.jsonl"
     if config["reworded"]:
         yield "reworded", f"{REWORDED.format(config['split'])}.jsonl"
-
-
-def samples_given(config: dict[str, Any], temperature: float) -> int:
-    """Samples of a problem with <think> given: k at the evaluation's own temperature, half at others, 1 at 0."""
-    if temperature == 0:
-        return 1
-    return config["k"] if temperature == config["temperature"] else -(-config["k"] // 2)
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
