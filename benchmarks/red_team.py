@@ -4,7 +4,8 @@ Every attack starts from a committed wrong answer (or foreign, or malformed, tex
 whatever the grader thinks. It then adds what a policy would stumble on: the right answer as one of several, in an
 equation, in the reasoning, in a comment; all numbers at once; tags in every order; look-alikes. A find is cut down to
 the few steps and characters that it needs. For countdown and for programs' outputs, where every string has one true
-verdict, the graders are compared with an oracle of another make.
+verdict, the graders are compared with an oracle of another make. So are the checks of names that strangers give to runs
+and to files.
 
     python benchmarks/red_team.py --rounds 20000        exits 1 when it found something
 """
@@ -12,8 +13,10 @@ verdict, the graders are compared with an oracle of another make.
 import argparse
 import ast
 import json
+import os
 import random
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +24,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from r1flow.artifacts import manifest
+from r1flow.core.errors import UserError
+from r1flow.engine.config import run_name
 from r1flow.grading import code, countdown
 from r1flow.rewards import accuracy, answer_format, cosine_length, kimi_length, language_consistency
 
@@ -580,6 +586,41 @@ def same_report(report: str, value: object) -> bool:
         return False
 
 
+# Names: what a stranger may call a run, or a file in the manifest of a published one.
+
+PIECES = [
+    "..", ".", "/", "//", "\\", "~", "$(touch x)", "${HOME}", "`id`", ";", "|", "&", ">", "*", "?", " ", "\n", "\t",
+    "'", '"', "-rf", "--", "\0", "\x1b[2J", "\u202e", "é", "５", "%2e%2e", "a", "B7", "model", "_", "-",
+]  # fmt: skip
+
+
+def attack_names(rounds: int, chance: random.Random) -> Iterator[Find]:
+    """Names that lead out of their folder, or that a shell wouldn't read as one plain word."""
+    for _ in range(rounds):
+        name = "".join(chance.choices(PIECES, k=chance.randrange(1, 6)))
+        if is_accepted(run_name, name) and not is_plain(name):
+            yield Find("run", "a run's name", name, 1.0)
+        files = {name: {"sha256": "0" * 64, "size": 1}}
+        if is_accepted(manifest.parse, json.dumps({"stage": "base", "files": files}).encode()) and not stays(name):
+            yield Find("manifest", "a file's name", name, 1.0)
+
+
+def is_accepted(check: Callable, value: object) -> bool:
+    try:
+        check(value)
+    except (UserError, ValueError):
+        return False
+    return True
+
+
+def is_plain(name: str) -> bool:
+    return shlex.quote(name) == name == os.path.basename(name) and name[0] not in "-."
+
+
+def stays(name: str) -> bool:
+    return "\0" not in name and os.path.normpath(os.path.join("/folder", name)).startswith("/folder/")
+
+
 ATTACKS = {
     "accuracy": attack_answers,
     "kinds": attack_kinds,
@@ -590,6 +631,7 @@ ATTACKS = {
     "invisible": attack_invisible,
     "language_consistency": attack_language,
     "countdown": attack_countdown,
+    "names": attack_names,
 }
 
 

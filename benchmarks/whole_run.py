@@ -1,7 +1,8 @@
 """The whole workflow with our rollout engine and with plain TRL, one after the other: seconds of each stage.
 
 Plain TRL is `engine: transformers` everywhere (generate in rollouts, rejection and evaluation), sdpa attention, one
-pass per update and no curve on dev problems, which only our engine draws. Both runs are made in a copy of the workflow, so nothing of the checkout's results is touched.
+pass per update and no curve on dev problems, which only our engine draws. Both runs are made in a copy of the
+workflow, so nothing of the checkout's results is touched.
 """
 
 import argparse

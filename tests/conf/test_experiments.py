@@ -496,6 +496,9 @@ BENT = {
         "rewards.judge.args.url",
     ),
     "a key as an argument": ("zero_rl.rewards.own", {"args": {"api_key": SECRET}}, "rewards.own.args.api_key"),
+    "a token as transformers names it": ("sft_mix.trainer.model_init_kwargs", {"token": SECRET}, "init_kwargs.token: "),
+    "its older name": ("sft_mix.trainer.model_init_kwargs", {"use_auth_token": SECRET}, "init_kwargs.use_auth_token: "),
+    "the environment's name": ("zero_rl.rewards.own", {"args": {"HF_TOKEN": SECRET}}, "rewards.own.args.HF_TOKEN: "),
     "a server's key": ("evaluate.engine_options", {"api_key": SECRET}, "evaluate.engine_options.api_key"),
 }
 

@@ -18,6 +18,7 @@ ROUNDS = {
     "invisible": 2000,
     "language_consistency": 400,
     "countdown": 4000,
+    "names": 20_000,
 }
 
 

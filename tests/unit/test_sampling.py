@@ -235,7 +235,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_shard_is_made_again_and_the_others_are_kept(stage, damage) -> None:
+def test_a_damaged_shard_is_named_and_made_again_and_the_others_are_kept(stage, capsys, damage) -> None:
     draw(stage, Murmurs())
     path = stage.snapshots / "shards" / "4.json"
     whole = path.read_bytes()
@@ -244,6 +244,7 @@ def test_a_damaged_shard_is_made_again_and_the_others_are_kept(stage, damage) ->
     assert draw(stage, sampler) == undisturbed(stage)
     assert sampler.asked == PROMPTS[4:8]
     assert path.read_bytes() == whole
+    assert capsys.readouterr().err == f"{path}: it isn't as it was written; these rows are sampled again\n"
 
 
 def test_a_shard_that_was_being_written_is_no_shard(stage) -> None:

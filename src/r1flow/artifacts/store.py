@@ -41,6 +41,8 @@ def take(stage: str, identity: str, work: Path) -> bool:
     """Copy the outputs of an earlier computation into the empty folder `work`, verified; False if there is none."""
     source = entry(stage, identity)
     if manifest_of(stage, identity) is None:
+        if os.path.isdir(source):
+            print("the copy in the store has no manifest that can be read; computing again", file=sys.stderr)
         return False
     try:
         shutil.copytree(source, work, dirs_exist_ok=True, copy_function=shutil.copyfile, ignore=odd)

@@ -30,7 +30,9 @@ WHOLE = dataclasses.make_dataclass(
 )
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 # Configurations are written to results, to MLflow and to model cards, so no secret may be in them.
-SECRET_KEY = re.compile(r"(hub|hf|auth|access)_token|(api|access|secret)_key|password|secret")
+SECRET_KEY = re.compile(
+    r"(.*_)?(hub|hf|auth|access|api)_?token|token|(.*_)?(api|access|secret)_?key|password|secret", re.I
+)
 SECRET_ADDRESS = re.compile(r"://[^/\s]*@|://\S*[?&][^=\s]*(key|token|secret|password)[^=\s]*=", re.I)
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
 NO_SECRETS = (

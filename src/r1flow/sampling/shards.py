@@ -16,6 +16,7 @@ samples the missing ones; it loads the model only if there are any. So a program
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -90,6 +91,7 @@ def read_completions(path: Path) -> list[Completion] | None:
         return None
     stamp, _, text = path.read_bytes().partition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() != stamp:
+        print(f"{path}: it isn't as it was written; these rows are sampled again", file=sys.stderr)
         return None
     return [Completion(**row) for row in json.loads(text)]
 
