@@ -89,7 +89,7 @@ def plant(texts: list[str], spell: Spelling, background: list[str]) -> tuple[int
     plants = [(number, spelt) for number, spelt in plants if not masked or spelt != texts[number]]
     hits = find([*(spelt for _, spelt in plants), *background], texts)
     own = [hit for hit in hits if hit.train_index < len(plants) and hit.benchmark_index == plants[hit.train_index][0]]
-    # Of a pattern with many problems not all pairs are listed, so a masked plant may be known by another problem.
+    # In large groups only a sample of masked pairs is listed, so a masked plant may be found beside another problem.
     telling = hits if masked else own
     found = {
         hit.train_index for hit in telling if (hit.kind == Kind.MASKED) == masked and hit.train_index < len(plants)

@@ -57,7 +57,7 @@ from r1flow.engine.config import compose
 from r1flow.programs.costs import model_of
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.sft import compute as sft
-from r1flow.sampling import ENGINES, SamplingParams, load
+from r1flow.sampling import ENGINES, SamplingParams, load_sampler
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
@@ -346,7 +346,7 @@ def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, An
     config = composed(options.device)["evaluate"]
     torch.set_num_threads(config["threads"])
     prompts = [row["question"] for row in problems(options, options.engine_rows)]
-    sampler = load(model, case.engine, config["batch_size"])
+    sampler = load_sampler(model, case.engine, config["batch_size"])
 
     def draw(new_tokens: int) -> int:
         params = SamplingParams(config["temperature"], config["top_p"], new_tokens)

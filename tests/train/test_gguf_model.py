@@ -138,7 +138,7 @@ def test_the_stage_takes_a_file_to_the_same_bytes_each_time_and_the_next_stage_a
     edge = {"model": (str(folder), contract.describe(folder))}
     contract.check_contracts("zero_rl", "grpo", {"template": None, "trainer": {"max_completion_length": 99}}, edge)
     assert edge["model"][1]["dtype"] == "F32" and edge["model"][1]["ends_at"] == [2]
-    sampler = sampling.load(folder, "r1flow", 2)
+    sampler = sampling.load_sampler(folder, "r1flow", 2)
     assert sampler.sample(["<|im_start|>"] * 2, sampling.SamplingParams(1.0, 1.0, 4), seeds=[1, 2])
 
 

@@ -22,7 +22,7 @@ from r1flow.engine.config import compose
 from r1flow.programs import promises
 from r1flow.programs.grpo import compute as grpo
 from r1flow.rewards.combine import combine
-from r1flow.sampling import Completion, SamplingParams, load
+from r1flow.sampling import Completion, SamplingParams, load_sampler
 from r1flow.sampling.engine import Engine
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.stage import Stage
@@ -155,7 +155,7 @@ def test_dev_problems_are_answered_greedily_by_the_model_as_it_is(base: Path, mo
     problems = asked[0][0]
     assert [row["question"] for row in problems] == [row["question"] for row in PROBLEMS[:3]]
     for folder, (_, answers) in zip((base / "base", stage.work / "model"), asked, strict=True):
-        sampler = load(folder, "r1flow", batch_size=3)
+        sampler = load_sampler(folder, "r1flow", batch_size=3)
         prompts = [render(sampler.tokenizer, row["question"]) for row in problems]
         assert sampler.sample(prompts, SamplingParams(0.0, 1.0, 12), [7, 8, 9]) == answers
     assert asked[0][1] != asked[1][1]

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from tiny import make_model
 
 from r1flow.core.errors import UserError
-from r1flow.sampling import load
+from r1flow.sampling import load_sampler
 
 
 class Touch:
@@ -34,7 +34,7 @@ def refused(folder: Path, match: str) -> None:
     """By both engines that read weights here."""
     for engine in ("r1flow", "transformers"):
         with pytest.raises(UserError, match=match):
-            load(folder, engine, 4)
+            load_sampler(folder, engine, 4)
 
 
 @pytest.mark.parametrize("hostile", [True, False])

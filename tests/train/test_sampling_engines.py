@@ -26,7 +26,7 @@ from r1flow.engine.run import Run
 from r1flow.programs.data import compute as data
 from r1flow.programs.pretrain import compute as pretrain
 from r1flow.programs.pretrain.compute import build
-from r1flow.sampling import SamplingParams, load, vllm
+from r1flow.sampling import SamplingParams, load_sampler, vllm
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import Engine, ends_of
 
@@ -76,7 +76,8 @@ def test_what_a_models_generation_config_says_changes_no_engines_samples(folder,
     (copy / "generation_config.json").write_text(json.dumps(said | kept))
     for engine in ("r1flow", "transformers"):
         greedy = [
-            load(path, engine, 8).sample(texts(6), SamplingParams(0, 1.0, 24), [0] * 9) for path in (folder, copy)
+            load_sampler(path, engine, 8).sample(texts(6), SamplingParams(0, 1.0, 24), [0] * 9)
+            for path in (folder, copy)
         ]
         assert greedy[0] == greedy[1]
 
@@ -86,7 +87,9 @@ def test_a_tokenizer_without_padding_samples_the_same(folder, tmp_path) -> None:
     tokenizer = words()
     tokenizer.pad_token = None
     tokenizer.save_pretrained(copy)
-    with_padding, without = (load(path, "transformers", 8).sample(texts(6), FREE, [7] * 9) for path in (folder, copy))
+    with_padding, without = (
+        load_sampler(path, "transformers", 8).sample(texts(6), FREE, [7] * 9) for path in (folder, copy)
+    )
     assert with_padding == without
 
 
@@ -111,14 +114,14 @@ def engine32(model) -> Engine:
 def test_both_engines_say_the_same_token_for_token(folder, params) -> None:
     prompts = texts(20)
     seeds = list(range(len(prompts)))
-    ours, theirs = (load(folder, name, batch_size=16) for name in ("r1flow", "transformers"))
+    ours, theirs = (load_sampler(folder, name, batch_size=16) for name in ("r1flow", "transformers"))
     ours.engine.dtype = torch.float32
     assert ours.sample(prompts, params, seeds) == theirs.sample(prompts, params, seeds)
 
 
 @pytest.mark.parametrize(("options", "dtype"), [({}, torch.float32), ({"dtype": "bfloat16"}, torch.bfloat16)])
 def test_transformers_sample_in_the_dtype_that_is_said(folder, options, dtype) -> None:
-    sampler = load(folder, "transformers", 8, options)
+    sampler = load_sampler(folder, "transformers", 8, options)
     assert sampler.model.dtype == dtype
     assert len(sampler.sample(texts(2), FREE, [7] * 3)) == 3
 
@@ -179,7 +182,7 @@ def test_a_higher_limit_only_adds_tokens(model) -> None:
 def test_nothing_asked_nothing_given(model, folder) -> None:
     assert engine32(model).generate([], FREE, [], 8) == []
     assert engine32(model).generate([[4]], SamplingParams(1, 1, 0), [1], 8) == [[]]
-    assert [load(folder, name, 8).sample([], FREE, []) for name in ("r1flow", "transformers")] == [[], []]
+    assert [load_sampler(folder, name, 8).sample([], FREE, []) for name in ("r1flow", "transformers")] == [[], []]
 
 
 def test_weights_are_read_anew_at_each_call(model, folder) -> None:
@@ -193,7 +196,7 @@ def test_weights_are_read_anew_at_each_call(model, folder) -> None:
 
 def test_progress_counts_rows(folder) -> None:
     seen: list[tuple[int, int]] = []
-    load(folder, "r1flow", 4).sample(["w5"] * 10, FREE, list(range(10)), lambda *done: seen.append(done))
+    load_sampler(folder, "r1flow", 4).sample(["w5"] * 10, FREE, list(range(10)), lambda *done: seen.append(done))
     assert seen == [(4, 10), (8, 10), (10, 10)]
 
 
@@ -244,7 +247,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def in_process(served):
-    return load(served, "vllm", 16, OPTIONS["vllm"])
+    return load_sampler(served, "vllm", 16, OPTIONS["vllm"])
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +301,7 @@ def test_without_vllm_its_engine_is_refused_with_the_remedy(folder, monkeypatch)
     monkeypatch.setitem(sys.modules, "vllm", None)  # as if it weren't installed
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "")  # to be put back
     with pytest.raises(UserError, match=r"vllm can't be imported \(.*\); install it as docs/scaling\.md says"):
-        load(folder, "vllm", 8)
+        load_sampler(folder, "vllm", 8)
 
 
 def test_vllms_bars_tell_of_rows_that_are_done_and_show_nothing(capfd) -> None:
@@ -314,7 +317,7 @@ def test_vllms_bars_tell_of_rows_that_are_done_and_show_nothing(capfd) -> None:
 def test_transformers_tell_of_rows_after_each_batch(folder) -> None:
     told: list[tuple[int, int]] = []
     prompts = texts(6)
-    load(folder, "transformers", 8).sample(prompts, FREE, [7] * 9, lambda *rows: told.append(rows))
+    load_sampler(folder, "transformers", 8).sample(prompts, FREE, [7] * 9, lambda *rows: told.append(rows))
     assert told == [(8, 9), (9, 9)]
 
 
@@ -335,7 +338,9 @@ def test_all_engines_say_the_same_greedily_on_the_micro_model(tmp_path) -> None:
     data.compute(made)
     pretrain.compute(base)
     model_dir, params = base.work / "model", SamplingParams(0, 1.0, 48)
-    ours, theirs, vllms = (load(model_dir, name, 16, OPTIONS.get(name)) for name in ("r1flow", "transformers", "vllm"))
+    ours, theirs, vllms = (
+        load_sampler(model_dir, name, 16, OPTIONS.get(name)) for name in ("r1flow", "transformers", "vllm")
+    )
     ours.engine.dtype = torch.float32
     questions = [row["question"] for row in read_jsonl(made.work / "test.jsonl")]
     prompts = [render(theirs.tokenizer, question) + THINK_OPEN for question in questions]
@@ -345,7 +350,7 @@ def test_all_engines_say_the_same_greedily_on_the_micro_model(tmp_path) -> None:
     assert ours.sample(prompts, params, [0] * len(prompts)) == expected
     assert vllms.sample(prompts, params, [0] * len(prompts)) == expected
     with serving(model_dir, tmp_path / "server.log") as address:
-        server = load(model_dir, "openai", 4, {"url": address})
+        server = load_sampler(model_dir, "openai", 4, {"url": address})
         assert server.sample(prompts, params, [0] * len(prompts)) == expected
 
 
@@ -353,13 +358,13 @@ def test_all_engines_say_the_same_greedily_on_the_micro_model(tmp_path) -> None:
 def test_all_engines_say_the_same_greedily_token_for_token(served, in_process, url) -> None:
     prompts, params = texts(20), SamplingParams(0, 1.0, 24)
     seeds = list(range(len(prompts)))
-    ours, theirs = (load(served, name, batch_size=16) for name in ("r1flow", "transformers"))
+    ours, theirs = (load_sampler(served, name, batch_size=16) for name in ("r1flow", "transformers"))
     ours.engine.dtype = torch.float32
     expected = theirs.sample(prompts, params, seeds)
     assert {row.finished for row in expected} == {True, False}
     assert ours.sample(prompts, params, seeds) == expected
     assert in_process.sample(prompts, params, seeds) == expected
-    assert load(served, "openai", 4, {"url": url}).sample(prompts, params, seeds) == expected
+    assert load_sampler(served, "openai", 4, {"url": url}).sample(prompts, params, seeds) == expected
 
 
 @pytest.mark.slow
@@ -374,7 +379,7 @@ def test_vllm_draws_by_seed_whatever_lies_beside_a_row(in_process, served, url) 
     assert shuffled == [together[i] for i in order]
     assert in_process.sample(prompts[3:4], FREE, seeds[3:4]) == together[3:4]
     for at_once in (1, 32):
-        assert load(served, "openai", at_once, {"url": url}).sample(prompts, FREE, seeds) == together
+        assert load_sampler(served, "openai", at_once, {"url": url}).sample(prompts, FREE, seeds) == together
 
 
 @pytest.mark.slow
@@ -402,11 +407,11 @@ def test_vllm_refuses_what_it_would_cut_short(in_process, served, url) -> None:
     with pytest.raises(UserError, match=r"max_new_tokens.*128 positions"):
         in_process.sample([long], FREE, [0])
     with pytest.raises(UserError, match="HTTP 400"):
-        load(served, "openai", 4, {"url": url}).sample([long], FREE, [0])
+        load_sampler(served, "openai", 4, {"url": url}).sample([long], FREE, [0])
 
 
 @pytest.mark.slow
 def test_a_server_of_another_model_is_refused(served, url, tmp_path) -> None:
     shutil.copytree(served, tmp_path / "another")
     with pytest.raises(UserError, match=f"doesn't serve .* but {served}"):
-        load(tmp_path / "another", "openai", 4, {"url": url})
+        load_sampler(tmp_path / "another", "openai", 4, {"url": url})

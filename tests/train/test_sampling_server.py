@@ -26,7 +26,7 @@ from fake_server import (
 from tiny import make_model
 
 from r1flow.core.errors import UserError
-from r1flow.sampling import Completion, SamplingParams, load, server, shards
+from r1flow.sampling import Completion, SamplingParams, load_sampler, server, shards
 
 PARAMS = SamplingParams(0.8, 0.95, 6)
 PROMPTS = [f"2 + {i} = <think>" for i in range(8)]
@@ -66,7 +66,7 @@ def speaking(folder: Path, answer: Callable[[dict], Reply] = said, script: Seque
 
 
 def sampler(folder: Path, fake: FakeServer, batch_size: int = 4, **options: Any) -> server.ServerSampler:
-    return load(folder, "openai", batch_size, {"url": fake.url, **options})
+    return load_sampler(folder, "openai", batch_size, {"url": fake.url, **options})
 
 
 def asked(fake: FakeServer) -> list[dict]:
@@ -79,7 +79,7 @@ def expected(folder: Path) -> list[Completion]:
 
 
 def test_a_model_says_through_a_server_what_it_says_here(folder) -> None:
-    here = load(folder, "transformers", 16)
+    here = load_sampler(folder, "transformers", 16)
 
     def answer(body: dict) -> Reply:
         params = SamplingParams(body["temperature"], body["top_p"], body["max_tokens"])
@@ -140,7 +140,7 @@ def test_completions_come_back_in_the_rows_order_whatever_order_they_are_answere
 
 
 def test_tags_stay_in_the_text_and_special_tokens_dont(folder) -> None:
-    tokenizer = load(folder, "r1flow", 1).tokenizer
+    tokenizer = load_sampler(folder, "r1flow", 1).tokenizer
     ids = [*tokenizer("<think>a</think>", add_special_tokens=False)["input_ids"], 0]
     with speaking(folder, lambda body: tells(ids)) as fake:
         assert sampler(folder, fake).sample(["x"], PARAMS, [1]) == [Completion(ids, "<think>a</think>", True)]
@@ -275,10 +275,10 @@ def test_a_key_that_is_not_there_is_asked_for(folder, monkeypatch) -> None:
 def test_without_a_url_the_environment_says_where_the_server_is(folder, monkeypatch) -> None:
     monkeypatch.delenv(server.ADDRESS, raising=False)
     with pytest.raises(UserError, match=server.ADDRESS):
-        load(folder, "openai", 4)
+        load_sampler(folder, "openai", 4)
     with speaking(folder) as fake:
         monkeypatch.setenv(server.ADDRESS, fake.url + "/")
-        assert load(folder, "openai", 4).sample(PROMPTS, PARAMS, SEEDS) == expected(folder)
+        assert load_sampler(folder, "openai", 4).sample(PROMPTS, PARAMS, SEEDS) == expected(folder)
 
 
 def test_another_models_server_is_refused(folder, tmp_path) -> None:

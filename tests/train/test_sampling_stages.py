@@ -144,9 +144,9 @@ def test_r1_zeros_own_outputs_get_the_closing_that_they_lack(base: Path, monkeyp
 
 
 def test_a_preamble_comes_before_the_question_as_the_models_template_has_it(base: Path) -> None:
-    from r1flow.sampling import load
+    from r1flow.sampling import load_sampler
 
-    tokenizer = load(base / "base", "r1flow", 4).tokenizer
+    tokenizer = load_sampler(base / "base", "r1flow", 4).tokenizer
     tokenizer.chat_template = "{% for m in messages %}[{{ m.role }}] {{ m.content }} {% endfor %}>"
     turns = [{"role": "user", "content": "1 + 1"}, {"role": "assistant", "content": GOOD}]
     assert render(tokenizer, "2 + 5", turns) == f"[user] 1 + 1 [assistant] {GOOD} [user] 2 + 5 >"

@@ -26,7 +26,7 @@ from tiny import make_model, make_stage
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.programs.grpo import compute as grpo
-from r1flow.sampling import SamplingParams, load
+from r1flow.sampling import SamplingParams, load_sampler
 from r1flow.training import rollout_server
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,9 @@ def drawn(stage: SimpleNamespace) -> list[dict[str, Any]]:
 def test_what_is_sampled_is_the_model_that_is_trained(folder: Path) -> None:
     metrics = grpo.compute(stage_of(folder, "healthy"))
     assert max(row["mismatch"] for row in metrics["history"]) < 1e-4
-    before, after = (load(path, "transformers", 8) for path in (folder / "base", folder / "healthy" / "work" / "model"))
+    before, after = (
+        load_sampler(path, "transformers", 8) for path in (folder / "base", folder / "healthy" / "work" / "model")
+    )
     assert not all(map(torch.equal, before.model.parameters(), after.model.parameters()))
 
 
@@ -107,7 +109,9 @@ def test_a_sampler_that_keeps_the_old_weights_is_stopped(folder: Path, monkeypat
 def test_greedy_completions_are_those_of_the_other_engines(folder: Path) -> None:
     rows = drawn(stage_of(folder, "greedy", max_steps=1, generation_kwargs={"temperature": 0.0}))
     prompts = [row["prompt"] for row in rows]
-    expected = load(folder / "base", "transformers", 8).sample(prompts, SamplingParams(0, 1.0, 12), [0] * len(prompts))
+    expected = load_sampler(folder / "base", "transformers", 8).sample(
+        prompts, SamplingParams(0, 1.0, 12), [0] * len(prompts)
+    )
     assert [row["completion"] for row in rows] == [row.text for row in expected]
 
 

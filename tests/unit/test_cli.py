@@ -525,7 +525,7 @@ def test_what_cannot_be_loaded_is_a_line(monkeypatch, error, said):
             raise error
         return "a sampler"
 
-    monkeypatch.setattr(sampling, "load", load)
+    monkeypatch.setattr(sampling, "load_sampler", load)
     with pytest.raises(UserError, match=rf"model: can't be loaded as a model: '?{said}'?$"):
         chat.load_quietly(Path("model"), "transformers")
     error = None

@@ -77,7 +77,7 @@ def examine(tmp_path, monkeypatch):
         worded = [{**one, "question": f"again {one['question']}"} for one in reversed(problems)]
         write_jsonl(data / "test_reworded.jsonl", worded)
         write_jsonl(data / "general_test.jsonl", prompts)
-        monkeypatch.setattr(evaluate, "load", lambda *arguments: sampler)
+        monkeypatch.setattr(evaluate, "load_sampler", lambda *arguments: sampler)
         stage = SimpleNamespace(
             name=name,
             config={**CONFIG, **config},

@@ -28,7 +28,8 @@ from r1flow.sampling import Completion
 
 CONF = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("evaluate", "rejection")}
 CONF["evaluate"] |= {"thinking": [0.6, 1.0], "reworded": 3}
-ANSWERS = ("5", "five", "6")  # of the three samples of a problem: right, right for a lenient grader, wrong
+# Of the samples of a problem: right, right for a lenient grader, wrong. At temperature 1 there are the first two only.
+ANSWERS = ("5", "five", "6")
 CODE = SimpleNamespace(digest="c0de", modules={}, libraries={})
 Change = Callable[[pytest.MonkeyPatch], None]
 
@@ -45,8 +46,9 @@ class Scripted:
     tokenizer = SimpleNamespace(apply_chat_template=lambda messages, **_: messages[0]["content"])
 
     def sample(self, prompts: list[str], params: Any, seeds: Any, on_progress: Any = None) -> list[Completion]:
+        nth = [prompts[:i].count(prompt) for i, prompt in enumerate(prompts)]
         texts = [
-            "Hello there!" if prompt == "hi" else f"<think>we add {i}</think>it is <answer>{ANSWERS[i % 3]}</answer>"
+            "Hello there!" if prompt == "hi" else f"<think>we add {i}</think>it is <answer>{ANSWERS[nth[i]]}</answer>"
             for i, prompt in enumerate(prompts)
         ]
         return [Completion([1] * (len(text) // 4), text, True) for text in texts]
@@ -66,7 +68,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     write_jsonl(data / "general_sft.jsonl", [greeting])
     finish(data, "data", {}, {}, {})
     for module in (evaluate, rejection):
-        monkeypatch.setattr(module, "load", lambda *arguments: Scripted())
+        monkeypatch.setattr(module, "load_sampler", lambda *arguments: Scripted())
     for stage in ("evaluate/base", "evaluate/zero_rl", "rejection"):
         compute(run / stage, stage, data)
     return run
@@ -141,8 +143,8 @@ def test_the_same_graders_say_the_same_and_nothing_is_written(run: Path, capsys:
     assert regraded(run, capsys, 0) == {"run": str(run), "verdicts": [], "numbers": []}
     assert main(["regrade", str(run)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "evaluate/base: all 39 samples are graded as they were",
-        "evaluate/zero_rl: all 39 samples are graded as they were",
+        "evaluate/base: all 36 samples are graded as they were",
+        "evaluate/zero_rl: all 36 samples are graded as they were",
         "rejection: all 6 samples are graded as they were",
     ]
     assert contents(run.parents[1]) == before
@@ -176,7 +178,7 @@ def test_a_more_lenient_grader_s_verdicts_are_all_there_with_their_numbers(
     numbers = {(n["stage"], n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers["evaluate/base", "chain_sum", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert numbers["evaluate/base", "reasoning", "pass_at_1_lenient"] == pytest.approx((1 / 3, 2 / 3))
-    assert numbers["evaluate/base", "reasoning (thinking given, 1.0)", "solved"] == pytest.approx((1 / 3, 2 / 3))
+    assert numbers["evaluate/base", "reasoning (thinking given, 1.0)", "solved"] == pytest.approx((1 / 2, 1))
     assert numbers["evaluate/base", "chain_sum (reworded)", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert not any(task == "general" or "length" in name for _, task, name in numbers)
 
@@ -207,8 +209,10 @@ def test_a_problem_that_can_not_be_graded_any_more_is_listed_and_not_counted(
         ("x", 1, False, None),
         ("x", 2, False, None),
     ]
-    assert [v["thinking"] for v in changes] == [t for t in (None, 0.6, 1.0, None) for _ in range(3)]
-    assert [v["reworded"] for v in changes] == [False] * 9 + [True] * 3
+    assert [v["thinking"] for v in changes] == [
+        t for t, k in ((None, 3), (0.6, 3), (1.0, 2), (None, 3)) for _ in range(k)
+    ]
+    assert [v["reworded"] for v in changes] == [False] * 8 + [True] * 3
     numbers = {(n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers[None, "ungradable"] == (0, 1) and numbers["chain_sum", "n_problems"] == (3, 2)
 
@@ -230,7 +234,7 @@ def test_in_words_each_change_is_a_line(
     lenient(monkeypatch)
     assert main(["regrade", str(run)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "evaluate/base: 12 of 39 samples are graded otherwise"
+    assert lines[0] == "evaluate/base: 12 of 36 samples are graded otherwise"
     assert "  chain_sum a sample 1 (thinking given, 0.6), gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum a sample 1, gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum a sample 1 (reworded), gold '5', answer 'five': correct False → True" in lines

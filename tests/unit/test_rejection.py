@@ -175,7 +175,7 @@ def compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def run(seed: int = 1, **config: object) -> tuple[dict, list[dict], Scripted]:
         sampler, work = Scripted(), tmp_path / f"work{len(list(tmp_path.iterdir()))}"
         work.mkdir()
-        monkeypatch.setattr(rejection, "load", lambda *_: sampler)
+        monkeypatch.setattr(rejection, "load_sampler", lambda *_: sampler)
         stage = SimpleNamespace(name="rejection", config=default | config, seed=seed, work=work)
         stage.inputs, stage.snapshots = {"model": tmp_path, "data": tmp_path}, work / "snapshots"
         stage.progress = stage.log_table = lambda *_, **fields: None

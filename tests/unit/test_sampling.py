@@ -16,7 +16,7 @@ from r1flow.engine.checks import check_parts, check_rules
 from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
 from r1flow.recipe.stages import RULES, STAGES
-from r1flow.sampling import Completion, SamplingParams, encode, load, seed_of, shards
+from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards
 from r1flow.sampling.shards import WHOLE, Part
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_seeds_fit_a_signed_64_bit_column() -> None:
 )
 def test_a_bad_call_is_refused_by_name_before_anything_is_loaded(tmp_path, engine, batch_size, named) -> None:
     with pytest.raises(UserError, match=named):
-        load(tmp_path, engine, batch_size)
+        load_sampler(tmp_path, engine, batch_size)
 
 
 def test_the_call_is_importable_without_torch() -> None:

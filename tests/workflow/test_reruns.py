@@ -279,7 +279,7 @@ def test_a_users_reward_module_reruns_its_stage_and_edits_do_not_reach_a_live_ru
     assert done.returncode == 0, done.stderr
     assert "zero_rl" not in actions(overrides=overrides)
     frozen_run = next(path for path in Path(".config").glob("run-*.yaml") if "brevity" in path.read_text())
-    snapshot = Path(frozen.load(frozen_run)["sources"])
+    snapshot = Path(frozen.load_frozen(frozen_run)["sources"])
     text = (snapshot / "my_rewards.py").read_text()
     rewards.write_text(f"# shorter\n{text}")
     assert "zero_rl" not in actions(overrides=overrides)

@@ -43,10 +43,10 @@ def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
 
 def holds(path: Path, config: dict[str, Any]) -> bool:
     try:
-        return load(path) == config
+        return load_frozen(path) == config
     except (OSError, ValueError, yaml.YAMLError):
         return False
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_frozen(path: Path) -> dict[str, Any]:
     return yaml.load(path.read_text(), Loader=SafeLoader)

@@ -190,7 +190,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def pin(source: Path) -> None:
     """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
-    from r1flow.artifacts.frozen import digest, load
+    from r1flow.artifacts.frozen import digest, load_frozen
 
     fault = manifest.broken(source)
     if fault:
@@ -201,7 +201,7 @@ def pin(source: Path) -> None:
     if (error := dvc("add", DATA)) is not None:
         raise UserError(f"{DATA}: DVC can't add it: {error}")
     contract = yaml.safe_load(POINTER.read_text())
-    contract["meta"] = {"config": digest(load(DATA / "config.yaml")), "files": contents(DATA)}
+    contract["meta"] = {"config": digest(load_frozen(DATA / "config.yaml")), "files": contents(DATA)}
     POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
 
 

@@ -83,12 +83,12 @@ def load_quietly(model: Path, engine: str) -> "Sampler":
     from safetensors import SafetensorError
     from transformers.utils import logging
 
-    from r1flow.sampling import load
+    from r1flow.sampling import load_sampler
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
-        return load(model, engine=engine, batch_size=1)
+        return load_sampler(model, engine=engine, batch_size=1)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"{model}: can't be loaded as a model: {reason}") from error

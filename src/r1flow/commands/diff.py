@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r1flow.artifacts.frozen import load
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
 from r1flow.commands.trace import Record, folder_of, position, read_file, read_record
 from r1flow.core.changes import changes, leaves
@@ -134,7 +134,7 @@ def config_changes(a: Record, b: Record) -> Iterator[str]:
     for record in (a, b):
         if not (record.folder / "config.yaml").is_file():
             raise UserError(f"{record.folder / 'config.yaml'} is missing; run the stage again, or restore it")
-    found = list(changes(*(leaves(load(record.folder / "config.yaml")) for record in (a, b))))
+    found = list(changes(*(leaves(load_frozen(record.folder / "config.yaml")) for record in (a, b))))
     if not found:
         yield f"config: {a.provenance['config']} → {b.provenance['config']}, though both config.yaml read the same"
     for key, before, after in found:

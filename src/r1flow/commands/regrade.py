@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 
-from r1flow.artifacts.frozen import load
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
 from r1flow.commands.trace import Record, folder_of, read_record
@@ -95,7 +95,7 @@ def data_of(record: Record) -> Path:
 
 def evaluation(record: Record) -> Graded:
     """An evaluation's samples and the means of its tasks, as stored and as graded now."""
-    config, rows = load(record.folder / "config.yaml"), read_samples(record)
+    config, rows = load_frozen(record.folder / "config.yaml"), read_samples(record)
     gradable, ungradable = evaluate.load_problems(data_of(record), config["split"], None)
     problems = {(problem["task"], problem["id"]): problem for problem in gradable}
     grade = evaluate.grader(config["language"], config["languages"], config["reflection_words"])
@@ -128,7 +128,7 @@ def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[N
 
 def rejected(record: Record) -> Graded:
     """The rejection sampling's samples with why each was dropped, and its counts, as stored and as graded now."""
-    config, rows = load(record.folder / "config.yaml"), read_samples(record)
+    config, rows = load_frozen(record.folder / "config.yaml"), read_samples(record)
     known = rejection.load_problems(data_of(record) / "rejection.jsonl", config["prompts"])
     problems = {problem.id: problem for problem in known}
     samples = [

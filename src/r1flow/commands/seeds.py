@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from r1flow.artifacts.frozen import load
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, write_json
 from r1flow.commands.trace import Record, folder_of, read_file, read_record
 from r1flow.core.changes import changes, leaves
@@ -121,7 +121,7 @@ def facts(jobs: Jobs) -> dict[str, str]:
     """The configuration of every job but for seed and run, and its code's hash: {"zero_rl.trainer.beta": "0.001"}."""
     found = {}
     for job, record in jobs.items():
-        config = read_file(record.folder / "config.yaml", load)
+        config = read_file(record.folder / "config.yaml", load_frozen)
         config = {key: value for key, value in config.items() if key not in ("seed", "run")}
         found[job] = config | {"code": record.provenance["code"]}
     return leaves(found)

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from r1flow.artifacts import manifest, provenance, versions
-from r1flow.artifacts.frozen import load
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean
@@ -234,7 +234,7 @@ def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
         "dvc": dvc_hashes(record),
         "mlflow": mlflow_run(record),
         "inputs": edges,
-        "generator": None if any("stage" in edge for edge in edges) else load(record.folder / "config.yaml"),
+        "generator": None if any("stage" in edge for edge in edges) else load_frozen(record.folder / "config.yaml"),
     }
 
 

@@ -35,7 +35,7 @@ from typing import Any
 
 from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, module_of
-from r1flow.artifacts.frozen import load
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.core.errors import UserError, printable
 from r1flow.engine import gate, gpus, launch, pricing
 from r1flow.programs import promises
@@ -186,7 +186,7 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
 
 def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, dict[str, Any]]:
     """The stage in its scratch folder, and what decides its outputs; raises UserError for inputs that don't fit."""
-    config = load(arguments.config)
+    config = load_frozen(arguments.config)
     prepare_process(config)
     ranks = launch.ranks_of(arguments.program, config, arguments.gpus, arguments.processes)
     terminal.started()

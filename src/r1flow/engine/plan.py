@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts import manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code, code_of
-from r1flow.artifacts.frozen import load
+from r1flow.artifacts.frozen import load_frozen
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
 from r1flow.recipe.stages import program_of, stage_of
@@ -93,7 +93,7 @@ def differences(
 ) -> Iterator[str]:
     """Everything that decides the outputs and has changed, except libraries; nothing when the stage can be kept."""
     if then["config"] != now["config"]:
-        found = changes(leaves(load(folder / "config.yaml")), leaves(config))
+        found = changes(leaves(load_frozen(folder / "config.yaml")), leaves(config))
         yield "config: " + listed([f"{path} {before} → {after}" for path, before, after in found])
     if then["code"] != now["code"]:
         yield "code: " + listed([name for name, _, _ in changes(then["modules"], now["modules"])] or ["program"])

@@ -68,7 +68,7 @@ class Run:
     @classmethod
     def thaw(cls, path: str) -> Self:
         """The run that another process composed: jobs on other machines must neither compose nor plan again."""
-        found = frozen.load(Path(path))
+        found = frozen.load_frozen(Path(path))
         run = cls(found["config"])
         run.sources, run.data_is_pinned = found["sources"], found["data_is_pinned"]
         run.steps = []

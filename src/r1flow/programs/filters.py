@@ -1,6 +1,6 @@
 """Checks the filters that a configuration names against the filter functions, without importing these.
 
-    check("curate", [{"name": "mixed_language", "args": {"language": "en", "languages": ["en"], "share": 95}}])
+    check_filters("curate", [{"name": "mixed_language", "args": {"language": "en", "languages": ["en"], "share": 95}}])
     UserError: filters[0].args.share: 95 can't be; use 0 to 1
 
 The program `rejection` filters samples, and `curate` filters rows (programs/rejection/compute.py, data/sift.py). Names,

@@ -16,6 +16,7 @@ from typing import Any
 
 from r1flow.core.template import GENERAL
 from r1flow.programs.specs import spec_of
+from r1flow.tracking.progress import is_number
 
 # The metrics that every evaluated task must have; null where there is no value.
 MEASURES = (
@@ -79,7 +80,3 @@ def task_fault(place: str, tasks: dict[str, Any] | None) -> str | None:
             if summary[measure] is not None and not is_number(summary[measure]):
                 return f"{place}.{task}.{measure}: {str(summary[measure])[:40]!r} isn't a number"
     return None
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

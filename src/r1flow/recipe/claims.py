@@ -70,7 +70,7 @@ class Evidence:
     `thinking` has the scores of the reasoning problems with <think> given, by model and temperature, and `families` the
     family of each problem. `stages` are those of the run. A scope without scores had no prompts; a stage without
     accuracies has no reward that gives one; a temperature that is missing wasn't asked for. `lengths` are those of the
-    rollouts that think, in tokens. `dev` has the accuracies on the dev problems by step; one without wasn't to measure.
+    rollouts that think, in tokens. `dev` has the accuracies on the dev problems by step (empty: not measured).
     """
 
     scores: Mapping[str, Scores]

@@ -1,6 +1,6 @@
 """Samples completions from a model: one call, whichever engine does the work.
 
-    sampler = load(Path("results/r1_tiny/base/model"), engine="r1flow", batch_size=256)
+    sampler = load_sampler(Path("results/r1_tiny/base/model"), engine="r1flow", batch_size=256)
     sampler.sample(prompts, SamplingParams(0.6, 0.95, 96), seeds=[seed_of(1, problem.id, i) for ...])
     -> [Completion(ids=[5, 17, ..., 0], text="<think>8 + 16 = 24.</think><answer>24</answer>", finished=True), ...]
 
@@ -70,7 +70,7 @@ class Sampler(Protocol):
     ) -> list[Completion]: ...
 
 
-def load(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, Any] | None = None) -> Sampler:
+def load_sampler(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, Any] | None = None) -> Sampler:
     """A sampler of the model in `model_dir`; `batch_size` rows are decoded together. Raises UserError."""
     check_engine(engine, options or {})
     if batch_size < 1:

@@ -1,7 +1,7 @@
 """The curve of RL on problems that stay the same: every few steps the model answers the same dev problems, greedily.
 
-A step's own accuracy is that of other prompts than the step's before, and moves with them. On problems that stay the
-same, and without random numbers, the model's changes alone move the curve:
+Every step of RL trains on other prompts, so its accuracy moves with the prompts as well as with the model. On problems
+that stay the same, answered without random numbers, only the model's changes move the curve:
 
     {"step": 5, "dev/accuracy": 0.55}
 

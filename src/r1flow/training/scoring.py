@@ -20,8 +20,11 @@ from trl.trainer.utils import FusedCausalLMOutput
 
 from r1flow.core.schema import MASKED
 
-BLOCK = 128  # tokens of a block, or those of the longest row
-TOKENS = 2048  # tokens of the blocks that are computed at once: their activations stay in a CPU's cache
+# Tokens of a block; a longer row sets the size. Of 96, 128 and 192, 128 was fastest or equal (docs/log.md).
+BLOCK = 128
+# Tokens of the blocks that are computed at once. As with 64 padded rows (conf/grpo/default.yaml), activations of so few
+# stay in a CPU's cache.
+TOKENS = 2048
 
 
 class CompactGRPOTrainer(GRPOTrainer):
@@ -44,7 +47,10 @@ class CompactGRPOTrainer(GRPOTrainer):
 
 
 def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-probability and entropy of each of the last `completion` tokens of left-padded prompts with completions."""
+    """Log-probabilities and entropies of the last `completion` tokens, two tensors B×C, 0 where there is padding.
+
+    Rows are prompts that are padded on the left, each followed by a completion that is padded on the right.
+    """
     kept_BT = mask_BT.bool()
     hidden_KD = hidden_states(model, ids_BT[kept_BT], kept_BT.sum(1))
     kept_BT[:, :-completion] = False
@@ -56,7 +62,10 @@ def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperat
 
 
 def log_probabilities(model: Any, hidden_KD: Tensor, wanted_K: Tensor, temperature: float = 1.0) -> Tensor:
-    """Those of the whole vocabulary at the wanted tokens, none of which is a row's first: as many rows of V."""
+    """The log-probability of every token of the vocabulary at each place that is wanted, W×V for W places.
+
+    `wanted_K` marks them among the K tokens. No row's first token may be wanted: nothing before it predicts it.
+    """
     before = wanted_K.nonzero()[:, 0] - 1
     return (model.lm_head(hidden_KD[before]).float() / temperature).log_softmax(-1)
 
@@ -83,7 +92,10 @@ def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
 
 
 def places(lengths: list[int], size: int) -> tuple[list[int], int]:
-    """Each row's first cell in blocks of `size` cells, and the number of blocks (first-fit decreasing)."""
+    """Each row's first cell in blocks of `size` cells, and the number of blocks (first-fit decreasing).
+
+    trl.pack_dataset does this for datasets. Here a batch is packed at every step, without making a dataset of it.
+    """
     room: list[int] = []
     first = [0] * len(lengths)
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):

@@ -40,7 +40,7 @@ from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
 from r1flow.programs.evaluate.ways import samples_given
-from r1flow.sampling import Completion, Sampler, SamplingParams, load, seed_of, shards
+from r1flow.sampling import Completion, Sampler, SamplingParams, load_sampler, seed_of, shards
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -202,7 +202,7 @@ def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = s
 def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:
     """The sampler, and the prompt and seed of every question."""
     config = stage.config
-    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
+    sampler = load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     asked = [question for _, group in groups(stage, problems) for question in group]
     prompts = {text: render(sampler.tokenizer, text) for text in {problem["question"] for problem, _ in asked}}
     seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]

@@ -40,7 +40,7 @@ from r1flow.core.template import ANSWER_OPEN, Parts, render, split
 from r1flow.core.weights import parameters_in
 from r1flow.grading import code, generated
 from r1flow.grading.verdict import Cause
-from r1flow.sampling import Completion, Sampler, load, seed_of, shards
+from r1flow.sampling import Completion, Sampler, load_sampler, seed_of, shards
 from r1flow.tracking.stage import Stage
 
 TABLE_ROWS = 100  # samples shown in tracking
@@ -147,7 +147,7 @@ def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHO
 def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list[int]]:
     """The sampler, and the prompt and seed of every question."""
     config = stage.config
-    sampler = load(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
+    sampler = load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
     prompts = {problem.id: render(sampler.tokenizer, problem.question, config["preamble"]) for problem in problems}
     asked = questions(stage, problems)
     seeds = [seed_of(stage.seed, problem.id, index) for problem, index in asked]

@@ -142,7 +142,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
         raise UserError("report: no evaluated model among its inputs; add a model stage and evaluate to `stages`")
     for stage in (inputs.keys() & set(MODELS)) - evaluated.keys():
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
-    configs = {job: read_input(folder / "config.yaml", frozen.load) for job, folder in inputs.items()}
+    configs = {job: read_input(folder / "config.yaml", frozen.load_frozen) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
     rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
     samples = {model: [row for row in found if as_asked(row)] for model, found in rows.items()}
@@ -195,7 +195,7 @@ def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) ->
             raise UserError(f"{inputs[f'evaluate/{model}']}/samples.parquet: {what}")
     model, rows = next(iter(samples.items()))
     folder, scopes = inputs[f"evaluate/{model}"], {scope_of(row) for row in rows}
-    split = frozen.load(folder / "config.yaml")["split"]
+    split = frozen.load_frozen(folder / "config.yaml")["split"]
     for scope, name in (("reasoning", f"{split}.jsonl"), ("general", f"general_{split}.jsonl")):
         path = inputs["data"] / name
         if scope not in scopes and path.is_file() and path.stat().st_size:
