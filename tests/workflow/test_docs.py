@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from r1flow.commands import cli
 from r1flow.engine.checks import check_parts, check_rules
@@ -448,6 +449,20 @@ def test_every_link_leads_somewhere(page):
             target = (ROOT / page).parent / name if name else ROOT / page
             assert target.exists(), f"{page}: {link}"
             assert not anchor or anchor in slugs(target), f"{page}: {link}"
+
+
+def named_in(nav: Any) -> Iterator[str]:
+    """The files that a part of mkdocs.yml's navigation names, with or without a title."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for entry in nav.values() if isinstance(nav, dict) else nav:
+            yield from named_in(entry)
+
+
+def test_the_navigation_of_the_documentation_names_every_page_once():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    assert sorted(named_in(nav)) == sorted(str(p.relative_to(ROOT / "docs")) for p in ROOT.glob("docs/**/*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES)
