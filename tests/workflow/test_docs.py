@@ -50,6 +50,7 @@ NEVER = {
     'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
     "git clone . ../other": "installs an environment",
     "snakemake --cores all --config experiment=r1_zero_qwen2.5_0.5b_gsm8k  ": "a hub and a GPU",
+    "snakemake --cores all --config experiment=distill_qwen2.5_1.5b": "a hub and a GPU",
     "export R1FLOW_SAMPLING_URL=https://api.lab/v1": "another lab's server",
     "r1flow lock": "a hub",
     "systemd-run": "a user's systemd",
@@ -410,7 +411,7 @@ def test_every_named_experiment_and_config_group_is_there():
     for place, text in said():
         for name in re.findall(r"experiment=([\w.]+)|^((?:r1|distill)_[\w.]+)$", text):
             assert set(filter(None, name)) <= options, f"{place}: {text}"
-        for group, option in re.findall(r"([a-z_]+)@[\w.]+[=:] ?(\w+)", text) + re.findall(r"^(data)=(\w+)$", text):
+        for group, option in re.findall(r"([a-z_/]+)@[\w.]+[=:] ?(\w+)", text) + re.findall(r"^(data)=(\w+)$", text):
             path = f"conf/{group}/{option}.yaml"
             assert path in MADE or (ROOT / path).exists(), f"{place}: {text}: there is no {path}"
 
