@@ -1,6 +1,5 @@
 """Several rewards as one number: what adds up, what is unknown, what is logged, and when training stops."""
 
-import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -207,15 +206,11 @@ def test_what_is_wrong_with_a_part_is_one_line(specs: dict[str, Any], message: s
 
 
 def test_the_page_on_a_reward_of_your_own_holds(tmp_path: Path) -> None:
-    """Its module, its config and its examples, as they stand there."""
+    """Its module and its config, as they stand there; tests/workflow/test_docs.py runs its examples."""
     fences = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    module, usage, plain = (text for language, text in fences if language == "python")
+    module, _, plain = (text for language, text in fences if language == "python")
     (config,) = (yaml.safe_load(text) for language, text in fences if language == "yaml")
     (tmp_path / "my_rewards.py").write_text(module + plain)
-    names: dict[str, Any] = {}
-    exec(module + usage, names)
-    examples = [line.split("  # ") for line in usage.splitlines() if "  # " in line]
-    assert len(examples) == 2 and all(eval(call, names) == ast.literal_eval(result) for call, result in examples)
     assert config.pop("defaults") == ["reasoning"]
     scores, logged = run(config, ["one two three four", "<think>x</think>", "one two three four five six"])
     assert scores == [pytest.approx(0.1), None, pytest.approx(0.05)]

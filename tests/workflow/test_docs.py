@@ -3,6 +3,8 @@
     ```sh run           run by `make test`, against a finished run of r1_micro
     ```sh run-slow      run by `make test-slow`, which runs the page's others before it
     ```sh               not run: NEVER says why
+    ```python           in docs/: run by `make test`, and what a line returns is compared with the comment beside it;
+                        in README.md: only parsed, because it trains a model
 
 A page's commands run in one shell, from top to bottom, in a copy of the project that starts as a reader's: in git, with
 its .venv made and not activated. One thing is substituted: where the pages speak of r1_tiny, which takes ten minutes,
@@ -29,7 +31,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from r1flow import rewards, sandbox
 from r1flow.commands import cli
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.run import WORDS, Run
@@ -46,6 +50,7 @@ NEVER = {
     'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
     "git clone . ../other": "installs an environment",
     "snakemake --cores all --config experiment=r1_zero_qwen2.5_0.5b_gsm8k  ": "a hub and a GPU",
+    "snakemake --cores all --config experiment=distill_qwen2.5_1.5b": "a hub and a GPU",
     "export R1FLOW_SAMPLING_URL=https://api.lab/v1": "another lab's server",
     "r1flow lock": "a hub",
     "systemd-run": "a user's systemd",
@@ -406,7 +411,7 @@ def test_every_named_experiment_and_config_group_is_there():
     for place, text in said():
         for name in re.findall(r"experiment=([\w.]+)|^((?:r1|distill)_[\w.]+)$", text):
             assert set(filter(None, name)) <= options, f"{place}: {text}"
-        for group, option in re.findall(r"([a-z_]+)@[\w.]+[=:] ?(\w+)", text) + re.findall(r"^(data)=(\w+)$", text):
+        for group, option in re.findall(r"([a-z_/]+)@[\w.]+[=:] ?(\w+)", text) + re.findall(r"^(data)=(\w+)$", text):
             path = f"conf/{group}/{option}.yaml"
             assert path in MADE or (ROOT / path).exists(), f"{place}: {text}: there is no {path}"
 
@@ -450,6 +455,20 @@ def test_every_link_leads_somewhere(page):
             assert not anchor or anchor in slugs(target), f"{page}: {link}"
 
 
+def named_in(nav: Any) -> Iterator[str]:
+    """The files that a part of mkdocs.yml's navigation names, with or without a title."""
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for entry in nav.values() if isinstance(nav, dict) else nav:
+            yield from named_in(entry)
+
+
+def test_the_navigation_of_the_documentation_names_every_page_once():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    assert sorted(named_in(nav)) == sorted(str(p.relative_to(ROOT / "docs")) for p in ROOT.glob("docs/**/*.md"))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_python_example_parses_and_imports_what_there_is(page):
     for block in (block for block in blocks(page) if block.info == "python"):
@@ -457,3 +476,47 @@ def test_every_python_example_parses_and_imports_what_there_is(page):
             if isinstance(node, ast.ImportFrom):
                 found = importlib.import_module(node.module)
                 assert all(hasattr(found, alias.name) for alias in node.names), f"{page}:{block.line}"
+
+
+# -- what Python examples return ---------------------------------------------------------------------------------
+
+
+# Rewards that no example calls, and what they need.
+NEED_MORE = {"judge": "a server", "reward_model": "a trained model"}
+
+
+def examples(page: str) -> list[tuple[int, ast.stmt, str]]:
+    """The statements of a page's Python examples: line, statement, and the comment after it or on the next line."""
+    found = []
+    for block in (block for block in blocks(page) if block.info == "python"):
+        for node in ast.parse("\n".join(block.lines)).body:
+            last = block.lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+            comment = re.match(r" *\n?# (.*)", "\n".join([last, *block.lines[node.end_lineno :]]))
+            found.append((block.line + node.lineno - 1, node, comment[1] if comment else ""))
+    return found
+
+
+def pages_to_run() -> Iterator[Any]:
+    for page in PAGES:
+        if page.startswith("docs/") and examples(page):
+            here = page != "docs/rewards/code_tests.md" or bool(sandbox.tiers())
+            yield pytest.param(page, marks=pytest.mark.skipif(not here, reason="no sandbox holds on this machine"))
+
+
+@pytest.mark.parametrize("page", list(pages_to_run()))
+def test_every_python_example_returns_what_it_says(page):
+    """A page's examples run from top to bottom, and share their names."""
+    names: dict[str, Any] = {}
+    for line, node, comment in examples(page):
+        if isinstance(node, ast.Expr):
+            assert comment, f"{page}:{line}: say in a comment what this returns"
+            assert eval(ast.unparse(node), names) == pytest.approx(eval(comment, names)), f"{page}:{line}"
+        else:
+            exec(ast.unparse(node), names)
+
+
+def test_every_reward_is_called_by_an_example():
+    statements = [node for page in PAGES if page.startswith("docs/rewards/") for _, node, _ in examples(page)]
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert set(rewards.__all__) - called == set(NEED_MORE)
