@@ -12,6 +12,8 @@ import yaml
 from r1flow.engine import pricing
 from r1flow.engine.run import Run
 from r1flow.programs.costs import Cost
+from r1flow.programs.specs import spec_of
+from r1flow.recipe.stages import RECIPE, RL_STAGES
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = "r1_qwen2.5_7b"
@@ -56,19 +58,43 @@ def test_what_a_training_shares_out_fits_its_gpus(costs: list[Cost]) -> None:
         assert pricing.memory_needed(cost, 80e9, gpus) < 80e9, cost.job
 
 
+def dry_run(folder: Path, *words: str) -> str:
+    """What Snakemake says of the jobs that it would start; `words` end with those of --config."""
+    for name in ("Snakefile", "conf", "workflow", "profiles", "environment.yml", "data.dvc", ".dvc"):
+        (folder / name).symlink_to(ROOT / name)
+    command = [sys.executable, "-m", "snakemake", "--dry-run", "--printshellcmds", "--quiet", "host", *words]
+    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said
+
+
+def test_every_stage_of_grpo_has_its_long_runtime_without_a_profile_that_names_it(tmp_path: Path) -> None:
+    """On a cluster a stage with too few minutes is ended; --set-resources says otherwise for one of them."""
+    profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
+    named, usual = profile["set-resources"], profile["default-resources"]["runtime"]
+    words = [f"{rule}:{key}={value}" for rule, each in named.items() for key, value in each.items()]
+    first, *others = RL_STAGES
+    stages = [row.stage for row in RECIPE.values() if not row.is_optional and row.program != "curate"]  # as in r1_micro
+    said = dry_run(
+        tmp_path,
+        *("--cores", "1", "--default-resources", f"runtime={usual}", "--set-resources", *words, f"{first}:runtime=7"),
+        *("--config", "experiment=r1_micro", f"overrides=stages=[{','.join(stages)}]"),
+    )
+    found = {rule: int(minutes) for rule, minutes in re.findall(r"^rule (\w+):\n.*? runtime=(\d+)", said, re.M | re.S)}
+    long = spec_of("grpo").runtime
+    assert long > usual and found.keys() - {"all"} == set(stages)
+    given = {rule: each["runtime"] for rule, each in named.items() if "runtime" in each}
+    assert found == dict.fromkeys(found, usual) | dict.fromkeys(others, long) | given | {first: 7}
+
+
 @pytest.mark.slow
 def test_snakemake_takes_the_profile_that_the_experiments_first_lines_name(tmp_path: Path) -> None:
     pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e .[slurm]")
     opening = (ROOT / f"conf/experiment/{EXPERIMENT}.yaml").read_text().partition("defaults:")[0]
     (profile,) = re.findall(r"--profile (\S+)", opening)
-    for name in ("Snakefile", "conf", "workflow", "profiles", "environment.yml", "data.dvc", ".dvc"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    command = [sys.executable, "-m", "snakemake", "--profile", profile, "--dry-run", "--printshellcmds"]
-    command += ["--quiet", "host", "--config", f"experiment={EXPERIMENT}"]
-    paths = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
+    said = dry_run(tmp_path, "--profile", profile, "--config", f"experiment={EXPERIMENT}")
     assert re.search(r"r1flow-stage sft sft_mix .* --gpus 8 ", said)
     parts = PROFILE["set-scatter"]["rejection"]
     assert re.search(rf"r1flow-stage rejection rejection .* --part {parts}-of-{parts}", said)

@@ -16,11 +16,12 @@ from fabricated_run import SKILLS, TASKS, fabricate_run, fabricate_samples
 
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval
-from r1flow.programs.report import collect, figures
+from r1flow.programs.report import collect, figures, skills
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
 from r1flow.programs.report.repairs import repairs_of, worth
+from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
 from r1flow.recipe.claims import NOT_IN_RUN
@@ -320,6 +321,30 @@ def test_a_stage_of_rl_is_compared_with_the_model_that_its_configuration_starts_
     assert "<code>reasoning_rl</code> against <code>cold_start</code>" not in page
 
 
+def test_every_trained_stage_is_compared_with_the_model_that_its_configuration_starts_from(tmp_path):
+    """Whatever it is, after the comparisons of the paper; here a pair that these don't have, as a new stage's."""
+    assert ("self_sft", "zero_rl") not in STEPS
+    inputs = fabricate_run(tmp_path / "run", ("base", "zero_rl", "self_sft"), problems=4)
+    path = inputs["self_sft"] / "config.yaml"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"init_from": "zero_rl"}))
+    page, summary = make(tmp_path / "report", inputs)
+    assert {stage: set(others) for stage, others in summary["steps"].items()} == {
+        "zero_rl": {"base"},
+        "self_sft": {"base", "zero_rl"},
+    }
+    rows = re.findall(r"<tr><th>(\w+ − \w+)</th>", page.partition('<section id="skill">')[2].partition("</section>")[0])
+    assert rows == ["zero_rl − base", "self_sft − base", "self_sft − zero_rl"]
+    assert "<code>self_sft</code> against" not in page  # its skill is not RL's
+
+
+def test_what_the_recipe_compares_already_is_compared_once_and_the_rest_in_its_order(monkeypatch):
+    assert comparisons({stage: [start] for stage, start in reversed(STEPS)}) == list(STEPS)
+    monkeypatch.setattr(skills, "MODELS", ("base", "taught", "zero_rl", "taught_2"))
+    starts = {"taught_2": ["taught"], "zero_rl": ["base", "taught"], "taught": ["base"]}
+    new = [("taught", "base"), ("zero_rl", "taught"), ("taught_2", "taught")]
+    assert comparisons(starts) == [*STEPS, *new]
+
+
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory) -> tuple[str, dict]:
     """A run with 64 samples of each problem."""
@@ -516,8 +541,8 @@ def test_a_model_none_of_whose_answers_could_be_graded_has_no_line():
 
 def test_models_without_a_common_problem_have_no_difference():
     even, odd = halves()
-    assert [first for _, first, _ in forest_lines({"base": even, "zero_rl": even})] == ["zero_rl"]
-    assert forest_lines({"base": even, "zero_rl": odd}) == []
+    assert [first for _, first, _ in forest_lines({"base": even, "zero_rl": even}, STEPS)] == ["zero_rl"]
+    assert forest_lines({"base": even, "zero_rl": odd}, STEPS) == []
 
 
 def test_one_problem_is_drawn_as_a_point_without_an_interval(monkeypatch):

@@ -19,7 +19,16 @@ from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.commands import seeds
 from r1flow.commands.cli import main
 from r1flow.programs.report import figures
-from r1flow.programs.report.spread import SeedRun, Spread, curves_over, holm, judge_seeds, render_seeds, summarise_seeds
+from r1flow.programs.report.spread import (
+    SeedRun,
+    Spread,
+    curves_over,
+    holm,
+    judge_seeds,
+    render_seeds,
+    steps_over,
+    summarise_seeds,
+)
 from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, NOT_REPRODUCED, REPRODUCED, Evidence, describe, judge
 from r1flow.recipe.stages import RECIPE
 
@@ -91,6 +100,17 @@ def test_the_steps_have_their_mean_over_seeds():
     runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
     step = summarise_seeds("tiny", runs)["steps"]["zero_rl"]["base"]
     assert step["gain"]["estimate"] == step["skill"][1]["estimate"] == pytest.approx(0.15)
+
+
+def test_a_step_that_the_paper_does_not_have_follows_if_all_runs_have_it():
+    runs = [SeedRun(seed, "", summary({}, 0.1), {}) for seed in (1, 2)]
+    step = runs[0].summary["steps"]["zero_rl"]["base"]
+    for run in runs:
+        run.summary["steps"] |= {"student_rl": {"base": step}, "cold_start": {"student_base": step}}
+    runs[0].summary["steps"]["distill"] = {"base": step}
+    pairs = [("zero_rl", "base"), ("cold_start", "student_base"), ("student_rl", "base")]
+    assert [row["pair"] for row in steps_over(runs)] == pairs
+    assert "cold_start − student_base" in render_seeds("tiny", runs)
 
 
 def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently():

@@ -1,6 +1,8 @@
 """What is wrong with the recipe's table or with a program's spec is said in a line that names the file."""
 
+import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +27,19 @@ def test_a_row_that_cannot_be_is_refused(row: Row, said: str, monkeypatch: pytes
     with pytest.raises(UserError) as refusal:
         specs.check_recipe()
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["compute.py", "spec.py"])
+def test_a_program_without_one_of_its_modules_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(specs, "HERE", shutil.copytree(specs.HERE, tmp_path / "programs"))
+    specs.check_programs()
+    missing = tmp_path / "programs/sft" / name
+    missing.unlink()
+    with pytest.raises(UserError) as refusal:
+        specs.check_programs()
+    assert str(refusal.value) == f"{missing}: missing; a program is a folder with compute.py and spec.py"
 
 
 def test_a_spec_without_a_spec_in_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,13 @@ SPEC = Spec(keys=Copy, outputs=lambda config: ["model/"])
 @pytest.fixture
 def project(copy: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     """A finished run in a folder with its own copy of the package."""
-    shutil.copytree(PACKAGE, copy.folder / "src/r1flow", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setenv("PYTHONPATH", str(copy.folder / "src"))
-    return copy
+    return with_package(copy, monkeypatch)
+
+
+def with_package(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    shutil.copytree(PACKAGE, checkout.folder / "src/r1flow", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setenv("PYTHONPATH", str(checkout.folder / "src"))
+    return checkout
 
 
 def insert(path: Path, before: str, line: str) -> None:
@@ -64,6 +68,7 @@ def assert_reported(project: Checkout, stage: str, colour: str) -> None:
     assert (folder / stage / "model/model.safetensors").is_file()
     summary = json.loads((folder / "report/summary.json").read_text())
     assert set(summary["models"]) == {"base", stage}
+    assert set(summary["steps"][stage]) == {"base"}  # which it starts from
     page = (folder / "report/report.html").read_text()
     assert stage in page and colour in page
 
@@ -92,3 +97,23 @@ def test_a_program_takes_a_folder_and_a_group_of_conf(project: Checkout) -> None
     done = project.snakemake(run="added", overrides=STAGES.format("copied"))
     assert done.returncode == 0, done.stderr
     assert_reported(project, "copied", "#0c0b0a")
+
+
+@pytest.mark.parametrize(
+    ("stage", "program", "said"),
+    [
+        ("taught", "sftt", "taught: there is no program 'sftt' in {}/programs; did you mean 'sft'?"),
+        ("cold_start", "sft", "two rows are called 'cold_start'; give one another name"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused_in_a_line_when_the_workflow_is_read(
+    stage: str, program: str, said: str, empty_checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = with_package(empty_checkout, monkeypatch)
+    package = project.folder / "src/r1flow"
+    insert(package / "recipe/stages.py", '    Row("evaluate", ', f'    Row("{stage}", "{program}", "#0a0b0c"),\n')
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    line = f"r1flow: {package}/recipe/stages.py: {said.format(package)}"
+    assert [each for each in done.stderr.splitlines() if each.startswith("r1flow: ")] == [line]
+    assert not (project.folder / "results").exists()

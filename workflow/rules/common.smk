@@ -127,6 +127,15 @@ def gpus(stage):
     return int(config["device"] == "cuda" and spec_of(program_of(stage, config)).on_gpu)
 
 
+def resources_of(stage):
+    """The devices that the stage holds and, for a program whose jobs are long, the minutes that a cluster gives it.
+
+    A profile's set-resources or --set-resources replace them. On this machine nothing limits a job's minutes.
+    """
+    minutes = spec_of(program_of(stage, RUN.slice(stage))).runtime
+    return {"gpu": gpus(stage)} | ({"runtime": minutes} if minutes else {})
+
+
 def gpus_of_rule(stage, wildcards, **given):
     """How many devices a part of the stage holds: as many as the stage's own job, whatever that was set to.
 

@@ -16,7 +16,7 @@ rule evaluate:
         "../../environment.yml"
     threads: RUN.slice("evaluate")["threads"]
     resources:
-        gpu=gpus("evaluate"),
+        **resources_of("evaluate"),
     params:
         run=RUN.name,
         stage="evaluate/{model}",

@@ -20,7 +20,7 @@ for stage in [stage for stage in RECIPE if stage != "evaluate"]:
         threads: RUN.slice(stage)["threads"]
         priority: RUN.chain(stage)
         resources:
-            gpu=gpus(stage),
+            **resources_of(stage),
         params:
             **facts(stage),
         shell:

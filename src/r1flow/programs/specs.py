@@ -40,6 +40,7 @@ class Spec:
     labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion, pairs
     on_gpu: bool = False  # whether a stage with `device: cuda` holds a GPU
     by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
+    runtime: int | None = None  # minutes that a cluster gives each of its jobs; None: the profile's default
     words: dict[str, list[str]] = field(default_factory=dict)  # values of trainer options that the classes don't list
 
 

@@ -358,4 +358,5 @@ SPEC = Spec(
     cost=cost,
     memory=memory,
     on_gpu=True,
+    runtime=1440,
 )

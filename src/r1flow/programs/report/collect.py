@@ -23,7 +23,7 @@ from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
 from r1flow.programs.promises import fault
 from r1flow.programs.report.repairs import repairs
-from r1flow.programs.report.skills import skill_rows, step_rows
+from r1flow.programs.report.skills import comparisons, skill_rows, step_rows
 from r1flow.programs.report.spent import spent
 from r1flow.programs.report.tries import tries
 from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
@@ -91,6 +91,12 @@ class Results:
         return {stage: self.configs[stage]["init_from"] for stage in RL_STAGES if stage in self.configs}
 
     @cached_property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The models to compare: the recipe's steps, and every stage with the model its configuration starts from."""
+        starts = {model: self.configs.get(model, {}).get("init_from") for model in self.models}
+        return comparisons({model: [start] for model, start in starts.items() if start in self.models})
+
+    @cached_property
     def spent(self) -> dict[str, Any]:
         return spent(self.configs, self.metrics)
 
@@ -106,7 +112,7 @@ class Results:
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
-        return step_rows(self.evidence)
+        return step_rows(self.evidence, self.pairs)
 
     @cached_property
     def repairs(self) -> dict[str, dict[str, Any]]:

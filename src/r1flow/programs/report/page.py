@@ -5,7 +5,7 @@ direction overrides) or bloat the page (enormous completions) is made visible or
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from r1flow.core.template import split
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
 from r1flow.programs.report.repairs import has_several, worth
-from r1flow.programs.report.skills import STEPS, sharpened
+from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
 from r1flow.programs.report.tries import KS, reach
 from r1flow.recipe.claims import (
@@ -188,7 +188,7 @@ def draw_all(results: Results) -> dict[str, str]:
         "length": (figures.draw_length, curves["length"]),
         "thinking": (figures.draw_thinking, curves["thinking"]),
         "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
-        "forest": (figures.draw_forest, forest_lines(results.evidence.scores)),
+        "forest": (figures.draw_forest, forest_lines(results.evidence.scores, results.pairs)),
         "tries": (figures.draw_tries, tries_lines(results)),
     }
     return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
@@ -214,10 +214,10 @@ def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, flo
     return lines
 
 
-def forest_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval]]:
-    """Differences of pass@1 in the steps of the recipe; a base model is scored leniently, as in C1."""
+def forest_lines(scores: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, Interval]]:
+    """Differences of pass@1 between the models of each pair; a base model is scored leniently, as in C1."""
     lines, tables = [], reasoning_of(scores)
-    for first, second in STEPS:
+    for first, second in pairs:
         if first in tables and second in tables:
             suffix = "_lenient" if second in BASES else ""
             difference = paired_difference(tables[first]["pass_at_1"], tables[second][f"pass_at_1{suffix}"])

@@ -22,8 +22,9 @@ from r1flow.recipe.claims import (
     describe_interval,
     over_families,
 )
+from r1flow.recipe.stages import MODELS
 
-# Each stage and the models it is compared with: what it started from, and what the paper compares it with.
+# The comparisons of the paper and of the claims: a stage, and a model it started from or is held against.
 STEPS = (
     ("zero_rl", "base"),
     ("zero_rl_language", "base"),
@@ -48,6 +49,12 @@ SHARPENED = {
     NOT_REPRODUCED: "skill did not rise",
     CANT_TELL: "this run can’t tell whether skill rose",
 }
+
+
+def comparisons(others: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
+    """STEPS, then in the recipe's order what isn't among them: stages, each with the models it is compared with."""
+    further = [(stage, other) for stage in MODELS for other in others.get(stage, ())]
+    return [*STEPS, *(pair for pair in further if pair not in STEPS)]
 
 
 def skill_rows(evidence: Evidence) -> list[dict[str, Any]]:
@@ -79,10 +86,10 @@ def summarise_skills(rows: Iterable[Mapping[str, Any]], temperatures: Sequence[f
     }
 
 
-def step_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """For every step of the recipe whose models the run has: gain, skill at each temperature, mode, general prompts."""
+def step_rows(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """For every pair of models that the run has: gain, skill at each temperature, mode, general prompts."""
     rows = []
-    for pair in STEPS:
+    for pair in pairs:
         gain, mode = compare_solved(evidence, *pair), compare_modes(evidence, *pair)
         skill = {t: compare_thinking(evidence, *pair, temperature=t) for t in evidence.temperatures}
         if not any(isinstance(cell, Absent) for cell in (gain, mode, *skill.values())):

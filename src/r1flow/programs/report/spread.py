@@ -33,7 +33,7 @@ from r1flow.programs.report.figures import (
     to_svg,
 )
 from r1flow.programs.report.page import VERDICTS, count_verdicts, present_claim
-from r1flow.programs.report.skills import STEPS, summarise_steps
+from r1flow.programs.report.skills import comparisons, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -159,9 +159,9 @@ def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
 
 
 def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
-    """The steps of the recipe as skills.step_rows has them, with intervals over seeds."""
+    """The comparisons that all runs have, as skills.step_rows has them, with intervals over seeds."""
     rows = []
-    for first, second in STEPS:
+    for first, second in comparisons(runs[0].summary["steps"]):
         found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
         if None not in found:
             cells = {name: over([each[name] for each in found]) for name in ("gain", "mode", "general")}
