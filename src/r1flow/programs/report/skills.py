@@ -34,6 +34,7 @@ STEPS = (
     ("cold_start", "zero_rl"),
     ("reasoning_rl", "cold_start"),
     ("reasoning_rl", "zero_rl"),
+    ("sft_mix", "base"),
     ("sft_mix", "reasoning_rl"),
     ("align_rl", "sft_mix"),
     ("align_rl", "reasoning_rl"),
