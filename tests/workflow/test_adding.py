@@ -73,6 +73,7 @@ def assert_reported(project: Checkout, stage: str, colour: str) -> None:
     assert stage in page and colour in page
 
 
+@pytest.mark.slow
 def test_a_stage_of_a_program_that_there_is_takes_a_row_and_a_block(project: Checkout) -> None:
     add_stage(project, "taught_2", "sft", "#0a0b0c")
     overrides = f"{STAGES.format('taught_2')} taught_2.trainer.max_steps=2 taught_2.trainer.save_steps=2"
@@ -81,6 +82,7 @@ def test_a_stage_of_a_program_that_there_is_takes_a_row_and_a_block(project: Che
     assert_reported(project, "taught_2", "#0a0b0c")
 
 
+@pytest.mark.slow
 def test_a_program_takes_a_folder_and_a_group_of_conf(project: Checkout) -> None:
     folder, group = project.folder / "src/r1flow/programs/copy", project.folder / "conf/copy"
     folder.mkdir()

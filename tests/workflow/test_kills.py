@@ -73,6 +73,7 @@ def assert_nothing_broken_or_left(killed: Checkout) -> None:
     assert all(path.name in ("lock", "live.lock") for path in left), left
 
 
+@pytest.mark.slow
 def test_a_training_killed_at_its_worst_moment_ends_as_an_undisturbed_one_in_another_folder(micro, copy):
     """The slow suite kills every stage."""
     for place in ("results/r1_micro", ".memo"):

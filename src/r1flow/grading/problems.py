@@ -14,14 +14,14 @@ from r1flow.grading import code, generated
 
 def is_program(problem: dict[str, Any]) -> bool:
     """Whether a program is asked for, which is graded by its tests."""
-    return problem["task"] != GENERAL and code.is_program(problem["answer"], problem["entry"])
+    return problem["task"] != GENERAL and code.is_program(problem["answer"], problem.get("entry"))
 
 
 def is_gradable(problem: dict[str, Any]) -> bool:
     """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
     if is_program(problem):
-        return code.gradable(problem["entry"])
-    return generated.correct(problem["task"], problem["answer"], problem["answer"], problem["entry"]) is not None
+        return code.gradable(problem.get("entry"))
+    return generated.correct(problem["task"], problem["answer"], problem["answer"], problem.get("entry")) is not None
 
 
 def first_of_each(problems: Iterable[dict[str, Any]], limit: int | None) -> Iterator[dict[str, Any]]:

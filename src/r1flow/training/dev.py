@@ -86,7 +86,7 @@ def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> f
 
 
 def is_solved(problem: dict[str, Any], completion: Completion) -> bool:
-    entry = problem["entry"]
+    entry = problem.get("entry")
     answer = generated.answer_of(completion.text, entry, generated.LENIENT)
     right = generated.correct(problem["task"], answer, problem["answer"], entry)
     return metrics.is_solved({"correct_lenient": right, "finished": completion.finished})
