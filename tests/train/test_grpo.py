@@ -322,6 +322,16 @@ def test_scores_and_their_gradients_are_trls(
         torch.testing.assert_close(ours[name], parameter.grad, atol=1e-4, rtol=1e-4)
 
 
+def test_a_boolean_mask_scores_alike_and_stays_as_it_was(base: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
+    ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
+    numbers = score(model, ids_BT, mask_BT, completion, temperature=0.7)
+    boolean_BT = mask_BT.bool()
+    found = score(model, ids_BT, boolean_BT, completion, temperature=0.7)
+    assert torch.equal(boolean_BT, mask_BT.bool())
+    assert all(map(torch.equal, found, numbers))
+
+
 def test_options_that_change_a_result_are_written_down() -> None:
     written = set(CONFIG["trainer"])
     options = {field.name for field in fields(GRPOConfig)} - SET_BY_THE_STAGE

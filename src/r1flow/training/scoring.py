@@ -51,10 +51,11 @@ def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperat
 
     Rows are prompts that are padded on the left, each followed by a completion that is padded on the right.
     """
-    kept_BT = mask_BT.bool()
-    hidden_KD = hidden_states(model, ids_BT[kept_BT], kept_BT.sum(1))
+    mask_BT = mask_BT.bool()
+    hidden_KD = hidden_states(model, ids_BT[mask_BT], mask_BT.sum(1))
+    kept_BT = mask_BT.clone()
     kept_BT[:, :-completion] = False
-    logp_KV = log_probabilities(model, hidden_KD, kept_BT[mask_BT.bool()], temperature)
+    logp_KV = log_probabilities(model, hidden_KD, kept_BT[mask_BT], temperature)
     kept_BC = kept_BT[:, -completion:]
     empty_BC = logp_KV.new_zeros(kept_BC.shape)
     logp_K = logp_KV.gather(1, ids_BT[kept_BT][:, None])[:, 0]
