@@ -21,6 +21,7 @@ from r1flow.commands.cli import main
 from r1flow.programs.report import figures
 from r1flow.programs.report.spread import (
     SeedRun,
+    Seeds,
     Spread,
     curves_over,
     holm,
@@ -98,7 +99,7 @@ def test_holm_adjusts_as_by_hand():
 
 def test_the_steps_have_their_mean_over_seeds():
     runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
-    step = summarise_seeds("tiny", runs)["steps"]["zero_rl"]["base"]
+    step = summarise_seeds(Seeds("tiny", runs))["steps"]["zero_rl"]["base"]
     assert step["gain"]["estimate"] == step["skill"][1]["estimate"] == pytest.approx(0.15)
 
 
@@ -110,17 +111,17 @@ def test_a_step_that_the_paper_does_not_have_follows_if_all_runs_have_it():
     runs[0].summary["steps"]["distill"] = {"base": step}
     pairs = [("zero_rl", "base"), ("cold_start", "student_base"), ("student_rl", "base")]
     assert [row["pair"] for row in steps_over(runs)] == pairs
-    assert "cold_start − student_base" in render_seeds("tiny", runs)
+    assert "cold_start − student_base" in render_seeds(Seeds("tiny", runs))
 
 
 def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently():
     runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
-    found = summarise_seeds("tiny", runs)["models"]
+    found = summarise_seeds(Seeds("tiny", runs))["models"]
     means = {model: {name: each["estimate"] for name, each in row.items()} for model, row in found.items()}
     rest = {"cons@k": 0.15, "format": 0.5, "language": 0.5, "general prompts": 0.075, "tokens": 6.0}
     assert means["zero_rl"] == pytest.approx({"pass@1": 0.15, "skill": 0.15, "reworded": None, **rest})
     assert means["base"] == pytest.approx({"pass@1": 0.3, "skill": None, "reworded": 0.3, **rest})
-    page = render_seeds("tiny", runs)
+    page = render_seeds(Seeds("tiny", runs))
     assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
 
 
@@ -163,9 +164,9 @@ def test_what_the_runs_have_not_is_not_tested_and_not_counted():
 
 def test_a_seed_with_an_effect_of_the_other_sign_is_seen_and_counts():
     runs = runs_of(C6=[(0.30, 0.32, 0.28, 0.35, -0.40)])
-    claim = summarise_seeds("tiny", runs)["claims"]["C6"]
+    claim = summarise_seeds(Seeds("tiny", runs))["claims"]["C6"]
     assert claim["verdict"] == CANT_TELL and claim["parts"][0]["values"][-1] == -0.4
-    page = render_seeds("tiny", runs)
+    page = render_seeds(Seeds("tiny", runs))
     assert "<td>−40.0</td>" in page and "4 of 5 seeds above the floor" in page
 
 
@@ -203,14 +204,14 @@ def test_a_band_goes_from_the_smallest_to_the_largest_run_and_the_line_is_their_
 
 def test_the_page_is_whole_needs_nothing_else_and_is_the_same_twice():
     runs = [SeedRun(each.seed, each.name, each.summary, trained(each.seed)) for each in runs_of(C1=[UP, UP], C6=[UP])]
-    page = render_seeds("tiny", runs)
+    page = render_seeds(Seeds("tiny", runs))
     parser = Balance()
     parser.feed(page)
     assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
     assert not re.findall(r"""(?:src|href)=["'](?!#|\.\./tiny-s1\d/report/)[^"']*|@import|url\((?!#)""", page)
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids)) and page.count("<svg") == 6  # two claims, four kinds of curves
-    assert "None" not in page and render_seeds("tiny", runs) == page
+    assert "None" not in page and render_seeds(Seeds("tiny", runs)) == page
 
 
 # -- the command -------------------------------------------------------------------------------------------------

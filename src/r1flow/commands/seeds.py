@@ -83,14 +83,14 @@ def report(name: str, seeds: Sequence[int]) -> None:
         if seed not in {record.provenance["seed"] for record in found.values()}:
             raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
         check_alike(folders[0], jobs[0], folder, found)
-    from r1flow.programs.report.spread import render_seeds, summarise_seeds
+    from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
 
-    runs = [read_seed(*found) for found in zip(seeds, folders, jobs, strict=True)]
+    compared = Seeds(name, [read_seed(*each) for each in zip(seeds, folders, jobs, strict=True)])
     out = RESULTS / f"{name}-seeds"
     out.mkdir(exist_ok=True)
-    summary = summarise_seeds(name, runs)
+    summary = summarise_seeds(compared)
     write_json(out / "summary.json", summary)
-    (out / "report.html").write_text(render_seeds(name, runs), encoding="utf-8")
+    (out / "report.html").write_text(render_seeds(compared), encoding="utf-8")
     for claim, told in summary["claims"].items():
         print(f"{claim} {told['verdict']}: {told['text']}")
     print(f"report: {out / 'report.html'}")

@@ -11,6 +11,7 @@ part of a claim, and the intervals are over the runs' seeds. The rule is in docs
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -85,6 +86,26 @@ class Spread:
         return CANT_TELL if uncertain else self.claim.verdict
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """Runs that differ in their seed alone, and what summary and page tell of them."""
+
+    name: str
+    runs: Sequence[SeedRun]
+
+    @cached_property
+    def claims(self) -> list[Spread]:
+        return judge_seeds(self.runs)
+
+    @cached_property
+    def models(self) -> dict[str, dict[str, Interval]]:
+        return models_over(self.runs)
+
+    @cached_property
+    def steps(self) -> list[dict[str, Any]]:
+        return steps_over(self.runs)
+
+
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
     """All claims, C1 first."""
     names = in_order(runs[0].summary["claims"])
@@ -106,13 +127,13 @@ def part_over(told: Sequence[Mapping[str, Any]]) -> Part:
     """One part over the runs; its floor and ceiling are the single run's."""
     absent = NOT_IN_RUN in [each["verdict"] for each in told]
     limits = {key: told[0][key] for key in ("name", "unit", "floor", "ceiling", "counts")}
-    return Part(interval=Absent(()) if absent else over(told), at_least=MIN_SEEDS, **limits)
+    interval = Absent(()) if absent else over([each["estimate"] for each in told])
+    return Part(interval=interval, at_least=MIN_SEEDS, **limits)
 
 
-def over(told: Sequence[Mapping[str, Any]]) -> Interval:
+def over(estimates: Sequence[float | None]) -> Interval:
     """The mean of the runs' estimates with a 95 % t interval; without numbers if a run has no estimate."""
-    values = [each["estimate"] for each in told]
-    return Interval(None, None, None, None, 0) if None in values else mean_interval(values)
+    return Interval(None, None, None, None, 0) if None in estimates else mean_interval(estimates)
 
 
 def p_value(part: Part) -> float:
@@ -136,7 +157,7 @@ def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
     found = {}
     for model in runs[0].summary["models"]:
         told = [measures(run.summary, model) for run in runs]
-        found[model] = {name: over([{"estimate": each[name]} for each in told]) for name in told[0]}
+        found[model] = {name: over([each[name] for each in told]) for name in told[0]}
     return found
 
 
@@ -164,25 +185,23 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     for first, second in comparisons(runs[0].summary["steps"]):
         found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
         if None not in found:
-            cells = {name: over([each[name] for each in found]) for name in ("gain", "mode", "general")}
-            skill = {
-                told[0]["temperature"]: over(told) for told in zip(*(each["skill"] for each in found), strict=True)
-            }
+            cells = {name: over([each[name]["estimate"] for each in found]) for name in ("gain", "mode", "general")}
+            given = zip(*(each["skill"] for each in found), strict=True)  # of each temperature, one of every run
+            skill = {told[0]["temperature"]: over([each["estimate"] for each in told]) for told in given}
             rows.append({"pair": (first, second), **cells, "skill": skill})
     return rows
 
 
-def summarise_seeds(name: str, runs: Sequence[SeedRun]) -> dict[str, Any]:
+def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
     """Every number of the page."""
     return {
-        "run": name,
-        "seeds": [run.seed for run in runs],
-        "claims": {each.claim.id: describe_spread(each) for each in judge_seeds(runs)},
+        "run": seeds.name,
+        "seeds": [run.seed for run in seeds.runs],
+        "claims": {each.claim.id: describe_spread(each) for each in seeds.claims},
         "models": {
-            model: {name: describe_interval(each) for name, each in row.items()}
-            for model, row in models_over(runs).items()
+            model: {name: describe_interval(each) for name, each in row.items()} for model, row in seeds.models.items()
         },
-        "steps": summarise_steps(steps_over(runs)),
+        "steps": summarise_steps(seeds.steps),
     }
 
 
@@ -194,24 +213,23 @@ def describe_spread(spread: Spread) -> dict[str, Any]:
     return told | own | {"parts": parts}
 
 
-def render_seeds(name: str, runs: Sequence[SeedRun]) -> str:
+def render_seeds(seeds: Seeds) -> str:
     """The text of the page; equal runs give equal text."""
-    spreads, steps = judge_seeds(runs), steps_over(runs)
-    drawn = [(draw, key, curves_over(runs, key)) for key, draw in CURVES.items()]
+    drawn = [(draw, key, curves_over(seeds.runs, key)) for key, draw in CURVES.items()]
     return fill(
         "seeds.html.jinja",
-        run=name,
-        runs=runs,
+        run=seeds.name,
+        runs=seeds.runs,
         verdicts=VERDICTS,
-        headline=count_verdicts(spreads),
+        headline=count_verdicts(seeds.claims),
         min_seeds=MIN_SEEDS,
         level=LEVEL,
-        claims=[present_spread(each) for each in spreads],
-        models=models_over(runs),
+        claims=[present_spread(each) for each in seeds.claims],
+        models=seeds.models,
         tokens=TOKENS,
         skill_at=SKILL_AT,
-        steps=steps,
-        temperatures=list(steps[0]["skill"]) if steps else [],
+        steps=seeds.steps,
+        temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
         figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
     )
 
