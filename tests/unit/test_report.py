@@ -338,11 +338,10 @@ def test_every_trained_stage_is_compared_with_the_model_that_its_configuration_s
 
 
 def test_what_the_recipe_compares_already_is_compared_once_and_the_rest_in_its_order(monkeypatch):
-    assert comparisons({stage: [start] for stage, start in reversed(STEPS)}) == list(STEPS)
+    assert comparisons(STEPS[::-1]) == list(STEPS)
     monkeypatch.setattr(skills, "MODELS", ("base", "taught", "zero_rl", "taught_2"))
-    starts = {"taught_2": ["taught"], "zero_rl": ["base", "taught"], "taught": ["base"]}
     new = [("taught", "base"), ("zero_rl", "taught"), ("taught_2", "taught")]
-    assert comparisons(starts) == [*STEPS, *new]
+    assert comparisons([new[2], ("zero_rl", "base"), new[1], new[0]]) == [*STEPS, *new]
 
 
 @pytest.fixture(scope="module")

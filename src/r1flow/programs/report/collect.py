@@ -93,8 +93,8 @@ class Results:
     @cached_property
     def pairs(self) -> list[tuple[str, str]]:
         """The models to compare: the recipe's steps, and every stage with the model its configuration starts from."""
-        starts = {model: self.configs.get(model, {}).get("init_from") for model in self.models}
-        return comparisons({model: [start] for model, start in starts.items() if start in self.models})
+        pairs = [(model, self.configs.get(model, {}).get("init_from")) for model in self.models]
+        return comparisons([(model, start) for model, start in pairs if start in self.models])
 
     @cached_property
     def spent(self) -> dict[str, Any]:

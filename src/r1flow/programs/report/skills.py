@@ -3,7 +3,7 @@
 Skill is measured with <think> given to every model; docs/claims.md defines the words.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from r1flow.recipe.claims import (
@@ -52,9 +52,9 @@ SHARPENED = {
 }
 
 
-def comparisons(others: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-    """STEPS, then in the recipe's order what isn't among them: stages, each with the models it is compared with."""
-    further = [(stage, other) for stage in MODELS for other in others.get(stage, ())]
+def comparisons(pairs: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """STEPS, then the pairs that aren't among them: stages in the recipe's order, each with a model to compare with."""
+    further = [pair for stage in MODELS for pair in pairs if pair[0] == stage]
     return [*STEPS, *(pair for pair in further if pair not in STEPS)]
 
 

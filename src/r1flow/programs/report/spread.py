@@ -182,7 +182,8 @@ def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
 def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     """The comparisons that all runs have, as skills.step_rows has them, with intervals over seeds."""
     rows = []
-    for first, second in comparisons(runs[0].summary["steps"]):
+    pairs = [(first, second) for first, others in runs[0].summary["steps"].items() for second in others]
+    for first, second in comparisons(pairs):
         found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
         if None not in found:
             cells = {name: over([each[name]["estimate"] for each in found]) for name in ("gain", "mode", "general")}
