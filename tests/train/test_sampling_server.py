@@ -309,25 +309,21 @@ def test_a_server_without_token_ids_is_sent_to_plain(folder) -> None:
 
 
 def test_a_stage_whose_server_died_goes_on_after_its_last_whole_shard(folder, tmp_path) -> None:
-    config = {"temperature": 0.8, "top_p": 0.95, "max_new_tokens": 6, "shard_size": 4}
-    groups = [(shards.params_of(config), len(PROMPTS))]
-    stage = SimpleNamespace(config=config, snapshots=tmp_path, progress=lambda *rows, **fields: None)
-    with (
-        speaking(folder, lambda body: BROKEN if body["seed"] == SEEDS[6] else said(body)) as fake,
-        pytest.raises(UserError, match="no answer"),
-    ):
-        list(
-            shards.sample_shards(
-                stage,
-                [(shards.params_of(config), len(PROMPTS))],
-                lambda: (sampler(folder, fake, attempts=1), PROMPTS, SEEDS),
-            )
-        )
-    assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0.json"]
-    with speaking(folder) as fake:
-        drawn = shards.sample_shards(stage, groups, lambda: (sampler(folder, fake), PROMPTS, SEEDS))
-        assert list(drawn) == expected(folder)
-    assert sorted(body["seed"] for body in asked(fake)) == SEEDS[4:]
+    group = PARAMS, [(f"2 + {number}", seed) for number, seed in enumerate(SEEDS)]
+
+    def draw(name: str, answer: Callable[[dict], Reply] = said) -> tuple[list[Completion], list[int]]:
+        with speaking(folder, answer) as fake:
+            options = {"url": fake.url, "attempts": 1}
+            config = {"shard_size": 4, "engine": "openai", "batch_size": 4, "engine_options": options}
+            stage = SimpleNamespace(config=config, inputs={"model": folder}, snapshots=tmp_path / name)
+            stage.progress = lambda *rows, **fields: None
+            return list(shards.sample_shards(stage, [group])), sorted(body["seed"] for body in asked(fake))
+
+    with pytest.raises(UserError, match="no answer"):
+        draw("died", lambda body: BROKEN if body["seed"] == SEEDS[6] else said(body))
+    assert [path.name for path in (tmp_path / "died/shards").iterdir()] == ["0.json"]
+    whole, _ = draw("whole")
+    assert draw("died") == (whole, SEEDS[4:])
 
 
 def test_progress_counts_rows(folder) -> None:

@@ -17,7 +17,7 @@ from r1flow.core.processes import ordered_map
 from r1flow.core.schema import write_jsonl
 from r1flow.grading import code
 from r1flow.programs.evaluate import compute as evaluate
-from r1flow.sampling import Completion
+from r1flow.sampling import Completion, shards
 
 CONFIG = {
     "seed": 3,
@@ -77,7 +77,7 @@ def examine(tmp_path, monkeypatch):
         worded = [{**one, "question": f"again {one['question']}"} for one in reversed(problems)]
         write_jsonl(data / "test_reworded.jsonl", worded)
         write_jsonl(data / "general_test.jsonl", prompts)
-        monkeypatch.setattr(evaluate, "load_sampler", lambda *arguments: sampler)
+        monkeypatch.setattr(shards, "load_sampler", lambda *arguments: sampler)
         stage = SimpleNamespace(
             name=name,
             config={**CONFIG, **config},

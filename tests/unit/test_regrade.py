@@ -24,7 +24,7 @@ from r1flow.core.schema import write_jsonl
 from r1flow.grading import generated, replies
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
-from r1flow.sampling import Completion
+from r1flow.sampling import Completion, shards
 
 CONF = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("evaluate", "rejection")}
 CONF["evaluate"] |= {"thinking": [0.6, 1.0], "reworded": 3}
@@ -67,8 +67,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     write_jsonl(data / "rejection.jsonl", [problem("c"), problem("d")])
     write_jsonl(data / "general_sft.jsonl", [greeting])
     finish(data, "data", {}, {}, {})
-    for module in (evaluate, rejection):
-        monkeypatch.setattr(module, "load_sampler", lambda *arguments: Scripted())
+    monkeypatch.setattr(shards, "load_sampler", lambda *arguments: Scripted())
     for stage in ("evaluate/base", "evaluate/zero_rl", "rejection"):
         compute(run / stage, stage, data)
     return run

@@ -17,7 +17,7 @@ from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.grading import code
 from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, mixed
-from r1flow.sampling import Completion
+from r1flow.sampling import Completion, shards
 
 CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
 GOOD = "<think>we start with 8 + 16 = 24. then 24 - 19 = 5.</think>the result is <answer>5</answer>"
@@ -175,7 +175,7 @@ def compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def run(seed: int = 1, **config: object) -> tuple[dict, list[dict], Scripted]:
         sampler, work = Scripted(), tmp_path / f"work{len(list(tmp_path.iterdir()))}"
         work.mkdir()
-        monkeypatch.setattr(rejection, "load_sampler", lambda *_: sampler)
+        monkeypatch.setattr(shards, "load_sampler", lambda *_: sampler)
         stage = SimpleNamespace(name="rejection", config=default | config, seed=seed, work=work)
         stage.inputs, stage.snapshots = {"model": tmp_path, "data": tmp_path}, work / "snapshots"
         stage.progress = stage.log_table = lambda *_, **fields: None

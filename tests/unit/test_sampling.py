@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 SHARD = 4
 PROMPTS = [f"prompt {row}" for row in range(10)]  # two shards of four rows and one of two
 PARAMS, HOTTER = SamplingParams(0.6, 0.95, 8), SamplingParams(1.0, 0.95, 8, "<think>")
-GROUPS = [(PARAMS, len(PROMPTS))]
+ROWS = [(prompt, seed) for seed, prompt in enumerate(PROMPTS)]
+GROUPS = [(PARAMS, ROWS)]
 
 
 def test_a_seed_is_a_function_of_its_three_names_and_of_nothing_else() -> None:
@@ -154,6 +154,8 @@ def default(stage: str) -> dict:
 class Murmurs:
     """A sampler whose completions tell with which rows they were sampled; killed before the row `until`."""
 
+    tokenizer = SimpleNamespace(apply_chat_template=lambda messages, **options: messages[0]["content"])
+
     def __init__(self, until: int = 99) -> None:
         self.asked: list[str] = []
         self.until = until
@@ -167,20 +169,20 @@ class Murmurs:
 
 
 @pytest.fixture
-def stage(tmp_path) -> SimpleNamespace:
-    """A stage that remembers in `shown` what progress it was told of."""
+def stage(tmp_path, monkeypatch) -> SimpleNamespace:
+    """A stage that remembers in `shown` what progress it was told of; its model is the sampler that `draw` gives it."""
+    monkeypatch.setattr(shards, "load_sampler", lambda model, *_: model)
     shown: list[tuple[int, int]] = []
     config = default("evaluate") | {"shard_size": SHARD}
     progress = lambda *rows, **fields: shown.append((*rows, *fields.values()))  # noqa: E731
     return SimpleNamespace(config=config, snapshots=tmp_path / "snapshots", progress=progress, shown=shown)
 
 
-def draw(stage: SimpleNamespace, sampler: Murmurs, part: Part = WHOLE) -> list[Completion]:
-    return list(shards.sample_shards(stage, GROUPS, asking(sampler), part))
-
-
-def asking(sampler: Murmurs) -> Callable[[], tuple[Murmurs, list[str], list[int]]]:
-    return lambda: (sampler, PROMPTS, list(range(len(PROMPTS))))
+def draw(
+    stage: SimpleNamespace, sampler: Murmurs, part: Part = WHOLE, groups: list[shards.Group] = GROUPS
+) -> list[Completion]:
+    stage.inputs = {"model": sampler}
+    return list(shards.sample_shards(stage, groups, part))
 
 
 def killed(stage: SimpleNamespace, until: int) -> None:
@@ -213,9 +215,8 @@ def test_a_killed_sampling_goes_on_after_its_last_whole_shard(stage, until, agai
 
 def test_memory_holds_one_shard_at_a_time(stage) -> None:
     """Here: no shard is sampled before the rows of the one before it were taken."""
-    sampler = Murmurs()
-    rows = shards.sample_shards(stage, GROUPS, asking(sampler))
-    taken = [len(sampler.asked) for _ in rows]
+    stage.inputs = {"model": Murmurs()}
+    taken = [len(stage.inputs["model"].asked) for _ in shards.sample_shards(stage, GROUPS)]
     assert taken == [4] * 4 + [8] * 4 + [10] * 2
 
 
@@ -257,18 +258,19 @@ def test_a_shard_that_was_being_written_is_no_shard(stage) -> None:
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 90])
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])
 def test_every_row_is_in_one_shard_and_every_shard_in_one_part(count, parts) -> None:
-    groups = [(PARAMS, count), (HOTTER, 0), (HOTTER, 6)]
+    rows = [(f"prompt {seed}", seed) for seed in range(count + 6)]
+    groups = [(PARAMS, rows[:count]), (HOTTER, []), (HOTTER, rows[count:])]
     whole = shards.split(groups, SHARD)
-    assert [row for _, rows in whole for row in rows] == list(range(count + 6))
-    assert [params for params, rows in whole for _ in rows] == [PARAMS] * count + [HOTTER] * 6
-    assert max(len(rows) for _, rows in whole) <= SHARD
+    assert [row for _, _, shard in whole for row in shard] == rows
+    assert [params for _, params, shard in whole for _ in shard] == [PARAMS] * count + [HOTTER] * 6
+    assert all(rows[first] == shard[0] and len(shard) <= SHARD for first, _, shard in whole)
     of_parts = [shards.split(groups, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
     assert sorted((shard for mine in of_parts for shard in mine), key=whole.index) == whole
     assert max(map(len, of_parts)) - min(map(len, of_parts)) <= 1
 
 
 def test_every_group_is_sampled_as_it_says(stage) -> None:
-    completions = list(shards.sample_shards(stage, [(PARAMS, 5), (HOTTER, 5)], asking(Murmurs())))
+    completions = draw(stage, Murmurs(), groups=[(PARAMS, ROWS[:5]), (HOTTER, ROWS[5:])])
     assert [completion.ids for completion in completions] == [[seed, 0] for seed in range(10)]
     assert [str(HOTTER) in completion.text for completion in completions] == [False] * 5 + [True] * 5
     assert stage.shown == [(4, 10), (5, 10), (9, 10), (10, 10)]
@@ -286,10 +288,12 @@ def test_an_opening_follows_the_prompt_in_tokens_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5])
-def test_parts_in_any_order_leave_the_stage_nothing_to_sample_nor_a_model_to_load(stage, parts) -> None:
+def test_parts_in_any_order_leave_the_stage_nothing_to_sample_nor_a_model_to_load(stage, monkeypatch, parts) -> None:
     for number in reversed(range(1, parts + 1)):
         draw(stage, Murmurs(), Part(number, parts))
-    assert list(shards.sample_shards(stage, GROUPS, lambda: pytest.fail("asked"))) == undisturbed(stage)
+    expected = undisturbed(stage)
+    monkeypatch.setattr(shards, "load_sampler", lambda *_: pytest.fail("loaded"))
+    assert draw(stage, None) == expected
 
 
 def test_a_part_that_never_ran_is_sampled_by_the_stage(stage) -> None:
@@ -317,4 +321,6 @@ def test_two_processes_that_write_the_same_shard_at_once_leave_it_whole(stage, m
 
     monkeypatch.setattr(Path, "write_text", overtaken)
     assert draw(stage, Murmurs(), Part(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
-    assert list(shards.sample_shards(stage, GROUPS, lambda: pytest.fail("asked"))) == undisturbed(stage)
+    expected = undisturbed(stage)
+    monkeypatch.setattr(shards, "load_sampler", lambda *_: pytest.fail("loaded"))
+    assert draw(stage, None) == expected

@@ -17,12 +17,13 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from r1flow.sampling import Completion, Sampler, SamplingParams
+from r1flow.core.template import render
+from r1flow.sampling import Completion, Sampler, SamplingParams, load_sampler
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -39,8 +40,8 @@ class Part(NamedTuple):
 
 
 WHOLE = Part(1, 1)
-Ask = Callable[[], tuple[Sampler, list[str], list[int]]]  # the model, and prompt and seed of every row of the stage
-Group = tuple[SamplingParams, int]  # how to sample the next so many rows
+Row = tuple[str, int]  # a question, and the seed of its sample
+Group = tuple[SamplingParams, list[Row]]  # rows, and how to sample them
 
 
 def params_of(config: dict[str, Any]) -> SamplingParams:
@@ -48,22 +49,27 @@ def params_of(config: dict[str, Any]) -> SamplingParams:
     return SamplingParams(config["temperature"], config["top_p"], config["max_new_tokens"])
 
 
-def sample_shards(stage: "Stage", groups: list[Group], ask: Ask, part: Part = WHOLE) -> Iterator[Completion]:
+def sample_shards(
+    stage: "Stage", groups: list[Group], part: Part = WHOLE, before: Sequence[dict[str, str]] = ()
+) -> Iterator[Completion]:
     """One completion for each row of the groups, or of a part's, in order; finished shards are read back.
 
-    `ask` is called at the first missing shard. All rows of a shard belong to one group.
+    The stage's model is loaded at the first missing shard, and asked after the turns `before`. All rows of a shard
+    belong to one group.
     """
     folder = stage.snapshots / "shards"
     folder.mkdir(parents=True, exist_ok=True)
-    asked, mine = cache(ask), split(groups, stage.config["shard_size"], part)
-    done, total = 0, sum(len(rows) for _, rows in mine)
-    for params, rows in mine:
-        path = folder / f"{rows.start}.json"
+    mine = split(groups, stage.config["shard_size"], part)
+    done, total = 0, sum(len(rows) for _, _, rows in mine)
+    sampler = None
+    for first, params, rows in mine:
+        path = folder / f"{first}.json"
         shard = read_completions(path)
         if shard is None:
-            sampler, prompts, seeds = asked()
-            span, report = slice(rows.start, rows.stop), partial(report_rows, stage, done, total)
-            shard = sampler.sample(prompts[span], params, seeds[span], report)
+            sampler = sampler or load(stage)
+            prompts = {text: render(sampler.tokenizer, text, before) for text in {text for text, _ in rows}}
+            asked, seeds = [prompts[text] for text, _ in rows], [seed for _, seed in rows]
+            shard = sampler.sample(asked, params, seeds, partial(report_rows, stage, done, total))
             write(path, shard)
         else:
             stage.progress(done + len(rows), total, step="read back")
@@ -71,13 +77,18 @@ def sample_shards(stage: "Stage", groups: list[Group], ask: Ask, part: Part = WH
         yield from shard
 
 
-def split(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[SamplingParams, range]]:
-    """The rows of each of a part's shards; every row is in one shard and every shard in one part."""
+def load(stage: "Stage") -> Sampler:
+    """The stage's model, in the engine that its config names."""
+    config = stage.config
+    return load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
+
+
+def split(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[int, SamplingParams, list[Row]]]:
+    """A part's shards, each with its first row's number; every row is in one shard and every shard in one part."""
     shards, first = [], 0
-    for params, count in groups:
-        rows = range(first, first + count)
-        shards += [(params, rows[start : start + size]) for start in range(0, count, size)]
-        first += count
+    for params, rows in groups:
+        shards += [(first + start, params, rows[start : start + size]) for start in range(0, len(rows), size)]
+        first += len(rows)
     return shards[part.number - 1 :: part.count]
 
 

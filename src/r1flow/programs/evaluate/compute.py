@@ -34,13 +34,13 @@ from r1flow.core.metrics import as_asked, normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import REWORDED, read_jsonl
-from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, render, split, thinks
+from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, split, thinks
 from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
 from r1flow.programs.evaluate.ways import samples_given
-from r1flow.sampling import Completion, Sampler, SamplingParams, load_sampler, seed_of, shards
+from r1flow.sampling import Completion, SamplingParams, seed_of, shards
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -195,18 +195,12 @@ def reworded(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
     """One completion for every question of every group, or for those in `part`, in order."""
-    counts = [(params, len(asked)) for params, asked in groups(stage, problems)]
-    return shards.sample_shards(stage, counts, partial(ask, stage, problems), part)
-
-
-def ask(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[Sampler, list[str], list[int]]:
-    """The sampler, and the prompt and seed of every question."""
     config = stage.config
-    sampler = load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    asked = [question for _, group in groups(stage, problems) for question in group]
-    prompts = {text: render(sampler.tokenizer, text) for text in {problem["question"] for problem, _ in asked}}
-    seeds = [seed_of(config["seed"], problem["id"], index) for problem, index in asked]
-    return sampler, [prompts[problem["question"]] for problem, _ in asked], seeds
+    rows = [
+        (params, [(problem["question"], seed_of(config["seed"], problem["id"], index)) for problem, index in asked])
+        for params, asked in groups(stage, problems)
+    ]
+    return shards.sample_shards(stage, rows, part)
 
 
 def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> Grade:

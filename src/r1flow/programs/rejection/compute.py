@@ -36,11 +36,11 @@ from r1flow.core.language import consistency
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
-from r1flow.core.template import ANSWER_OPEN, Parts, render, split
+from r1flow.core.template import ANSWER_OPEN, Parts, split
 from r1flow.core.weights import parameters_in
 from r1flow.grading import code, generated
 from r1flow.grading.verdict import Cause
-from r1flow.sampling import Completion, Sampler, load_sampler, seed_of, shards
+from r1flow.sampling import Completion, seed_of, shards
 from r1flow.tracking.stage import Stage
 
 TABLE_ROWS = 100  # samples shown in tracking
@@ -140,18 +140,9 @@ def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]
 
 def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
     """One completion for every question, or for those in `part`, in order."""
-    group = shards.params_of(stage.config), len(questions(stage, problems))
-    return shards.sample_shards(stage, [group], partial(ask, stage, problems), part)
-
-
-def ask(stage: Stage, problems: list[Problem]) -> tuple[Sampler, list[str], list[int]]:
-    """The sampler, and the prompt and seed of every question."""
-    config = stage.config
-    sampler = load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
-    prompts = {problem.id: render(sampler.tokenizer, problem.question, config["preamble"]) for problem in problems}
-    asked = questions(stage, problems)
-    seeds = [seed_of(stage.seed, problem.id, index) for problem, index in asked]
-    return sampler, [prompts[problem.id] for problem, _ in asked], seeds
+    rows = [(problem.question, seed_of(stage.seed, problem.id, index)) for problem, index in questions(stage, problems)]
+    group = shards.params_of(stage.config), rows
+    return shards.sample_shards(stage, [group], part, stage.config["preamble"])
 
 
 def sift(
