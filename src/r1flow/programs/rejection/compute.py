@@ -39,6 +39,7 @@ from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, Parts, split
 from r1flow.core.weights import parameters_in
 from r1flow.grading import code, generated
+from r1flow.grading.problems import is_program
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, seed_of, shards
 from r1flow.tracking.stage import Stage
@@ -122,7 +123,7 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
     problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
-    any(is_program(problem) and code.gradable(problem.entry) for problem in problems)  # raises without a sandbox
+    any(is_program(vars(problem)) and code.gradable(problem.entry) for problem in problems)  # raises without a sandbox
     return problems
 
 
@@ -199,7 +200,7 @@ def no_summary(sample: Sample) -> bool:
 def wrong(sample: Sample) -> bool | Cause:
     """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that."""
     problem = sample.problem
-    if is_program(problem):
+    if is_program(vars(problem)):
         correct, cause = code.passes(answer_text(sample), problem.entry)
         return cause or not correct
     return generated.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
@@ -218,7 +219,7 @@ def long_paragraph(sample: Sample, max_words: int) -> bool:
 
 def code_block(sample: Sample) -> bool:
     """The text has a code block; where a program is asked for, only the reasoning is looked at."""
-    text = sample.parts.reasoning or "" if is_program(sample.problem) else sample.text
+    text = sample.parts.reasoning or "" if is_program(vars(sample.problem)) else sample.text
     return bool(re.search(r"```|~~~|<code>", text))
 
 
@@ -277,14 +278,12 @@ def first_reason(sample: Sample, chain: list[tuple[str, Filter | None]], seen: s
     return None
 
 
-def is_program(problem: Problem) -> bool:
-    return code.is_program(problem.answer, problem.entry)
-
-
 def answer_text(sample: Sample) -> str | None:
     """The part of a sample that is graded: the same part as for the training's reward."""
     problem = sample.problem
-    return code.program_of(sample.text) if is_program(problem) else generated.answer_of(sample.text, problem.entry)
+    if is_program(vars(problem)):
+        return code.program_of(sample.text)
+    return generated.answer_of(sample.text, problem.entry)
 
 
 def canonical(text: str) -> str:
