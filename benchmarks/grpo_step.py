@@ -36,6 +36,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "engine": WHOLE | SMALL | {"engine": True},
     "scoring": WHOLE | SMALL | {"engine": True, "trainer": CompactGRPOTrainer},
 }
+# Options of TRL's trainers, here and in sft_step.py: bfloat16 on a CPU, no files, no progress bars.
+OPTIONS = {
+    "learning_rate": 1e-6,
+    "bf16": True,
+    "use_cpu": True,
+    "gradient_checkpointing": False,
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "dataloader_pin_memory": False,
+}
 
 
 class Stopwatch(TrainerCallback):
@@ -72,16 +82,9 @@ def steps(
             num_generations=16,
             max_completion_length=options.max_new_tokens,
             max_steps=options.steps + 1,
-            learning_rate=1e-6,
             loss_type="grpo",
             beta=0.0,
-            bf16=True,
-            use_cpu=True,
-            gradient_checkpointing=False,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
+            **OPTIONS,
         )
         trainer = variant["trainer"](
             model=model,

@@ -16,7 +16,7 @@ os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
 import torch
 from datasets import Dataset, disable_progress_bars
-from grpo_step import Stopwatch
+from grpo_step import OPTIONS, Stopwatch
 from small_model import chain, taught
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 from trl import SFTConfig, SFTTrainer
@@ -38,15 +38,8 @@ def steps(
                 output_dir=folder,
                 per_device_train_batch_size=options.batch,
                 max_steps=options.steps + 1,
-                learning_rate=1e-6,
                 completion_only_loss=True,
-                bf16=True,
-                use_cpu=True,
-                gradient_checkpointing=False,
-                save_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-                dataloader_pin_memory=False,
+                **OPTIONS,
             ),
             train_dataset=Dataset.from_list(
                 [dict(zip(("prompt", "completion"), chain(i), strict=True)) for i in range(512)]
