@@ -89,6 +89,22 @@ def test_every_stage_of_grpo_has_its_long_runtime_without_a_profile_that_names_i
     assert found == dict.fromkeys(found, usual) | dict.fromkeys(others, long) | given | {first: 7}
 
 
+def test_a_jobs_priority_is_how_many_must_come_after_it_also_a_parts(tmp_path: Path) -> None:
+    few = "overrides=stages=[data,base,rejection,sft_mix,evaluate] rejection.init_from=base"
+    said = dry_run(
+        tmp_path,
+        *("--cores", "1", "--set-scatter", "rejection=2", "evaluate=2"),
+        *("--config", "experiment=r1_micro", few),
+    )
+    jobs = [re.search(r" --log logs/r1_micro/(\S+)\.log ", job) for job in said.split("\nrule ")]
+    found = {job[1]: int(re.search(r"\n    priority: (\d+)|\Z", job.string)[1] or 0) for job in jobs if job}
+    parts = {"rejection": 3, "evaluate/base": 1, "evaluate/sft_mix": 1}
+    assert found == {
+        **{"data": 4, "base": 3, "rejection": 2, "sft_mix": 1, "evaluate/base": 0, "evaluate/sft_mix": 0},
+        **{f"{job}.{n}-of-2": priority for job, priority in parts.items() for n in (1, 2)},
+    }
+
+
 @pytest.mark.slow
 def test_snakemake_takes_the_profile_that_the_experiments_first_lines_name(tmp_path: Path) -> None:
     pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e .[slurm]")

@@ -15,6 +15,7 @@ rule sample:
     conda:
         "../../environment.yml"
     threads: lambda wildcards: RUN.slice(stage_of(wildcards.job))["threads"]
+    priority: lambda wildcards: 1 + RUN.chain(stage_of(wildcards.job))
     resources:
         gpu=lambda wildcards, **given: gpus_of_rule(
             stage_of(wildcards.job), wildcards, **given
