@@ -453,6 +453,8 @@ def test_every_link_leads_somewhere(page):
             target = (ROOT / page).parent / name if name else ROOT / page
             assert target.exists(), f"{page}: {link}"
             assert not anchor or anchor in slugs(target), f"{page}: {link}"
+            if page.startswith("docs/"):  # MkDocs knows that folder alone
+                assert target.resolve().is_relative_to(ROOT / "docs"), f"{page}: {link}"
 
 
 def named_in(nav: Any) -> Iterator[str]:
