@@ -22,7 +22,8 @@ PRICES = pricing.read_prices(ROOT / pricing.PRICES)
 
 
 def resources(rule: str) -> dict[str, int]:
-    return {"gpu": 1, **PROFILE["default-resources"], **PROFILE["set-resources"].get(rule, {})}
+    own = {"runtime": spec_of("grpo").runtime} if rule in RL_STAGES else {}
+    return {"gpu": 1, **PROFILE["default-resources"], **own, **PROFILE["set-resources"].get(rule, {})}
 
 
 @pytest.fixture(scope="module")
