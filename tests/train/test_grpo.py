@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
-from tiny import END, check_resume, make_model, make_stage, make_tokenizer, weights_hash
+from tiny import END, check_resume, chunk_sizes, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head
@@ -299,15 +299,20 @@ def padded_batch(vocabulary: int) -> tuple[torch.Tensor, torch.Tensor, int]:
     return ids_BT, ((column_T >= begin_B) & (column_T < end_B)).long(), 16
 
 
-@pytest.mark.parametrize(("block", "tokens"), [(128, 2048), (32, 64), (8, 8)])  # 8: longer rows set the size
+@pytest.mark.parametrize(  # a block of 8: longer rows set the size; few logits: in chunks of 50 and of 1 token
+    ("block", "tokens", "logits"), [(128, 2048, 2**24), (32, 64, 2**24), (8, 8, 2**24), (128, 2048, 50), (8, 8, 0)]
+)
 def test_scores_and_their_gradients_are_trls(
-    base: Path, monkeypatch: pytest.MonkeyPatch, block: int, tokens: int
+    base: Path, monkeypatch: pytest.MonkeyPatch, block: int, tokens: int, logits: int
 ) -> None:
+    model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
     monkeypatch.setattr(scoring, "BLOCK", block)
     monkeypatch.setattr(scoring, "TOKENS", tokens)
-    model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
+    monkeypatch.setattr(scoring, "LOGITS", logits if logits > 50 else logits * model.config.vocab_size)
+    sizes = chunk_sizes(monkeypatch)
     ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
     logps_BC, entropies_BC = score(model, ids_BT, mask_BT, completion, temperature=0.7)
+    assert max(sizes) == min(logits or 1, int(mask_BT[:, -completion:].sum()))
     (logps_BC.sin().sum() + entropies_BC.sum()).backward()
     ours = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()

@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from tiny import END, check_resume, kill, make_model, make_stage, make_tokenizer
+from tiny import END, check_resume, chunk_sizes, kill, make_model, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -16,7 +16,6 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.engine.checks import check_stage
 from r1flow.programs.sft import compute as sft
-from r1flow.training import scoring
 from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
@@ -101,9 +100,7 @@ def test_loss_and_gradients_are_trls_without_logits_of_what_is_not_learnt(
     """Three steps of both, in float32."""
     few = {"max_steps": 3, "bf16": False, "warmup_steps": 0, "learning_rate": 1.0e-2, **options}
     trainings = [stage_of(base, name, **few) for name in ("ours", "trls")]
-    rows: list[int] = []
-    entropy = scoring.entropy
-    monkeypatch.setattr(scoring, "entropy", lambda logp_KV: (rows.append(len(logp_KV)), entropy(logp_KV))[1])
+    sizes = chunk_sizes(monkeypatch)
     found = []
     for stage in trainings:
         stage.config["lora"] = lora
@@ -117,7 +114,7 @@ def test_loss_and_gradients_are_trls_without_logits_of_what_is_not_learnt(
     ]
     for name, value in weights.items():
         torch.testing.assert_close(value, others[name], rtol=1e-3, atol=1e-5)
-    assert len(rows) == 3 and 0 < max(rows) <= ours["response_tokens"]  # 32 rows, with prompts, have more
+    assert len(sizes) == 3 and 0 < max(sizes) <= ours["response_tokens"]  # 32 rows, with prompts, have more
 
 
 def test_the_price_is_that_of_the_steps_made(base: Path) -> None:

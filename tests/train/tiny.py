@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast, set_seed
 
 from r1flow.core.template import TAGS
 from r1flow.programs.pretrain.compute import build
+from r1flow.training import scoring
 from r1flow.training.callbacks import last_snapshot
 
 TEMPLATE = "User: {{ messages[0]['content'] }}\nAssistant:{% if add_generation_prompt %} {% endif %}"
@@ -95,3 +96,16 @@ def kill(compute: Callable[[Any], dict[str, Any]], stage: SimpleNamespace, at: i
     with pytest.raises(KeyboardInterrupt):
         compute(stage)
     assert not (stage.work / "model").exists()
+
+
+def chunk_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens were scored at once, each time."""
+    sizes: list[int] = []
+    score_chunk = scoring.score_chunk
+
+    def watched(head: Any, hidden_WD: torch.Tensor, *others: Any) -> Any:
+        sizes.append(len(hidden_WD))
+        return score_chunk(head, hidden_WD, *others)
+
+    monkeypatch.setattr(scoring, "score_chunk", watched)
+    return sizes

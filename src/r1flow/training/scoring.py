@@ -7,14 +7,15 @@ has a token. The numbers are the same up to the order of additions; TRL's losses
 benchmarks/grpo_step.py and benchmarks/sft_step.py. Left out: GPUs and mixtures of experts, which use TRL's own methods,
 as GRPO in several processes does.
 
-Shapes: B rows, T tokens of a padded row, C of its completion, K tokens that are chosen by a mask, N blocks of S tokens,
-D the width of a hidden state, V vocabulary.
+Shapes: B rows, T tokens of a padded row, C of its completion, K tokens that are chosen by a mask, W of them that are
+scored, N blocks of S tokens, D the width of a hidden state, V vocabulary.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from trl import GRPOTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
@@ -25,6 +26,8 @@ BLOCK = 128
 # Tokens of the blocks that are computed at once. As with 64 padded rows (conf/grpo/default.yaml), activations of so few
 # stay in a CPU's cache.
 TOKENS = 2048
+# Logits that exist at once: 32,768 tokens of the default vocabulary of 512, 341 of one of 49,152.
+LOGITS = 2**24
 
 
 class CompactGRPOTrainer(GRPOTrainer):
@@ -55,20 +58,34 @@ def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperat
     hidden_KD = hidden_states(model, ids_BT[mask_BT], mask_BT.sum(1))
     kept_BT = mask_BT.clone()
     kept_BT[:, :-completion] = False
-    logp_KV = log_probabilities(model, hidden_KD, kept_BT[mask_BT], temperature)
+    logp_W, entropy_W, _ = score_tokens(model, hidden_KD, kept_BT[mask_BT], ids_BT[kept_BT], temperature)
     kept_BC = kept_BT[:, -completion:]
-    empty_BC = logp_KV.new_zeros(kept_BC.shape)
-    logp_K = logp_KV.gather(1, ids_BT[kept_BT][:, None])[:, 0]
-    return empty_BC.masked_scatter(kept_BC, logp_K), empty_BC.masked_scatter(kept_BC, entropy(logp_KV))
+    empty_BC = logp_W.new_zeros(kept_BC.shape)
+    return empty_BC.masked_scatter(kept_BC, logp_W), empty_BC.masked_scatter(kept_BC, entropy_W)
 
 
-def log_probabilities(model: Any, hidden_KD: Tensor, wanted_K: Tensor, temperature: float = 1.0) -> Tensor:
-    """The log-probability of every token of the vocabulary at each place that is wanted, W×V for W places.
+def score_tokens(
+    model: Any, hidden_KD: Tensor, wanted_K: Tensor, targets_W: Tensor, temperature: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each of the W tokens that are wanted: its log-probability, the entropy there, and whether it is the likeliest.
 
-    `wanted_K` marks them among the K tokens. No row's first token may be wanted: nothing before it predicts it.
+    `wanted_K` marks them among the K tokens. No row's first token may be wanted: nothing before it predicts it. Where
+    the vocabulary is large the logits are made in chunks, and made again for the gradient.
     """
-    before = wanted_K.nonzero()[:, 0] - 1
-    return (model.lm_head(hidden_KD[before]).float() / temperature).log_softmax(-1)
+    hidden_WD = hidden_KD[wanted_K.nonzero()[:, 0] - 1]
+    size = max(1, LOGITS // model.config.vocab_size)
+    if len(targets_W) <= size:
+        return score_chunk(model.lm_head, hidden_WD, targets_W, temperature)
+    chunks = zip(hidden_WD.split(size), targets_W.split(size), strict=True)
+    parts = [checkpoint(score_chunk, model.lm_head, *chunk, temperature, use_reentrant=False) for chunk in chunks]
+    logp_W, entropy_W, is_top1_W = (torch.cat(each) for each in zip(*parts, strict=True))
+    return logp_W, entropy_W, is_top1_W
+
+
+def score_chunk(head: Any, hidden_WD: Tensor, targets_W: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    logp_WV = (head(hidden_WD).float() / temperature).log_softmax(-1)
+    entropy_W = -(logp_WV.exp() * logp_WV).sum(-1)
+    return logp_WV.gather(1, targets_W[:, None])[:, 0], entropy_W, logp_WV.argmax(-1) == targets_W
 
 
 def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
@@ -114,10 +131,6 @@ def same_row(row_NS: Tensor) -> Tensor:
     return torch.where(seen_NSS, 0.0, torch.finfo(torch.float32).min)[:, None]
 
 
-def entropy(logp_KV: Tensor) -> Tensor:
-    return -(logp_KV.exp() * logp_KV).sum(-1)
-
-
 def score_labels_only(model: Any) -> None:
     """Replace the fused head that TRL's SFTTrainer gave this Llama model by one without logits of other tokens.
 
@@ -143,11 +156,8 @@ def score_labels_only(model: Any) -> None:
         else:
             kept_BT = attention_mask.bool()
             hidden_KD = hidden_states(model, input_ids[kept_BT], kept_BT.sum(1))
-        logp_KV = log_probabilities(model, hidden_KD, learnt_BT[kept_BT])
-        targets_K = labels[learnt_BT]
-        with torch.no_grad():
-            measured = {"entropy": entropy(logp_KV), "is_top1": logp_KV.argmax(-1) == targets_K}
-        per_token = {"log_probs": logp_KV.gather(1, targets_K[:, None])[:, 0], **measured}
+        scored = score_tokens(model, hidden_KD, learnt_BT[kept_BT], labels[learnt_BT])
+        per_token = dict(zip(("log_probs", "entropy", "is_top1"), scored, strict=True))
         learnt_BT = learnt_BT[:, 1:]  # TRL wants a value at the token before
         empty_BT = torch.zeros(learnt_BT.shape, device=learnt_BT.device)
         placed = {name: empty_BT.to(x.dtype).masked_scatter(learnt_BT, x) for name, x in per_token.items()}
