@@ -81,7 +81,7 @@ def test_an_experiment_on_a_pretrained_model_trains_it_as_the_field_does(experim
     run = Run.compose(ROOT, experiment)
     trained = [run.slice(stage) for stage in run.stages if "trainer" in run.slice(stage) and "base" not in stage]
     assert {config["device"] for config in trained} == {"cuda"} and {c["attention"] for c in trained} == {"sdpa"}
-    assert all(config["trainer"]["gradient_checkpointing"] and config["trainer"]["bf16"] for config in trained)
+    assert all(config["trainer"]["gradient_checkpointing"] and config["trainer"]["bf16"] is True for config in trained)
     assert all(config["trainer"]["learning_rate"] <= 1.0e-5 for config in trained)
     for stage in ("base", "student_base"):
         if stage in run.stages:
@@ -219,7 +219,15 @@ REFUSED = {
         "zero_rl.trainer.loss_type=null",
         "zero_rl.trainer.loss_type: null isn't of type str",
     ),
-    "two precisions": ("base.trainer.fp16=true", "base.trainer.fp16: True and bf16: True exclude each other"),
+    "two precisions": ("base.trainer.fp16=true", "base.trainer.fp16: True and bf16: native exclude each other"),
+    "a precision that there isn't": (
+        "base.trainer.bf16=nativ",
+        "base.trainer.bf16: 'nativ' isn't of type bool; write true, false or native",
+    ),
+    "the other precision where it is native": (
+        "base.trainer.fp16=native",
+        "base.trainer.fp16: 'native' isn't of type bool",
+    ),
     "no passes to a step": (
         "sft_mix.trainer.gradient_accumulation_steps=0",
         "sft_mix.trainer.gradient_accumulation_steps: 0; use 1 or more",

@@ -15,6 +15,7 @@ from test_grpo_formulas import Built
 from tiny import TEMPLATE, make_model, make_stage
 from trl import GRPOConfig, RewardConfig, SFTConfig
 
+from r1flow.core.precision import fastest_dtype
 from r1flow.core.pretrained import read_model
 from r1flow.engine import config
 from r1flow.programs.grpo import compute as grpo
@@ -28,7 +29,8 @@ EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
 LEFT_OPEN = {"cold_start_stronger": "cold_start_data.engine_options.model=any"}
 CONFIGS = {"grpo": GRPOConfig, "sft": SFTConfig, "reward_model": RewardConfig}
 NO_GPU = {"use_cpu": True}  # the one value that isn't conf/'s here: bf16 is refused where there is no GPU
-DERIVED: dict[str, Callable[[dict[str, Any]], Any]] = {  # what TRL makes of null, and of "none"
+DERIVED: dict[str, Callable[[dict[str, Any]], Any]] = {  # what becomes of null, of "none" and of "native"
+    "bf16": lambda trainer: fastest_dtype(torch.device("cpu")) == torch.bfloat16,
     "report_to": lambda trainer: [],
     "steps_per_generation": lambda trainer: trainer["gradient_accumulation_steps"],
     "generation_batch_size": lambda trainer: (
@@ -39,7 +41,7 @@ DERIVED: dict[str, Callable[[dict[str, Any]], Any]] = {  # what TRL makes of nul
 # Other values than the defaults, beside all numbers: words and switches that a trainer takes together.
 CHANGED: dict[str, dict[str, Any]] = {
     "grpo": {
-        **{"loss_type": "dapo", "scale_rewards": "batch", "importance_sampling_level": "sequence", "beta": 0.04},
+        **{"loss_type": "dr_grpo", "scale_rewards": "batch", "importance_sampling_level": "sequence", "beta": 0.04},
         **{"epsilon_high": 0.3, "delta": 2.0, "min_p": 0.1, "steps_per_generation": 16, "entropy_coef": 0.1},
         **{"multi_objective_aggregation": "normalize_then_sum", "mask_truncated_completions": True},
         **{"use_bias_correction_kl": True, "sync_ref_model": True, "shuffle_dataset": True, "top_k": 20},
@@ -160,7 +162,7 @@ def another(value: float) -> float:
 def check_options(options: Any, said: dict[str, Any], stage: str) -> None:
     """All that is said, and the trainer's defaults for the rest."""
     for key, value in said.items():
-        expected = DERIVED[key](said) if key in DERIVED and value in (None, "none") else value
+        expected = DERIVED[key](said) if key in DERIVED and value in (None, "none", "native") else value
         found = getattr(options, key)
         assert (found.value if isinstance(found, Enum) else found) == expected, f"{stage}.trainer.{key}"
     plain = type(options)(output_dir=options.output_dir, **NO_GPU)

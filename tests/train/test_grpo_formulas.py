@@ -25,6 +25,7 @@ CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
 # Everything off its default that could hide behind it; float32, so that the numbers can be compared.
 OPTIONS = CONFIG["trainer"] | {
     "bf16": False,
+    "loss_type": "grpo",
     "temperature": 0.7,
     "num_generations": 4,
     "per_device_train_batch_size": 4,

@@ -28,6 +28,7 @@ SMALL = {
     "gradient_accumulation_steps": 1,
     "steps_per_generation": None,
     "max_completion_length": 6,
+    "temperature": 1.0,  # the stand-in's
     "learning_rate": 1.0e-2,
     "warmup_steps": 0,
     "save_steps": 3,

@@ -140,6 +140,36 @@ def test_every_parameter_belongs_to_one_optimizer():
     assert any(parameter is model.model.embed_tokens.weight for parameter in adamw)
 
 
+def stepped(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> torch.Tensor:
+    """A matrix of a model after one step of an optimizer that was made for this dtype."""
+    torch.manual_seed(0)
+    model = pretrain.build(CONFIG["model"] | SIZE, make_tokenizer())
+    monkeypatch.setattr(pretrain, "fastest_dtype", lambda device: dtype)
+    optimizer = pretrain.MuonAndAdamW(model, CONFIG["muon"], CONFIG["adamw"])
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    return model.model.layers[0].mlp.up_proj.weight.detach()
+
+
+def test_muon_multiplies_in_the_fastest_dtype(monkeypatch: pytest.MonkeyPatch):
+    """The steps are the same up to rounding; the one in float32 never makes a tensor of bfloat16."""
+    made = []
+    to_bfloat16 = torch.Tensor.bfloat16
+
+    def watched(self: torch.Tensor) -> torch.Tensor:
+        made.append(self.shape)
+        return to_bfloat16(self)
+
+    monkeypatch.setattr(torch.Tensor, "bfloat16", watched)
+    fine = stepped(monkeypatch, torch.float32)
+    assert not made
+    coarse = stepped(monkeypatch, torch.bfloat16)
+    assert made and torch.Tensor.bfloat16 is watched
+    assert not torch.equal(fine, coarse)
+    torch.testing.assert_close(fine, coarse, atol=5e-4, rtol=0)
+
+
 def test_the_same_seed_gives_the_same_bytes(folder: Path):
     one, two = stage_of(folder, "one"), stage_of(folder, "two")
     assert pretrain.compute(one) == pretrain.compute(two)

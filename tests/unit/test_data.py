@@ -12,10 +12,11 @@ from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
 from r1flow.core.template import TAGS, split
 from r1flow.data import general, preferences
+from r1flow.data.corpus import Corpus
 from r1flow.data.splits import check_disjoint, identity, split_of
 from r1flow.data.tasks import FAMILIES, product_fact, worked_problems
 from r1flow.data.tokenizer import train_tokenizer
-from r1flow.data.traces import VOICES, cold_start_response, conclusion, trace, with_error
+from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts, trace, with_error, written
 from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
@@ -190,10 +191,55 @@ def test_a_trace_is_in_the_languages_asked_for():
     rng = random.Random(0)
     worked = some_worked("chain_sum")[:50]
     for language in VOICES:
-        texts = [trace(one, rng, (language,), reflect=0.5) for one in worked]
+        texts = [trace(one, rng, (language,), reflect=0.5, careful=0.5) for one in worked]
         assert all(consistency(text, language, ("en", "de")) == 1.0 for text in texts)
     mixed = [consistency(trace(one, rng, ("en", "de")), "en", ("en", "de")) for one in worked]
     assert 0.2 < sum(mixed) / len(mixed) < 0.8
+
+
+@pytest.mark.parametrize(
+    ("step", "parts"),
+    [
+        (("59 * 8", 472), "59 * 8 = 400 + 72 = 472"),
+        (("59 * 40", 2360), "59 * 40 = 2000 + 360 = 2360"),
+        (("47 + 36", 83), "47 + 36 = 77 + 6 = 83"),
+        (("1180 + 472", 1652), "1180 + 472 = 1580 + 72 = 1650 + 2 = 1652"),
+        (("1180 + 402", 1582), "1180 + 402 = 1580 + 2 = 1582"),
+        (("137 - 52", 85), "137 - 52 = 87 - 2 = 85"),
+        (("43 - 7", 36), "43 - 7 = 36"),
+        (("99 + 80", 179), "99 + 80 = 179"),
+        (("60 * 8", 480), "60 * 8 = 480"),
+        (("84 / 7", 12), "84 / 7 = 12"),
+    ],
+)
+def test_a_hard_step_is_split_and_an_easy_one_isnt(step, parts):
+    assert in_parts(step) == parts
+
+
+@pytest.mark.parametrize("task", FAMILIES)
+def test_all_sides_of_a_split_step_are_equal(task):
+    rng = random.Random(0)
+    for step in (FAMILIES[task].fact(rng, 1999) for _ in range(2000)):
+        values = {eval(part.replace("/", "//")) for part in in_parts(step).split(" = ")}
+        assert values == {step[1]}
+
+
+def test_a_careful_chain_says_so_and_splits_its_hard_steps_and_a_short_one_does_neither():
+    rng = random.Random(0)
+    for language, voice in VOICES.items():
+        for worked in some_worked("products")[:50]:
+            short, careful = (trace(worked, rng, (language,), careful=share) for share in (0.0, 1.0))
+            assert careful.startswith(voice.careful) and short.startswith(voice.openers)
+            assert all(in_parts(step) in careful and f"{written(step)}," in short for step in worked.steps)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.35, 1.0])
+def test_the_share_of_questions_in_made_up_words_is_the_configs(share):
+    problems = {"products": some_worked("products")}
+    asked = {worked.problem.question for worked in problems["products"]}
+    corpus = Corpus(problems, [], {"any_words_share": share}, {}, str, random.Random(0))
+    made_up = [corpus.asked(corpus.problem()) not in asked for _ in range(2000)]
+    assert sum(made_up) / 2000 == pytest.approx(share, abs=0.04)
 
 
 def test_cold_start_examples_are_well_formed_right_and_have_a_summary(made):
@@ -207,7 +253,7 @@ def test_cold_start_examples_are_well_formed_right_and_have_a_summary(made):
 def test_some_cold_start_examples_reflect():
     rng = random.Random(0)
     worked = some_worked("products")[0]
-    texts = [cold_start_response(worked, rng, 0.5) for _ in range(100)]
+    texts = [cold_start_response(worked, rng, 0.5, 0.0) for _ in range(100)]
     assert 25 < sum("check" in text or "wrong" in text for text in texts) < 75
 
 
@@ -290,7 +336,7 @@ def tokenizer(made):
 
 class TestTokenizer:
     def test_every_solution_fits_into_an_evaluations_tokens(self, made, all_worked):
-        """Of the longest texts: examples of the cold start with a second look, by a tokenizer of the default size."""
+        """Of the longest texts: careful cold-start examples with a second look, by a tokenizer of the default size."""
         full, evaluate = (
             yaml.safe_load((CONF / name).read_text()) for name in ("data/reasoning_gym.yaml", "evaluate/default.yaml")
         )
@@ -298,7 +344,7 @@ class TestTokenizer:
         tokenizer = train_tokenizer(documents, full["tokenizer"]["vocabulary"], config()["template"])
         rng = random.Random(0)
         for worked in all_worked.values():
-            texts = sorted((cold_start_response(one, rng, 1.0) for one in worked), key=len)[-300:]
+            texts = sorted((cold_start_response(one, rng, 1.0, 1.0) for one in worked), key=len)[-300:]
             assert max(map(len, tokenizer(texts)["input_ids"])) < evaluate["max_new_tokens"]
 
     @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_a_reward_of_ones_own_is_looked_for_by_its_name(
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"fp16": True}, r"^trainer.fp16: True and bf16: True .* only one"),
+        ({"fp16": True}, "^trainer.fp16: True and bf16: native .* only one"),
         ({"generation_batch_size": 64, "steps_per_generation": 1}, "^trainer.generation_batch_size: 64 and steps_per_"),
     ],
 )

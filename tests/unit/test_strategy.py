@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from r1flow.artifacts.fingerprint import asked_for
+from r1flow.core import precision
 from r1flow.core.errors import UserError
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.run import Run
@@ -72,6 +73,26 @@ def test_the_passes_of_a_step_are_shared_out_and_a_step_stays_what_it_is() -> No
         assert told["gradient_accumulation_steps"] * count == 8 and told["steps_per_generation"] * count == 4
         assert told["per_device_train_batch_size"] == 4 and told["seed"] == told["data_seed"] == 5
     assert trainer["gradient_accumulation_steps"] == 8
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("cpu", "bfloat16"), ("cpu", "float32"), ("cuda", "bfloat16")])
+def test_a_trainer_computes_in_what_its_device_is_fast_in_unless_told(
+    monkeypatch: pytest.MonkeyPatch, device: str, dtype: str
+) -> None:
+    import torch
+
+    asked: list[str] = []
+
+    def fastest(where: torch.device) -> torch.dtype:
+        asked.append(where.type)
+        return getattr(torch, dtype)
+
+    monkeypatch.setattr(precision, "fastest_dtype", fastest)
+    trainer = BATCH | {"use_cpu": device == "cpu"}
+    assert precision.decided(trainer | {"bf16": "native"})["bf16"] is (dtype == "bfloat16")
+    assert asked == [device]
+    for told in (trainer, trainer | {"bf16": True}, trainer | {"bf16": False}):
+        assert precision.decided(told) == told
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Questions in many wordings: the same problems, graded the same way, and held-out wordings that are really others."""
 
+import random
 import re
 
 import pytest
@@ -9,10 +10,10 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import EXAMS
 from r1flow.data.splits import split_of
 from r1flow.data.tasks import FAMILIES, reworded, worked_problems
-from r1flow.data.wordings import KNOWN, filled
+from r1flow.data.wordings import KNOWN, SYLLABLES, filled, in_any_words
 from r1flow.grading.generated import answer_of, correct
 from r1flow.programs.data import compute as data
-from r1flow.programs.data.spec import check_data
+from r1flow.programs.data.spec import SHARES, check_data
 
 OWN = {  # reasoning-gym's
     "chain_sum": ["State the final answer to the following arithmetic problem: {0} ="],
@@ -30,6 +31,9 @@ a all also an and as asks at be been both by can could do does each for from get
 if in into is it its leaves many me most my of on once one or shall she should so soon such than that the their them
 then there these they this to turns up us was we what when where which while who whom will with you your yourself please
 """
+
+
+MADE_UP = f"({'|'.join(SYLLABLES)}){{2,3}}"
 
 
 def asked_in(task: str) -> list[str]:
@@ -102,6 +106,16 @@ def test_only_the_first_wordings_are_used():
     assert few == {*OWN["products"], *FAMILIES["products"].wordings.training[:2]}
 
 
+@pytest.mark.parametrize(("part", "keys"), SHARES.items())
+@pytest.mark.parametrize("share", [-0.1, 40])
+def test_shares_that_are_none_are_refused(part: str, keys: tuple[str, ...], share: float):
+    for key in keys:
+        full = config()
+        full[part][key] = share
+        with pytest.raises(UserError, match=rf"^{part}\.{key}: {share}; use 0 to 1"):
+            check_data(full)
+
+
 @pytest.mark.parametrize("wordings", [-1, 21])
 def test_more_wordings_than_there_are_are_refused(wordings):
     with pytest.raises(UserError, match=rf"^wordings: {wordings}; use 0 to 20"):
@@ -122,6 +136,22 @@ def test_evaluation_problems_are_there_in_held_out_wordings_too(made):
         for row in again:
             held_out = FAMILIES[row["task"]].wordings.held_out
             assert any(content(wording) <= set(parts(row["question"])) for wording in held_out), row["question"]
+
+
+@pytest.mark.parametrize(("short", "unknown"), [("47 * 12", ""), ("3*f = 12 + 9", "f"), ("12 and 18", "")])
+def test_made_up_words_stand_around_the_whole_problem(short: str, unknown: str):
+    rng = random.Random(0)
+    for question in (in_any_words(short, rng) for _ in range(500)):
+        before, found, after = f" {question[:-1]} ".partition(f" {short} ")
+        words = [*before.split(), *after.split()]
+        assert found and words and question[-1] in "?.:"
+        assert all(re.fullmatch(MADE_UP, word.lower()) or word.lower() == unknown for word in words)
+
+
+def test_no_held_out_wording_can_come_about_by_making_words_up():
+    reserved = set().union(*(content(one) for family in FAMILIES.values() for one in family.wordings.held_out))
+    assert len(reserved) > 40
+    assert not [word for word in reserved if re.fullmatch(MADE_UP, word)]
 
 
 def test_no_training_row_has_a_held_out_wording(made):

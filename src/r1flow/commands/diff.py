@@ -31,7 +31,7 @@ Run = Mapping[str, Record]  # by stage, in dataflow order
 
 NO_CAUSE = (
     "no recorded cause: config, code, inputs and libraries are the same, and only the bytes differ; perhaps the"
-    " machines differ, or a computation isn't deterministic"
+    " processors differ (mixed_precision in metrics.json), or a computation isn't deterministic"
 )
 DERIVED = ("stage", "identity", "outputs")  # hashes of the rest
 TOLD_APART = ("config", "code", "modules", "inputs", "libraries")

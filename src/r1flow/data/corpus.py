@@ -2,7 +2,7 @@
 
 A document is of one kind, drawn by the shares of the config:
 
-    facts           "47 + 36 = 83, 90 - 17 = 73, …"                     steps as solutions have them
+    facts           "47 + 36 = 77 + 6 = 83, …"                          steps as careful solutions have them
     answers         "8 + 16 - 19 = 5"                                   problems with bare answers
     worked          "Problem: 8 + 16 - 19\\nSolution: first 8 + 16 = 24, then …"
     chat_answer     a question in the chat template, answered at once
@@ -12,9 +12,10 @@ A document is of one kind, drawn by the shares of the config:
     chat_general    general prompts, answered well or badly
     prose           sentences in English and German
 
-So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed. Keep that in mind
-when you read what RL does to such a model: it selects and sharpens, and invents little. Some worked documents contain
-an error. Problems come from the corpus split only. Left out: real-world text.
+So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and either in short
+or carefully (traces.py). Keep that in mind when you read what RL does to such a model: it selects and sharpens, and
+invents little. In a share of the chats the words around the problem are made up, and some worked documents contain an
+error. Problems come from the corpus split only. Left out: real-world text.
 """
 
 import random
@@ -27,7 +28,8 @@ from r1flow.core.schema import General
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN
 from r1flow.data import general, preferences
 from r1flow.data.tasks import FAMILIES, Worked
-from r1flow.data.traces import VOICES, conclusion, tagged, trace, with_error, written
+from r1flow.data.traces import VOICES, conclusion, in_parts, tagged, trace, with_error
+from r1flow.data.wordings import in_any_words
 
 KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
 KINDS += ("tagged_empty", "tagged_worked", "chat_general", "prose")
@@ -67,7 +69,7 @@ class Corpus:
     def facts(self) -> str:
         task = self.draw(self.config["facts"])
         facts = (FAMILIES[task].fact(self.rng, self.greatest[task]) for _ in range(self.config["facts_per_document"]))
-        return ", ".join(map(written, facts))
+        return ", ".join(map(in_parts, facts))
 
     def answers(self) -> str:
         worked = (self.problem() for _ in range(3))
@@ -83,7 +85,8 @@ class Corpus:
         """A chain of thought and the answer it comes to, with an error in a share of the documents."""
         worked = with_error(original, self.rng) if self.rng.random() < self.config["error_share"] else original
         answer = conclusion(worked, original)
-        return trace(worked, self.rng, self.languages(), self.config["reflection_share"], answer), answer
+        reflect, careful = self.config["reflection_share"], self.config["careful_share"]
+        return trace(worked, self.rng, self.languages(), reflect, careful, answer), answer
 
     def worked(self) -> str:
         one = self.problem()
@@ -92,24 +95,29 @@ class Corpus:
     def say(self, phrases: str) -> str:
         return self.rng.choice(getattr(VOICES[self.rng.choice(self.languages())], phrases))
 
+    def asked(self, worked: Worked) -> str:
+        """The prompt; in a share of the documents all words around the problem are made up."""
+        made_up = self.rng.random() < self.config["any_words_share"]
+        return self.chat(in_any_words(worked.short, self.rng) if made_up else worked.problem.question)
+
     def chat_answer(self) -> str:
         one = self.problem()
         answer = self.guess(one)
         bare = f"{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
         reply = self.rng.choice((bare, bare, bare, f"{self.say('summaries')} {answer}."))
-        return self.chat(one.problem.question) + reply
+        return self.asked(one) + reply
 
     def chat_worked(self) -> str:
         one = self.problem()
-        return self.chat(one.problem.question) + self.thought(one)[0]
+        return self.asked(one) + self.thought(one)[0]
 
     def tagged_empty(self) -> str:
         one = self.problem()
-        return self.chat(one.problem.question) + tagged(f"{self.say('empty')}.", self.guess(one))
+        return self.asked(one) + tagged(f"{self.say('empty')}.", self.guess(one))
 
     def tagged_worked(self) -> str:
         one = self.problem()
-        return self.chat(one.problem.question) + tagged(*self.thought(one))
+        return self.asked(one) + tagged(*self.thought(one))
 
     def chat_general(self) -> str:
         prompt = self.rng.choice(self.prompts)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
-from r1flow.data.tasks import Step, Worked
+from r1flow.data.tasks import Step, Worked, apply
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Voice:
     """The phrases of one language."""
 
     openers: tuple[str, ...]
+    careful: tuple[str, ...]  # openers of a chain that splits its hard steps
     links: tuple[str, ...]  # between steps
     closers: tuple[str, ...]  # before the answer, inside the reasoning
     doubts: tuple[str, ...]  # before a step is computed again
@@ -32,6 +33,7 @@ class Voice:
 VOICES = {
     "en": Voice(
         openers=("first", "we start with", "let me see"),
+        careful=("step by step", "slowly, first"),
         links=("then", "then", "next", "and then"),
         closers=("so the result is", "so the answer is"),
         doubts=("wait, let me check", "wait, I check again"),
@@ -42,6 +44,7 @@ VOICES = {
     ),
     "de": Voice(
         openers=("zuerst", "wir beginnen mit", "mal sehen"),
+        careful=("Schritt für Schritt", "langsam, zuerst"),
         links=("dann", "dann", "nun", "und dann"),
         closers=("also ist das Ergebnis", "also ist die Antwort"),
         doubts=("stimmt das", "ich prüfe das noch einmal"),
@@ -54,13 +57,21 @@ VOICES = {
 
 
 def trace(
-    worked: Worked, rng: random.Random, languages: Sequence[str], reflect: float = 0.0, answer: str | None = None
+    worked: Worked,
+    rng: random.Random,
+    languages: Sequence[str],
+    reflect: float = 0.0,
+    careful: float = 0.0,
+    answer: str | None = None,
 ) -> str:
     """The chain of thought in words; each phrase in one of `languages`.
 
-    `reflect` is the chance of one reflection: a step is computed again, or found wrong and put right. `answer` is
+    `reflect` is the chance of one reflection: a step is computed again, or found wrong and put right. `careful` is the
+    chance that hard steps are split, which the chain says first: "step by step 59 * 8 = 400 + 72 = 472". `answer` is
     what the chain says at its end (default: the right one).
     """
+    is_careful = rng.random() < careful
+    write = in_parts if is_careful else written
 
     def say(phrases: str) -> str:
         return rng.choice(getattr(VOICES[rng.choice(languages)], phrases))
@@ -68,18 +79,35 @@ def trace(
     looked_at = rng.randrange(len(worked.steps)) if rng.random() < reflect else None
     clauses = []
     for number, step in enumerate(worked.steps):
-        lead = say("links" if number else "openers")
+        lead = say("links" if number else "careful" if is_careful else "openers")
         if number != looked_at:
-            clauses.append(f"{lead} {written(step)}")
+            clauses.append(f"{lead} {write(step)}")
         elif rng.random() < 0.5:
-            clauses += [f"{lead} {written(step)}", f"{say('doubts')}: {written(step)}", say("relief")]
+            clauses += [f"{lead} {write(step)}", f"{say('doubts')}: {write(step)}", say("relief")]
         else:
-            clauses += [f"{lead} {written(mistaken(step, rng))}", f"{say('regret')}: {written(step)}"]
+            clauses += [f"{lead} {write(mistaken(step, rng))}", f"{say('regret')}: {write(step)}"]
     return f"{', '.join(clauses)}, {say('closers')} {answer or worked.problem.answer}."
 
 
 def written(step: Step) -> str:
     return f"{step[0]} = {step[1]}"
+
+
+def in_parts(step: Step) -> str:
+    """A step by way of easier ones, "59 * 8 = 400 + 72 = 472" and "83 - 47 = 43 - 7 = 36"; an easy one as it is.
+
+    A product is that of the tens and that of the ones; sums and differences take the second number digit by digit.
+    """
+    text, value = step
+    left, operator, right = text.split()
+    a, b = int(left), int(right)
+    between = []
+    if operator == "*" and a > 9 and a % 10 and b > 1:
+        between = [f"{a // 10 * 10 * b} + {a % 10 * b}"]
+    elif operator in "+-":
+        places = [place for place in (1000, 100, 10) if b >= place and b % place]
+        between = [f"{apply(a, operator, b - b % place)[1]} {operator} {b % place}" for place in places]
+    return " = ".join((text, *dict.fromkeys(between), str(value)))
 
 
 def mistaken(step: Step, rng: random.Random) -> Step:
@@ -107,6 +135,7 @@ def tagged(reasoning: str, answer: str, summary: str = "") -> str:
     return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{f'{summary} ' if summary else ''}{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
 
 
-def cold_start_response(worked: Worked, rng: random.Random, reflect: float) -> str:
+def cold_start_response(worked: Worked, rng: random.Random, reflect: float, careful: float) -> str:
     """A long chain of thought in readable English, then a summary with the answer."""
-    return tagged(trace(worked, rng, ("en",), reflect), worked.problem.answer, rng.choice(VOICES["en"].summaries))
+    reasoning = trace(worked, rng, ("en",), reflect, careful)
+    return tagged(reasoning, worked.problem.answer, rng.choice(VOICES["en"].summaries))

@@ -4,13 +4,19 @@
 
 reasoning-gym asks a family in one wording or in three, and a model that has seen no others doesn't understand "What is
 17 + 25 - 8?". So problems of all splits are asked in the training wordings; a problem's id decides in which. The
-held-out wordings, with other content words in another order, ask the evaluation problems again. Left out: other
-languages, and numbers written as words.
+held-out wordings, with other content words in another order, ask the evaluation problems again. In a part of the
+corpus the words are made up, so that a model learns to look for the problem among words it doesn't know. Left out:
+other languages, and numbers written as words.
 """
 
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+SYLLABLES = [
+    first + vowel + last for first in "bdfghklmnprstvwz" for vowel in "aiou" for last in ("", "", "n", "r", "s", "t")
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,17 @@ def filled(wording: str, short: str) -> str:
     """The question that a wording makes of a bare problem."""
     unknown = re.search("[a-z]", short)
     return wording.format(short, x=unknown and unknown[0])
+
+
+def in_any_words(short: str, rng: random.Random) -> str:
+    """A question of made-up words around a bare problem, which itself says what is asked: "Rako tiru 47 + 12 pina?"."""
+    words = ["".join(rng.choices(SYLLABLES, k=rng.randint(2, 3))) for _ in range(rng.randint(1, 6))]
+    if unknown := re.search(r"\b[a-z]\b", short):
+        words += [unknown[0]] * rng.randint(0, 1)
+    rng.shuffle(words)
+    words.insert(rng.randint(0, len(words)), short)
+    question = " ".join(words) + rng.choice("?.:")
+    return question[0].upper() + question[1:] if question[:2].isalpha() else question
 
 
 def lines(text: str) -> tuple[str, ...]:

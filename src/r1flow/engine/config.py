@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.precision import NATIVE
 from r1flow.data import sources
 from r1flow.engine import checks
 from r1flow.programs.specs import spec_of
@@ -291,12 +292,13 @@ def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -
         kinds = [kind.strip() for kind in fields[key].split("|")]
         if value is None and "None" not in kinds:
             raise UserError(f"{stage}.trainer.{key}: null isn't of type {fields[key]}; give it a value")
-        if value is None or not all(kind in (*plain, "None") for kind in kinds):
+        if value is None or (key, value) == ("bf16", NATIVE) or not all(kind in (*plain, "None") for kind in kinds):
             continue
         allowed = tuple(plain[kind] for kind in kinds if kind != "None")
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             is_text = isinstance(value, str) and "float" in kinds
             hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if is_text else ""
+            hint = f"; write true, false or {NATIVE}" if key == "bf16" else hint
             raise UserError(f"{stage}.trainer.{key}: {value!r} isn't of type {fields[key]}{hint}")
 
 

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from r1flow.core.errors import UserError
+from r1flow.core.precision import fastest_dtype
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, encode, is_plain_llama
 from r1flow.sampling.draw import choose, uniforms
@@ -129,12 +130,6 @@ def end_ids(generation_config: Any, tokenizer: Any) -> list[int]:
     declared = generation_config.eos_token_id
     declared = declared if isinstance(declared, list) else [declared]
     return sorted({i for i in [tokenizer.eos_token_id, *declared] if i is not None})
-
-
-def fastest_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where matrix products in it are native: 1.9 times faster than float32 on an AVX512-BF16 CPU."""
-    native = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return torch.bfloat16 if native or device.type == "cuda" else torch.float32
 
 
 def refuse_unsupported(model: Any) -> None:

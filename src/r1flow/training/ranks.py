@@ -18,6 +18,7 @@ Left out: several nodes, tensor and context parallelism, and adapters on sharded
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.precision import decided
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Trainer
@@ -88,7 +89,7 @@ def check_batches(trainer: dict[str, Any], ranks: int) -> None:
 
 def trainer_options(stage: "Stage") -> dict[str, Any]:
     """The options of this rank's trainer: the config's, its share of the passes, strategy, seed and output folder."""
-    trainer = dict(stage.config["trainer"])
+    trainer = dict(decided(stage.config["trainer"]))
     for key in PASSES:
         if trainer.get(key):
             trainer[key] //= stage.ranks  # check_batches has made sure that nothing remains

@@ -180,14 +180,13 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
         if split in EXAMS:
             files[REWORDED.format(split)] = [reworded(worked) for worked in rows]
     worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
-    reflect = config["cold_start"]["reflection_share"]
-    files["cold_start"] = [cold_start(worked, rng, reflect) for worked in worked_rows]
+    files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in worked_rows]
     return files
 
 
-def cold_start(worked: Worked, rng: random.Random, reflect: float) -> ColdStart:
+def cold_start(worked: Worked, rng: random.Random, config: dict[str, float]) -> ColdStart:
     problem = worked.problem
-    response = cold_start_response(worked, rng, reflect)
+    response = cold_start_response(worked, rng, config["reflection_share"], config["careful_share"])
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 

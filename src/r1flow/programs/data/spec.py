@@ -25,8 +25,10 @@ class Corpus:
     mix: dict[str, int]
     facts: dict[str, int]
     languages: dict[str, int]
+    any_words_share: float
     error_share: float
     reflection_share: float
+    careful_share: float
     good_replies: float
     facts_per_document: int
 
@@ -34,6 +36,7 @@ class Corpus:
 @dataclass
 class ColdStart:
     reflection_share: float
+    careful_share: float
 
 
 @dataclass
@@ -62,6 +65,12 @@ class Data(Seeded):
     tokenizer: Tokenizer
 
 
+SHARES = {
+    "corpus": ("any_words_share", "error_share", "reflection_share", "careful_share", "good_replies"),
+    "cold_start": ("reflection_share", "careful_share"),
+}
+
+
 def check_data(config: dict[str, Any]) -> None:
     if not config["tasks"]:
         raise UserError("tasks: there are none; name at least one family of reasoning-gym")
@@ -70,6 +79,10 @@ def check_data(config: dict[str, Any]) -> None:
             raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
     if not 0 <= config["wordings"] <= KNOWN:
         raise UserError(f"wordings: {config['wordings']}; use 0 to {KNOWN}, which is how many there are of each family")
+    for part, keys in SHARES.items():
+        for key in keys:
+            if not 0 <= config[part][key] <= 1:
+                raise UserError(f"{part}.{key}: {config[part][key]}; use 0 to 1, where 1 is all")
     if config["corpus"]["documents"] < 1:
         raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
     check_reported(config)

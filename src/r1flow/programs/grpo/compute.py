@@ -121,6 +121,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     found = {
         "steps": trainer.state.global_step,
         **compute_spent(model, trainer, stage.config["trainer"]),
+        "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }
     return found | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})

@@ -11,9 +11,11 @@ and one of 1M parameters doesn't: mixed sources, weight decay, validation.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import datasets
 import torch
@@ -34,6 +36,7 @@ from trl import pack_dataset
 from r1flow.artifacts import contract
 from r1flow.artifacts.manifest import sha256
 from r1flow.core.errors import UserError
+from r1flow.core.precision import decided, fastest_dtype
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
@@ -62,7 +65,7 @@ def train(stage: Stage) -> dict[str, Any]:
     trainer = Trainer(
         model=model,
         args=TrainingArguments(
-            **stage.config["trainer"],
+            **decided(stage.config["trainer"]),
             learning_rate=stage.config["muon"]["lr"],
             seed=stage.seed,
             data_seed=stage.seed,
@@ -82,6 +85,7 @@ def train(stage: Stage) -> dict[str, Any]:
         "steps": trainer.state.global_step,
         # 6N per token, as in programs/grpo
         "flops": 6.0 * model.num_parameters() * blocks.tokens * trainer.state.epoch,
+        "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }
 
@@ -209,8 +213,11 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     def step(self, closure: Callable[[], float] | None = None) -> None:
-        for part in self.parts:
-            part.step()
+        # torch's Muon calls grad.bfloat16() wherever it runs, and without native bfloat16 spends most of a step there.
+        native = fastest_dtype(self.param_groups[0]["params"][0].device) == torch.bfloat16
+        with nullcontext() if native else patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
+            for part in self.parts:
+                part.step()
 
     def state_dict(self) -> dict[str, Any]:
         return {"parts": [part.state_dict() for part in self.parts]}

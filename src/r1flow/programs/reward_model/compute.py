@@ -38,20 +38,19 @@ def compute(stage: Stage) -> dict[str, Any]:
     rows = load_pairs(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     train = [row for row in rows if not held_out(row["question"])]
     test = [row for row in rows if held_out(row["question"])]
-    history, flops = fit(stage, train)
+    spent = fit(stage, train)
     wins = {kind: chosen_wins(stage, test, kind) for kind in SEES}
     return {
         "pairs": len(train),
         "held_out_pairs": len(test),
         "accuracy": mean([win for kind in SEES for win in wins[kind]]),
         "accuracy_by_kind": {kind: mean(wins[kind]) for kind in SEES},
-        "flops": flops,
-        "history": history.rows,
+        **spent,
     }
 
 
-def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[History, float]:
-    """Train on the pairs, save to work/model, and return the curve and the FLOPs: 6N per token, as in programs/grpo."""
+def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Train on the pairs and save to work/model; metrics: FLOPs (6N per token, as in programs/grpo) and the curve."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
     set_seed(stage.seed)  # for the head, which is initialised at random
@@ -76,7 +75,11 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[History, float]:
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
     tokens = sum(len(ids) for sides in pairs for ids in sides.values())
-    return history, 6.0 * parameters_of(model) * tokens * trainer.state.epoch
+    return {
+        "flops": 6.0 * parameters_of(model) * tokens * trainer.state.epoch,
+        "mixed_precision": trainer.accelerator.mixed_precision,
+        "history": history.rows,
+    }
 
 
 def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:

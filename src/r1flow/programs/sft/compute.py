@@ -61,6 +61,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         "steps": trainer.state.global_step,
         # 6N per token, as in programs/grpo
         "flops": 6.0 * parameters_of(model) * count["tokens"] * trainer.state.epoch,
+        "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }
 
