@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TOY = {
     "grpo_step": ("--steps=1 --rounds=1 --teach=1 --max-new-tokens=4", "scoring"),
     "sft_step": ("--steps=1 --rounds=1 --teach=1 --batch=4", "ours"),
-    "precision": ("--rounds=1", "float32, Muon"),
+    "pretrain_step": ("--rounds=1", "ours, torch.float32"),
     "sampling": ("--rows=4 --rounds=1 --teach=1 --max-new-tokens=4", "tokens"),
     "sandbox": ("2", "programs/s"),
     "judging": ("--samples=16 --characters=200", "ms a sample"),

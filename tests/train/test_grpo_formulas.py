@@ -241,21 +241,31 @@ def test_advantages_are_the_formulas(
     assert found[0] > 0 > found[1] and found[5] == 0
 
 
+OFF = 0.02  # how far the scripted sampler's log-probabilities are from the trainer's
+
+
 class Script:
     """In place of the engine's sampling: rows of random tokens, unequal in length, every third one ended."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.random, self.sets, self.asked = random.Random(0), [], []
-        monkeypatch.setattr(Engine, "generate", self.generate)
+        monkeypatch.setattr(Engine, "generate", lambda engine, *words, **named: self.of(engine.model, *words, **named))
 
-    def generate(
-        self, prompts: list[list[int]], params: SamplingParams, seeds: list[int], batch_size: int, logps: list[Any]
+    def of(
+        self,
+        model: Any,
+        prompts: list[list[int]],
+        params: SamplingParams,
+        seeds: list[int],
+        batch_size: int,
+        logps: list[Any],
     ) -> list[list[int]]:
         self.asked.append(params)
         new = [[self.random.randrange(10, 200) for _ in range(3 + row % 5)] for row in range(len(prompts))]
         new = [[*ids[:-1], 0] if row % 3 == 0 else ids for row, ids in enumerate(new)]
         self.sets.append(list(zip(prompts, new, strict=True)))
-        logps += [[-1.0] * len(ids) for ids in new]  # as of another model: the loss must see nothing of it
+        scored = [score(model, *row, params.temperature)[0] + OFF for row in self.sets[-1]]
+        logps += [logp_T.tolist() for logp_T in scored]
         return new
 
 
@@ -276,7 +286,9 @@ def trained_by_formulas(folder: Path, script: Script, options: dict[str, Any]) -
         rewards = weighed([completion for _, completion in drawn])
         values = advantages(rewards, options["num_generations"], options["scale_rewards"])
         if step % options["num_iterations"] == 0:
-            old = [score(model, *row, options["temperature"])[0].detach() for row in drawn]
+            # π_old is what the sampler said; with one update of a set TRL has none, and π/π_old is 1.
+            off = OFF if options["num_iterations"] > 1 else 0.0
+            old = [score(model, *row, options["temperature"])[0].detach() + off for row in drawn]
         rows = []
         for row, old_T, value in zip(drawn, old, values, strict=True):
             ref_T = score(reference, *row, options["temperature"])[0].detach()

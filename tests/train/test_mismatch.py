@@ -11,6 +11,7 @@ import torch
 import yaml
 from tiny import make_model, make_stage, weights_hash
 from transformers import TrainerControl, TrainerState
+from trl import GRPOTrainer
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
@@ -18,6 +19,7 @@ from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling.engine import Weights
 from r1flow.training.callbacks import last_snapshot
 from r1flow.training.mismatch import IN_A_ROW, METRIC, MismatchWatch
+from r1flow.training.scoring import CompactGRPOTrainer
 
 DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
 OPTIONS = {name: value for name, value in GPU["trainer"].items() if "vllm" in name}
@@ -31,6 +33,7 @@ SMALL = {
     "temperature": 1.0,  # the stand-in's
     "learning_rate": 1.0e-2,
     "warmup_steps": 0,
+    "beta": 0.001,
     "save_steps": 3,
     "bf16": False,
 }
@@ -128,7 +131,7 @@ def test_runs_with_other_seeds_draw_other_completions(base: Path) -> None:
 
 
 def ours(folder: Path, name: str, **trainer: Any) -> SimpleNamespace:
-    stage = stage_of(folder, name, max_steps=3, **trainer)
+    stage = stage_of(folder, name, **trainer)
     stage.config |= {"engine": "r1flow", "trainer": DEFAULT["trainer"] | SMALL | {"max_steps": 3} | trainer}
     return stage
 
@@ -157,6 +160,31 @@ def unmeasured(trainer: type) -> type:
             return found
 
     return Unmeasured
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.001])
+def test_the_old_policy_is_what_the_sampler_said(base: Path, monkeypatch, beta: float) -> None:
+    """With two updates of a set, TRL would read each completion once more; the KL's reference is read in any case."""
+    read, used = [], []
+    scored, looked_up = CompactGRPOTrainer._get_per_token_logps_and_entropies, GRPOTrainer._compute_loss
+
+    def reading(self: Any, model: Any, *rest: Any, **options: Any) -> Any:
+        read.append((model is self.ref_model, torch.is_grad_enabled()))
+        return scored(self, model, *rest, **options)
+
+    def using(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+        used.append(torch.equal(inputs["old_per_token_logps"], inputs["sampled_logps"]))
+        return looked_up(self, model, inputs)
+
+    monkeypatch.setattr(CompactGRPOTrainer, "_get_per_token_logps_and_entropies", reading)
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", using)
+    stage = ours(base, "two_updates", steps_per_generation=2, max_steps=4, beta=beta)
+    rows = grpo.compute(stage)["history"]
+    assert used == [True] * 4
+    update, reference = (False, True), (True, False)
+    assert read == [*([reference] if beta else []), update, update] * 2
+    # Where the model has moved on, a difference would be learning and not a mismatch.
+    assert [row["step"] for row in rows if row.get("mismatch") is not None] == [1, 3]
 
 
 def test_an_engine_that_samples_from_another_model_stops_the_training(base: Path, monkeypatch) -> None:

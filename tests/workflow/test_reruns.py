@@ -135,14 +135,14 @@ def test_snakemake_runs_what_the_plan_says(copy, monkeypatch):
 
 def test_the_plan_says_what_why_and_how_long_without_torch(copy):
     options = ["--cores", "2", "-n", "--set-scatter", "rejection=2", "evaluate=2"]
-    words = [*options, "--config", "experiment=r1_micro", "overrides=distill.trainer.num_train_epochs=5"]
+    words = [*options, "--config", "experiment=r1_micro", "overrides=distill.trainer.num_train_epochs=4"]
     script = (
         f"import sys; from r1flow.commands.cli import main; main(['plan', *{words}]); assert 'torch' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=copy.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, second, *_, last = done.stdout.splitlines()
-    assert re.fullmatch(r"compute  distill +\d+ s  config: trainer.num_train_epochs 7 → 5", first)
+    assert re.fullmatch(r"compute  distill +\d+ s  config: trainer.num_train_epochs 5 → 4", first)
     assert re.fullmatch(r"follow   evaluate/distill +\d+ s  after distill", second)
     assert last.startswith("1 to compute, 2 to compute if what runs before them comes out different, 19 kept; at most ")
 

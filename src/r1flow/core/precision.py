@@ -1,8 +1,8 @@
 """bfloat16 or float32: which of the two a device computes faster in.
 
 GPUs, and processors with AVX512-BF16 or AMX, multiply matrices of bfloat16 about twice as fast as those of float32.
-Other processors emulate it, which takes several times as long (benchmarks/precision.py). So conf/ says `bf16: native`,
-and each machine computes in what it is fast in. Two kinds of processors then give other bytes.
+Other processors emulate it, which takes several times as long (benchmarks/pretrain_step.py). So conf/ says
+`bf16: native`, and each machine computes in what it is fast in. Two kinds of processors then give other bytes.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -5,6 +5,7 @@
 All loading by transformers goes through here (a test checks that). Left out: vLLM, which calls `check_weights` first.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,9 @@ def check_weights(folder: Path | str) -> None:
             f"{folder} has no *.safetensors; pickled weights can run code and aren't read: load the model elsewhere and"
             " save it with save_pretrained"
         )
+
+
+def is_plain_llama(config: Mapping[str, Any]) -> bool:
+    """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
+    biased = config.get("attention_bias") or config.get("mlp_bias")
+    return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"

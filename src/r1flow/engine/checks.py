@@ -17,6 +17,7 @@ from typing import Any
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
+from r1flow.core.pretrained import is_plain_llama
 from r1flow.core.schema import FILES
 from r1flow.data.gguf import is_gguf
 from r1flow.programs.samplings import sampled_stages
@@ -32,7 +33,6 @@ from r1flow.recipe.stages import (
     program_of,
     rows_of,
 )
-from r1flow.sampling import is_plain_llama
 from r1flow.training import ranks
 
 

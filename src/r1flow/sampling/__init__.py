@@ -108,12 +108,6 @@ def check_engine(engine: str, options: Mapping[str, Any]) -> None:
             raise UserError(f"engine_options.{name}: {value!r} isn't of type {known[name].__name__}")
 
 
-def is_plain_llama(config: Mapping[str, Any]) -> bool:
-    """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
-    biased = config.get("attention_bias") or config.get("mlp_bias")
-    return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"
-
-
 def encode(tokenizer: Any, prompts: list[str], opening: str) -> list[list[int]]:
     """The token ids of each prompt, followed by those of `opening`, unless the prompt already ends with it.
 

@@ -19,9 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from r1flow.core.errors import UserError
+from r1flow.core.llama import Weights, attention_inputs, feed_forward, rotary_tables
 from r1flow.core.precision import fastest_dtype
-from r1flow.core.pretrained import read_model, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, encode, is_plain_llama
+from r1flow.core.pretrained import is_plain_llama, read_model, read_pretrained
+from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.draw import choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
@@ -140,61 +141,6 @@ def refuse_unsupported(model: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Layer:
-    attention_norm: Tensor
-    qkv: Tensor  # queries scaled by 1/sqrt(D)
-    output: Tensor
-    mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A model's weights, laid out for decoding."""
-
-    embedding: Tensor
-    layers: list[Layer]
-    norm: Tensor
-    head: Tensor
-    rotary: Any  # the model's own module, so that every kind of rope scaling is right
-    eps: float
-    heads: tuple[int, int, int]  # H, N, D
-    dtype: torch.dtype
-
-    @classmethod
-    def of(cls, model: Any, dtype: torch.dtype) -> "Weights":
-        config, body = model.config, model.model
-        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return cls(
-            embedding=body.embed_tokens.weight.float(),
-            layers=[layer_weights(layer, size**-0.5, dtype) for layer in body.layers],
-            norm=body.norm.weight.float(),
-            head=model.lm_head.weight.to(dtype),
-            rotary=body.rotary_emb,
-            eps=config.rms_norm_eps,
-            heads=(config.num_key_value_heads, config.num_attention_heads // config.num_key_value_heads, size),
-            dtype=dtype,
-        )
-
-    def normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), weight, self.eps).to(self.dtype)
-
-
-def layer_weights(layer: Any, scale: float, dtype: torch.dtype) -> Layer:
-    attention, mlp = layer.self_attn, layer.mlp
-    qkv = [attention.q_proj.weight * scale, attention.k_proj.weight, attention.v_proj.weight]
-    return Layer(
-        attention_norm=layer.input_layernorm.weight.float(),
-        qkv=torch.cat(qkv).to(dtype),
-        output=attention.o_proj.weight.to(dtype),
-        mlp_norm=layer.post_attention_layernorm.weight.float(),
-        gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]).to(dtype),
-        down=mlp.down_proj.weight.to(dtype),
-    )
-
-
 @dataclass
 class Batch:
     """The rows still being decoded. The cache has each prompt once, and the generated tokens of each row."""
@@ -281,19 +227,6 @@ def decode(
     return found
 
 
-def rotary_tables(weights: Weights, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sin of every position, T×D."""
-    positions = torch.arange(length, device=device)[None]
-    cos_1TD, sin_1TD = weights.rotary(weights.embedding[:1, None], positions)
-    return cos_1TD[0], sin_1TD[0]
-
-
-def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    half = x.shape[-1] // 2
-    turned = torch.cat((-x[..., half:], x[..., :half]), -1)
-    return x * rotation[0] + turned * rotation[1]
-
-
 def prefill(weights: Weights, prompts: list[list[int]], device: torch.device) -> tuple[Batch, Tensor]:
     """Read each distinct prompt once; returns the rows, ready to decode, and the logits of their first tokens."""
     distinct = list(dict.fromkeys(map(tuple, prompts)))
@@ -351,22 +284,6 @@ def read_prompts(weights: Weights, ids_PS: Tensor, length_P: Tensor) -> tuple[li
     return keys, values, logits(weights, last_P)
 
 
-def attention_inputs(
-    weights: Weights, layer: Layer, x: Tensor, rotation: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Rotated queries and keys, and values, each (…, heads, D), of the residual stream x."""
-    kv_heads, per_kv, size = weights.heads
-    qkv = F.linear(weights.normed(x, layer.attention_norm), layer.qkv).unflatten(-1, (-1, size))
-    turned, v = qkv.split([kv_heads * (per_kv + 1), kv_heads], -2)
-    q, k = rotated(turned.float(), rotation).to(weights.dtype).split([kv_heads * per_kv, kv_heads], -2)
-    return q, k, v
-
-
-def feed_forward(weights: Weights, layer: Layer, x: Tensor) -> Tensor:
-    gate, up = F.linear(weights.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
-    return x + F.linear(F.silu(gate) * up, layer.down)
-
-
 def logits(weights: Weights, x: Tensor) -> Tensor:
     return F.linear(weights.normed(x, weights.norm), weights.head).float()
 
@@ -386,7 +303,8 @@ def step(weights: Weights, batch: Batch, token_R: Tensor, rotation: tuple[Tensor
 def attend(batch: Batch, layer: int, q: Tensor) -> Tensor:
     """Attention of the rows' queries R×H×N×D over their prompts and over what they have generated."""
     to_prompt = torch.matmul(batch.gridded(q), batch.prompt_keys[layer]) + batch.prompt_mask
-    to_own = torch.matmul(q, batch.keys[layer].transpose(2, 3)) + batch.mask_C
+    # Keys times queries: for one row of queries the other order takes up to three times as long in bfloat16.
+    to_own = torch.matmul(batch.keys[layer], q.transpose(2, 3)).transpose(2, 3) + batch.mask_C
     width = to_prompt.shape[-1]
     share = torch.cat((batch.by_row(to_prompt), to_own), -1).float().softmax(-1).to(q.dtype)
     from_prompt = torch.matmul(batch.gridded(share[..., :width]), batch.prompt_values[layer])

@@ -2,12 +2,13 @@
 
 vLLM and our own engine sample with their own kernels, mostly in bfloat16; the trainer computes the same probabilities
 in another way. The mismatch is the mean over tokens of |log p of the trainer - log p of the sampler|, and is logged as
-a curve. For vLLM, TRL logs it and corrects for it by importance sampling; for our engine, `measured` logs it and leaves
-the loss unchanged. If it grows large, the sampler used stale weights, another dtype or a wrong kernel, which no
-importance weight can correct. Dense models in bfloat16 stay at 0.01 to 0.04 (measured: vllm-project/vime 64,
-huggingface/trl 4772), trainings that wouldn't converge were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests
-fail above 0.1 (THUDM/slime 1968), the value of `stop_above.mismatch` in conf/grpo. Our engine in bfloat16 was at 0.003
-(r1_tiny at temperature 1), in float32 below 1e-6.
+a curve. For vLLM, TRL logs it and corrects for it by importance sampling; for our engine, `measured` logs it and takes
+the sampler's probabilities for π_old, so that the ratio π/π_old in the loss corrects for it. If it grows large, the
+sampler used stale weights, another dtype or a wrong kernel, which no importance weight can correct. Dense models in
+bfloat16 stay at 0.01 to 0.04 (measured: vllm-project/vime 64, huggingface/trl 4772), trainings that wouldn't converge
+were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests fail above 0.1 (THUDM/slime 1968), the value of
+`stop_above.mismatch` in conf/grpo. Our engine in bfloat16 was at 0.003 (r1_tiny at temperature 1), in float32 below
+1e-6.
 
     zero_rl.stop_above.mismatch: sampling/sampling_logp_difference/mean is 0.31, 0.35, 0.33 in the latest 3 logged
     steps, above 0.1; …
@@ -50,25 +51,48 @@ class MismatchWatch(TrainerCallback):
 
 
 def measured(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
-    """A subclass of `trainer` that logs the metric and the largest difference of each pass, with the same loss."""
+    """A subclass of `trainer` whose π_old is what our sampler said of its tokens, and which logs the metric.
+
+    TRL would read all completions once more for π_old, a seventh of a training's time. The metric, and the largest
+    difference of a pass, are taken where the model is still the one that sampled: before the first update of a set.
+    """
 
     class Measured(trainer):
-        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-            found = super()._generate_and_score_completions(inputs)
-            return found | {"sampled_logps": found.pop("sampling_per_token_logps")}  # off_policy_mask would take them
+        read_for_old = False  # whether the next log-probabilities that TRL asks for are those of π_old
 
-        def _get_per_token_logps_and_entropies(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
-            found = super()._get_per_token_logps_and_entropies(*arguments, **options)
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+            self.read_for_old = self.args.gradient_accumulation_steps % self.passes_of_a_set != 0  # TRL's own rule
+            found = super()._generate_and_score_completions(inputs)
+            sampled = found.pop("sampling_per_token_logps")  # off_policy_mask would take them
+            old = {"old_per_token_logps": sampled} if "old_per_token_logps" in found else {}
+            return found | old | {"sampled_logps": sampled}
+
+        @property
+        def passes_of_a_set(self) -> int:
+            return self.args.steps_per_generation * self.num_iterations
+
+        def _get_per_token_logps_and_entropies(
+            self, model: Any, input_ids: Tensor, attention_mask: Tensor, logits_to_keep: int, *rest: Any, **options: Any
+        ) -> tuple[Any, ...]:
+            if self.read_for_old:
+                self.read_for_old = False
+                return input_ids.new_zeros(input_ids.shape[0], logits_to_keep), None, None  # replaced above
+            found = super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, *rest, **options
+            )
             self.latest_logps_BC = found[0].detach()
             return found
 
         def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
             loss = super()._compute_loss(model, inputs)
-            ours_BC, mask_BC = inputs.get("old_per_token_logps", self.latest_logps_BC), inputs["completion_mask"]
-            off_BC = (ours_BC - inputs["sampled_logps"]).abs() * mask_BC
+            if self._step % self.passes_of_a_set < self.args.gradient_accumulation_steps:
+                self.log_mismatch(inputs["sampled_logps"], inputs["completion_mask"])
+            return loss
+
+        def log_mismatch(self, sampled_BC: Tensor, mask_BC: Tensor) -> None:
+            off_BC = (self.latest_logps_BC - sampled_BC).abs() * mask_BC
             gather, metrics = self.accelerator.gather, self._metrics["train" if self.model.training else "eval"]
             metrics[METRIC].append(gather(off_BC.sum() / mask_BC.sum().clamp(1)).mean().item())
             metrics[LARGEST].append(gather(off_BC.max()).max().item())
-            return loss
 
     return Measured

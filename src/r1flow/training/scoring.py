@@ -11,6 +11,8 @@ Shapes: B rows, T tokens of a padded row, C of its completion, K tokens that are
 scored, N blocks of S tokens, D the width of a hidden state, V vocabulary.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +21,8 @@ from torch.utils.checkpoint import checkpoint
 from trl import GRPOTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
+from r1flow.core import llama
+from r1flow.core.llama import Weights, autocast_dtype, is_plain
 from r1flow.core.schema import MASKED
 
 # Tokens of a block; a longer row sets the size. Of 96, 128 and 192, 128 was fastest or equal (docs/log.md).
@@ -102,11 +106,20 @@ def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
         return cells.view(blocks, size).split(TOKENS // size or 1)
 
     parts = zip(laid_out(ids_K, 0), laid_out(position_K, 0), laid_out(row_K, -1), strict=True)
-    hidden = [
-        model.model(input_ids=ids_NS, position_ids=position_NS, attention_mask=same_row(row_NS), use_cache=False)
-        for ids_NS, position_NS, row_NS in parts
-    ]
-    return torch.cat([each.last_hidden_state.flatten(0, 1) for each in hidden])[cell_K]
+    body = body_of(model)
+    hidden = [body(ids_NS, position_NS, same_row(row_NS)).flatten(0, 1) for ids_NS, position_NS, row_NS in parts]
+    return torch.cat(hidden)[cell_K]
+
+
+def body_of(model: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The model without its head: from ids, positions and mask to hidden states; our own pass where it has one."""
+    if is_plain(model):
+        return partial(llama.hidden_states, Weights.of(model, autocast_dtype()))
+    return lambda ids_NS, position_NS, mask_N1SS: (
+        model.model(
+            input_ids=ids_NS, position_ids=position_NS, attention_mask=mask_N1SS, use_cache=False
+        ).last_hidden_state
+    )
 
 
 def places(lengths: list[int], size: int) -> tuple[list[int], int]:

@@ -11,11 +11,9 @@ and one of 1M parameters doesn't: mixed sources, weight decay, validation.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import datasets
 import torch
@@ -31,11 +29,14 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from transformers.modeling_outputs import BaseModelOutputWithPast
 from trl import pack_dataset
 
 from r1flow.artifacts import contract
 from r1flow.artifacts.manifest import sha256
+from r1flow.core import llama
 from r1flow.core.errors import UserError
+from r1flow.core.llama import is_plain
 from r1flow.core.precision import decided, fastest_dtype
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import MASKED, read_jsonl
@@ -45,6 +46,7 @@ from r1flow.data.packages import PACKAGE, fetch_package
 from r1flow.data.sources import check_hashes, check_pins, fetch
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.muon import Muon
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 
@@ -61,6 +63,8 @@ def train(stage: Stage) -> dict[str, Any]:
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
     set_seed(stage.seed)  # for the weights, which are initialised at random
     model = build(stage.config["model"], tokenizer)
+    if stage.config["trainer"]["use_cpu"] and is_plain(model):
+        use_own_pass(model)
     history = History(stage, FIELDS)
     trainer = Trainer(
         model=model,
@@ -162,6 +166,17 @@ def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaF
     )
 
 
+def use_own_pass(model: LlamaForCausalLM) -> None:
+    """Let our forward pass stand in for that of `model.model`; loss and head stay transformers'."""
+
+    def forward(input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> BaseModelOutputWithPast:
+        positions = torch.arange(input_ids.shape[1])[None]
+        weights = llama.Weights.of(model, llama.autocast_dtype())
+        return BaseModelOutputWithPast(llama.hidden_states(weights, input_ids, positions, attention_mask))
+
+    model.model.forward = forward
+
+
 class Blocks(Dataset):
     """Documents packed into blocks of `size` tokens, by TRL's best-fit decreasing; longer documents are cut.
 
@@ -201,11 +216,12 @@ class Blocks(Dataset):
 class MuonAndAdamW(torch.optim.Optimizer):
     """Two optimizers as one, for Trainer: Muon on the matrices of the layers, AdamW on embeddings, head and norms."""
 
-    def __init__(self, model: torch.nn.Module, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
+    def __init__(self, model: PreTrainedModel, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
         is_matrix = {name: p.ndim == 2 and ".layers." in name for name, p in model.named_parameters()}
         matrices, others = ([p for n, p in model.named_parameters() if is_matrix[n] == kind] for kind in (True, False))
         super().__init__([*matrices, *others], {})
-        self.parts = [torch.optim.Muon(matrices, **muon), torch.optim.AdamW(others, **adamw, fused=True)]
+        dtype = fastest_dtype(model.device)
+        self.parts = [Muon(matrices, **muon, dtype=dtype), torch.optim.AdamW(others, **adamw, fused=True)]
         self.join()
 
     def join(self) -> None:
@@ -213,11 +229,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
     def step(self, closure: Callable[[], float] | None = None) -> None:
-        # torch's Muon calls grad.bfloat16() wherever it runs, and without native bfloat16 spends most of a step there.
-        native = fastest_dtype(self.param_groups[0]["params"][0].device) == torch.bfloat16
-        with nullcontext() if native else patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
-            for part in self.parts:
-                part.step()
+        for part in self.parts:
+            part.step()
 
     def state_dict(self) -> dict[str, Any]:
         return {"parts": [part.state_dict() for part in self.parts]}

@@ -1,0 +1,173 @@
+"""The forward pass of plain Llama models on a CPU, for the sampler (sampling/engine.py) and for training.
+
+transformers' own pass is made of many small operations, and at a model's few hundred features a CPU spends more time on
+moving their results than on multiplying. Here q, k and v are one multiplication, and so are gate and up; norms and
+rotations are one node each of the gradient's graph. Matrix products run in the dtype that is asked for; norms, softmax
+and the residual stream are float32. The numbers are transformers' up to rounding.
+
+Left out: other architectures, biases, adapters and gradient checkpointing (`is_plain` tells), and dropout.
+
+Shapes: N rows, S tokens, E features, H key-value heads, G query heads per key-value head, D head size.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from r1flow.core.pretrained import is_plain_llama
+
+
+def is_plain(model: Any) -> bool:
+    """Whether `hidden_states` is this model's pass: a whole Llama on a CPU without biases, adapters, checkpointing."""
+    if model.device.type != "cpu" or not is_plain_llama(model.config.to_dict()) or model.is_gradient_checkpointing:
+        return False
+    linears = [module for name, module in model.named_modules() if name.endswith("_proj")]
+    return all(type(one) is torch.nn.Linear and type(one.weight) is torch.nn.Parameter for one in linears)
+
+
+def autocast_dtype() -> torch.dtype:
+    """What matrix products run in here: autocast's dtype, or float32 outside of it."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+
+
+@dataclass(frozen=True)
+class Layer:
+    attention_norm: Tensor
+    qkv: Tensor  # queries scaled by 1/sqrt(D)
+    output: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model's weights, laid out for `hidden_states`; gradients reach the model's own."""
+
+    embedding: Tensor
+    padding: int | None  # the token whose row transformers doesn't train where it is read
+    layers: list[Layer]
+    norm: Tensor
+    head: Tensor
+    rotary: Any  # the model's own module, so that every kind of rope scaling is right
+    eps: float
+    heads: tuple[int, int, int]  # H, G, D
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, model: Any, dtype: torch.dtype) -> "Weights":
+        config, body = model.config, model.model
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return cls(
+            embedding=body.embed_tokens.weight.float(),
+            padding=body.embed_tokens.padding_idx,
+            layers=[layer_weights(layer, size**-0.5, dtype) for layer in body.layers],
+            norm=body.norm.weight.float(),
+            head=model.lm_head.weight.to(dtype),
+            rotary=body.rotary_emb,
+            eps=config.rms_norm_eps,
+            heads=(config.num_key_value_heads, config.num_attention_heads // config.num_key_value_heads, size),
+            dtype=dtype,
+        )
+
+    def normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return Norm.apply(x, weight, self.eps).to(self.dtype)
+
+
+def layer_weights(layer: Any, scale: float, dtype: torch.dtype) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    qkv = [attention.q_proj.weight * scale, attention.k_proj.weight, attention.v_proj.weight]
+    return Layer(
+        attention_norm=layer.input_layernorm.weight.float(),
+        qkv=torch.cat(qkv).to(dtype),
+        output=attention.o_proj.weight.to(dtype),
+        mlp_norm=layer.post_attention_layernorm.weight.float(),
+        gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]).to(dtype),
+        down=mlp.down_proj.weight.to(dtype),
+    )
+
+
+class Norm(torch.autograd.Function):
+    """RMSNorm of the last dimension in float32, times a weight."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        inverse = torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+        ctx.save_for_backward(x, inverse, weight)
+        return (x * inverse).mul_(weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, inverse, weight = ctx.saved_tensors
+        normed = x * inverse
+        product = gradient * normed
+        of_weight = product.flatten(0, -2).sum(0)
+        mean = product.mul_(weight).mean(-1, keepdim=True)
+        return (gradient * weight).addcmul_(normed, mean, value=-1).mul_(inverse), of_weight, None
+
+
+class Rotation(torch.autograd.Function):
+    """Rotary position embedding of …×D by cos and sin of one dtype; the gradient is turned back by the same angle."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        return turned(x, cos, sin)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors
+        return turned(gradient, cos, -sin), None, None
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return (x * cos).addcmul_(torch.cat((second, first), -1), sin)
+
+
+def rotary_tables(weights: Weights, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin of every position, length×D; sin is negative in the first half, as `turned` needs it."""
+    cos_1SD, sin_1SD = weights.rotary(weights.embedding[:1, None], torch.arange(length, device=device)[None])
+    half = sin_1SD.shape[-1] // 2
+    sin_SD = torch.cat((-sin_1SD[0, :, :half], sin_1SD[0, :, half:]), -1)
+    return cos_1SD[0].to(weights.dtype), sin_SD.to(weights.dtype)
+
+
+def hidden_states(weights: Weights, ids_NS: Tensor, position_NS: Tensor, mask_N1SS: Tensor) -> Tensor:
+    """The last hidden state of each token, N×S×E in float32; the mask is added to attention's scores."""
+    tables = rotary_tables(weights, int(position_NS.max()) + 1, ids_NS.device)
+    rotation = tuple(table[position_NS][:, :, None] for table in tables)
+    x = F.embedding(ids_NS, weights.embedding, weights.padding)
+    for layer in weights.layers:
+        mixed = attention(*attention_inputs(weights, layer, x, rotation), mask_N1SS)
+        x = feed_forward(weights, layer, x + F.linear(mixed, layer.output))
+    return weights.normed(x, weights.norm).float()
+
+
+def attention_inputs(
+    weights: Weights, layer: Layer, x: Tensor, rotation: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rotated queries and keys, and values, each (…, heads, D), of the residual stream x."""
+    kv_heads, group, size = weights.heads
+    qkv = F.linear(weights.normed(x, layer.attention_norm), layer.qkv).unflatten(-1, (-1, size))
+    straight, v = qkv.split([kv_heads * (group + 1), kv_heads], -2)
+    q, k = Rotation.apply(straight, *rotation).split([kv_heads * group, kv_heads], -2)
+    return q, k, v
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask_N1SS: Tensor) -> Tensor:
+    """Mixed values N×S×HGD, of queries N×S×HG×D and of keys and values N×S×H×D."""
+    (rows, length, _, size), heads = q.shape, k.shape[2]
+    q = q.unflatten(2, (heads, -1)).permute(0, 2, 3, 1, 4).reshape(rows, heads, -1, size)  # N×H×GS×D
+    k, v = k.transpose(1, 2), v.transpose(1, 2)
+    scores = torch.matmul(q, k.transpose(2, 3)).unflatten(2, (-1, length)) + mask_N1SS[:, :, None]
+    mixed = torch.matmul(scores.softmax(-1).to(v.dtype).flatten(2, 3), v)
+    return mixed.unflatten(2, (-1, length)).permute(0, 3, 1, 2, 4).flatten(2)
+
+
+def feed_forward(weights: Weights, layer: Layer, x: Tensor) -> Tensor:
+    gate, up = F.linear(weights.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
+    return x + F.linear(F.silu(gate) * up, layer.down)
