@@ -153,7 +153,8 @@ def test_completions_of_a_whole_training(options: dict[str, int], count: int) ->
 
 def test_rows_are_read_for_the_kl_term_and_for_vllms_correction() -> None:
     plain, vllm = DEFAULT["trainer"], VLLM["trainer"]
-    assert [readings(trainer) for trainer in (plain | {"beta": 0.0}, plain, vllm | {"beta": 0.0}, vllm)] == [0, 1, 1, 2]
+    with_kl = plain | {"beta": 0.001}
+    assert [readings(trainer) for trainer in (plain, with_kl, vllm | {"beta": 0.0}, vllm)] == [0, 1, 1, 2]
     assert readings(vllm | {"vllm_importance_sampling_correction": False}) == 1
 
 
