@@ -59,6 +59,7 @@ def test_products_run_in_the_dtype_of_autocast() -> None:
     assert autocast_dtype() == torch.float32
     fine = hidden_states(Weights.of(model, autocast_dtype()), *seen)
     with torch.autocast("cpu", torch.bfloat16):
+        assert autocast_dtype() == torch.bfloat16
         coarse = hidden_states(Weights.of(model, autocast_dtype()), *seen)
     assert coarse.dtype == torch.float32 and not torch.equal(fine, coarse)
     torch.testing.assert_close(fine, coarse, rtol=0.05, atol=0.05)

@@ -22,7 +22,6 @@ from trl import GRPOTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
 from r1flow.core import llama
-from r1flow.core.llama import Weights, autocast_dtype, is_plain
 from r1flow.core.schema import MASKED
 
 # Tokens of a block; a longer row sets the size. Of 96, 128 and 192, 128 was fastest or equal (docs/log.md).
@@ -113,8 +112,8 @@ def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
 
 def body_of(model: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The model without its head: from ids, positions and mask to hidden states; our own pass where it has one."""
-    if is_plain(model):
-        return partial(llama.hidden_states, Weights.of(model, autocast_dtype()))
+    if llama.is_plain(model):
+        return partial(llama.hidden_states, llama.Weights.of(model, llama.autocast_dtype()))
     return lambda ids_NS, position_NS, mask_N1SS: (
         model.model(
             input_ids=ids_NS, position_ids=position_NS, attention_mask=mask_N1SS, use_cache=False

@@ -36,7 +36,6 @@ from r1flow.artifacts import contract
 from r1flow.artifacts.manifest import sha256
 from r1flow.core import llama
 from r1flow.core.errors import UserError
-from r1flow.core.llama import is_plain
 from r1flow.core.precision import decided, fastest_dtype
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import MASKED, read_jsonl
@@ -63,7 +62,7 @@ def train(stage: Stage) -> dict[str, Any]:
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
     set_seed(stage.seed)  # for the weights, which are initialised at random
     model = build(stage.config["model"], tokenizer)
-    if stage.config["trainer"]["use_cpu"] and is_plain(model):
+    if stage.config["trainer"]["use_cpu"] and llama.is_plain(model):
         use_own_pass(model)
     history = History(stage, FIELDS)
     trainer = Trainer(
