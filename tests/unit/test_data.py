@@ -272,13 +272,13 @@ def test_good_replies_pass_their_rule_and_bad_ones_dont():
     assert sum(failing) / len(failing) > 0.99  # a reply meant for another prompt may fit this one
 
 
-def test_general_rows_suffice_for_the_mix_of_most_that_rejection_may_keep():
-    """904 prompts of four kept samples each are 3,616; the default run keeps about 1,600."""
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_general_rows_suffice_for_the_largest_mix_that_rejection_may_make(seed):
     full, mix = (
         yaml.safe_load((CONF / name).read_text()) for name in ("data/reasoning_gym.yaml", "rejection/default.yaml")
     )
-    share, rows = mix["general_share"], data.draw_prompts(full, seed=42)["sft"]
-    assert len({row.question for row in rows}) == len(rows) >= 2400 * share / (1 - share)
+    share, rows = mix["general_share"], data.draw_prompts(full, seed)["sft"]
+    assert len({row.question for row in rows}) == len(rows) >= mix["samples_in_mix"] * share / (1 - share)
 
 
 def test_harm_hidden_in_the_reasoning_is_among_the_rejected(made):

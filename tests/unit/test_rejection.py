@@ -123,6 +123,17 @@ def test_a_mix_that_would_fall_short_of_its_share_is_refused() -> None:
     assert not any(map(is_general, mixed(kept(30), [], 0.0, seed=1)))
 
 
+def test_of_more_samples_than_the_mix_may_have_the_seed_chooses_some() -> None:
+    general = [{"id": f"g{i}", "question": "hi", "response": "Hello!"} for i in range(10)]
+    mixes = [mixed(kept(100), general, 0.25, seed, at_most=30) for seed in (1, 2)]
+    for mix in mixes:
+        assert sum(map(is_general, mix)) == 10
+        assert len({row.index for row in mix if not is_general(row)}) == 30
+    first, second = ({row.index for row in mix if not is_general(row)} for mix in mixes)
+    assert first != second
+    assert mixed(kept(30), general, 0.25, 1, at_most=30) == mixed(kept(30), general, 0.25, 1)
+
+
 def test_a_kept_sample_comes_back_from_the_file_as_it_was_said(tmp_path: Path) -> None:
     said = [sample(f" ü{index} </think>\n ", index) for index in range(3)]
     stage = SimpleNamespace(work=tmp_path)
@@ -213,6 +224,12 @@ def test_the_mix_has_what_was_kept_and_its_share_of_general_rows(compute) -> Non
     assert sources.count("general") == 6 and "general" in sources[:4]  # among the others, not after them
     orders = [[row["id"] for row in compute(seed, keep_per_prompt=1, general_share=0.6)[1]] for seed in (1, 2)]
     assert orders[0] == [row["id"] for row in mix] != orders[1]
+
+
+def test_what_the_mix_leaves_out_counts_as_kept_but_not_as_general(compute) -> None:
+    metrics, mix, _ = compute(samples_in_mix=5, general_share=0.5)
+    assert (metrics["kept"], metrics["mix"], metrics["general"]) == (8, 10, 5)
+    assert sum(row["source"] == "general" for row in mix) == 5
 
 
 def test_of_many_samples_the_first_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

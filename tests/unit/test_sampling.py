@@ -63,7 +63,10 @@ def test_the_default_can_be_sampled(stage) -> None:
     [
         *[("evaluate", key, 0) for key in ("k", "n_problems", "max_new_tokens", "batch_size", "shard_size")],
         *[("evaluate", key, value) for key, value in [("top_p", 0), ("top_p", 1.1), ("temperature", -0.1)]],
-        *[("rejection", key, 0) for key in ("samples_per_prompt", "keep_per_prompt", "prompts", "shard_size")],
+        *[
+            ("rejection", key, 0)
+            for key in ("samples_per_prompt", "keep_per_prompt", "samples_in_mix", "prompts", "shard_size")
+        ],
         *[("rejection", "general_share", value) for value in (1.0, -0.1)],
         ("rejection", "prompts", -1),
         ("rejection", "engine", "vlm"),

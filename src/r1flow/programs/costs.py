@@ -164,7 +164,7 @@ class Book:
             return least(self.rows.get(file, UNKNOWN), limit)
         config = self.run.slice(maker)
         samples = min(config["samples_per_prompt"] * self.prices["kept_share"][self.origin], config["keep_per_prompt"])
-        kept = least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples
+        kept = least(least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples, config["samples_in_mix"])
         general = kept * config["general_share"] / (1 - config["general_share"])
         return least(kept + (general and min(general, self.rows.get("general_sft", UNKNOWN))), limit)
 

@@ -24,7 +24,7 @@ def check_sampling(config: dict[str, Any]) -> None:
     for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
         if key in config and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more")
-    for key in ("n_problems", "prompts"):
+    for key in ("n_problems", "prompts", "samples_in_mix"):
         if config.get(key) is not None and config[key] < 1:
             raise UserError(f"{key}: {config[key]}; use 1 or more, or null for all")
     if not 0 < config["top_p"] <= 1:

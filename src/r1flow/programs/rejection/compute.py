@@ -4,8 +4,8 @@ Two stages use it: `rejection` samples from the reasoning RL checkpoint, and `co
 stronger model. For each prompt it draws several samples and drops those that a filter rejects.
 
 Inputs: `model`, the checkpoint, and `data`, a folder with rejection.jsonl (prompts) and general_sft.jsonl. Outputs:
-samples.parquet, every sample with the reason why it was dropped (null: kept), and mix.jsonl, the kept samples mixed
-with general data in a declared share and shuffled:
+samples.parquet, every sample with the reason why it was dropped (null: kept), and mix.jsonl, the kept samples (at most
+`samples_in_mix` of them) mixed with general data in a declared share and shuffled:
 
     {"id": "4be0c1d2a3f4-2", "source": "rejection", "question": "8 + 16 - 19 = ?", "response": "<think>…</answer>"}
 
@@ -103,7 +103,7 @@ def compute(stage: Stage) -> dict[str, Any]:
             raise UserError(f"{stage.name}.filters: {dropped}; relax the filters, or take a better model")
         share = config["general_share"]
         general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
-        mix = mixed(kept, general, share, stage.seed)
+        mix = mixed(kept, general, share, stage.seed, config["samples_in_mix"])
         write_jsonl(stage.work / "mix.jsonl", (mix_row(entry, texts) for entry in mix))
     stage.log_table("rejection", shown)
     return summary(reasons, kept, mix, problems) | spent(stage)
@@ -292,19 +292,23 @@ def canonical(text: str) -> str:
 
 
 def mixed(
-    kept: list[Kept], general: list[dict[str, Any]], general_share: float, seed: int
+    kept: list[Kept], general: list[dict[str, Any]], general_share: float, seed: int, at_most: int | None = None
 ) -> list[Kept | dict[str, Any]]:
     """Kept samples and as many general rows as make up `general_share` of all, shuffled; raises UserError for too few.
 
-    If general rows are missing, none are repeated and no samples are left out to reach the share.
+    Of more than `at_most` kept samples a random choice is taken. If general rows are missing, none are repeated and no
+    samples are left out to reach the share.
     """
     chooser = random.Random(seed)
+    if at_most is not None and len(kept) > at_most:
+        kept = chooser.sample(kept, at_most)
     wanted = round(len(kept) * general_share / (1 - general_share))
     if wanted > len(general):
         reached = len(general) / (len(kept) + len(general))
         raise UserError(
             f"general_share: {general_share} of the mix would be {wanted} general rows beside {len(kept)} samples,"
-            f" and general_sft.jsonl has {len(general)}; make data write more, or set it to {reached:.3f} or less"
+            f" and general_sft.jsonl has {len(general)}; make data write more, take fewer samples (samples_in_mix),"
+            f" or set it to {reached:.3f} or less"
         )
     mix = [*kept, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)
@@ -343,7 +347,7 @@ def record(sample: Sample, reason: str | None) -> dict[str, Any]:
 def summary(
     reasons: Counter[str | None], kept: list[Kept], mix: list[Kept | dict[str, Any]], problems: list[Problem]
 ) -> dict[str, Any]:
-    general = len(mix) - len(kept)
+    general = sum(not isinstance(entry, Kept) for entry in mix)
     return {
         "samples": reasons.total(),
         "kept": len(kept),

@@ -26,6 +26,7 @@ class Rejection(Sampled):
     preamble: list[Turn]
     samples_per_prompt: int
     keep_per_prompt: int
+    samples_in_mix: int | None
     filters: list[Filter]
     closing: str | None
     general_share: float
