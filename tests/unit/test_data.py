@@ -272,6 +272,18 @@ def test_good_replies_pass_their_rule_and_bad_ones_dont():
     assert sum(failing) / len(failing) > 0.99  # a reply meant for another prompt may fit this one
 
 
+def test_prose_translates_every_word_both_ways_and_no_sentence_of_a_prompt():
+    corpus = Corpus({}, [], {}, {}, str, random.Random(0))
+    prose = "\n".join(corpus.prose() for _ in range(2000)).lower()
+    for english, german in (general.NOUNS | general.VERBS).items():
+        assert f"{english} is {german.lower()}" in prose
+        assert f"{german.lower()} is {english}" in prose
+    prompts = [prompt.question for prompt in general.all_prompts(1) if prompt.kind == "translation"]
+    sentences = {prompt.partition(": ")[2].lower() for prompt in prompts}
+    assert len(sentences) == 240
+    assert not [sentence for sentence in sentences if sentence in prose]
+
+
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_general_rows_suffice_for_the_largest_mix_that_rejection_may_make(seed):
     full, mix = (

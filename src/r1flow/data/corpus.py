@@ -10,7 +10,7 @@ A document is of one kind, drawn by the shares of the config:
     tagged_empty    with tags, and nothing thought between them
     tagged_worked   with tags and a chain of thought
     chat_general    general prompts, answered well or badly
-    prose           sentences in English and German
+    prose           phrases with their translations, and sentences about a word
 
 So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and either in short
 or carefully (traces.py). Keep that in mind when you read what RL does to such a model: it selects and sharpens, and
@@ -126,10 +126,24 @@ class Corpus:
         return self.chat(prompt.question) + reply
 
     def prose(self) -> str:
-        nouns, verbs = (list(words.items()) for words in (general.NOUNS, general.VERBS))
-        index = self.rng.randrange(2)
-        subjects = [(self.rng.choice(nouns)[index], self.rng.choice(verbs)[index]) for _ in range(2)]
-        sentences = [f"{general.capital(noun)} {verb}." for noun, verb in subjects]
-        if index == 0:
-            sentences.append(general.sentence(self.rng.choice(general.WORDS), self.rng))
-        return " ".join(sentences)
+        """Two phrases with their translations and a sentence about a word, in any order."""
+        lines = [self.phrase(), self.phrase(), self.about_a_word()]
+        self.rng.shuffle(lines)
+        return "\n".join(lines)
+
+    def phrase(self) -> str:
+        """ "the dog and the king: the dog is der Hund, the king is der König. Der Hund und der König.", or back.
+
+        Two nouns or two verbs, so that no sentence of a prompt for translation, a noun and a verb, is in the corpus.
+        """
+        pairs = self.rng.sample(list(self.rng.choice((general.NOUNS, general.VERBS)).items()), 2)
+        joints = ("and", "und")
+        if self.rng.random() < 0.5:
+            pairs, joints = [(german, english) for english, german in pairs], ("und", "and")
+        sides = zip(*pairs, strict=True)
+        source, target = (f" {joint} ".join(words) for joint, words in zip(joints, sides, strict=True))
+        return f"{source}: {general.looked_up(pairs)} {general.capital(target)}."
+
+    def about_a_word(self) -> str:
+        word = self.rng.choice(general.WORDS)
+        return f"{word}: the word is {word}. {general.sentence(word, self.rng)}"

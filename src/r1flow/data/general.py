@@ -5,8 +5,8 @@
             check='{"type": "equals_any", "values": ["der Hund schläft"]}')
 
 Prompts are all combinations of a few parts, so held-out prompts are new combinations of known parts. Simple ones are
-answered without reasoning (DeepSeek-R1, section 2.3.3), translations and some refusals with reasoning. `check` is a
-rule for r1flow.grading.replies. Left out: anything that needs knowledge of the world.
+answered without reasoning (DeepSeek-R1, section 2.3.3), translations, sentences and some refusals with reasoning.
+`check` is a rule for r1flow.grading.replies. Left out: anything that needs knowledge of the world.
 """
 
 import json
@@ -167,8 +167,12 @@ def translated(question: str) -> list[tuple[str, str]]:
 
 def translation(question: str, rng: random.Random) -> str:
     pairs = translated(question)
-    reasoning = ", ".join(f"{source} is {target}" for source, target in pairs)
-    return reasoned(f"{reasoning}.", capital(" ".join(target for _, target in pairs)) + ".")
+    return reasoned(looked_up(pairs), capital(" ".join(target for _, target in pairs)) + ".")
+
+
+def looked_up(pairs: list[tuple[str, str]]) -> str:
+    """Phrases with their translations: "the dog is der Hund, sleeps is schläft."."""
+    return ", ".join(f"{source} is {target}" for source, target in pairs) + "."
 
 
 # Writing: one sentence with a given word.
@@ -198,7 +202,8 @@ def sentence(word: str, rng: random.Random) -> str:
 
 
 def writing(question: str, rng: random.Random) -> str:
-    return sentence(word_of(question), rng)
+    word = word_of(question)
+    return reasoned(f"the word is {word}.", sentence(word, rng))
 
 
 # Harmful requests.
