@@ -23,6 +23,10 @@ OWN = {  # reasoning-gym's
         "Solve for {x}: {0}",
         "Determine the value of {x} that satisfies: {0}",
     ],
+    "leg_counting": [
+        "Your task is to count how many legs there are in total when given a list of animals.\n\n"
+        "Now, how many legs are there in total if you have {0}?\n"
+    ],
     "gcd": ["Find the Greatest Common Divisor (GCD) of these numbers: {0}. Give only the GCD as your final answer."],
 }
 # Words that say nothing about what is asked.
@@ -66,7 +70,9 @@ def test_a_family_is_asked_in_twenty_wordings_and_five_are_held_out(task):
 
 @pytest.mark.parametrize("task", FAMILIES)
 def test_held_out_wordings_have_other_content_words_in_another_order(task):
-    known = set().union(*(content(wording) for family in FAMILIES for wording in asked_in(family)))
+    """Than all that a model has seen which is asked in them: in the default configuration's families, and in this one."""
+    seen = {*config()["tasks"], task}
+    known = set().union(*(content(wording) for family in seen for wording in asked_in(family)))
     orders = {order(wording) for wording in asked_in(task)}
     for wording in FAMILIES[task].wordings.held_out:
         assert content(wording) and not content(wording) & known, wording

@@ -20,7 +20,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
 from r1flow.data.splits import identity
-from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, Wordings, chosen, filled
+from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, chosen, filled
 
 Step = tuple[str, int]  # what is computed, "8 + 16", and its value
 Metadata = dict[str, Any]
@@ -226,6 +226,30 @@ def gcd_fact(rng: random.Random, greatest: int) -> Step:
     return apply(big, "%", rng.randint(1, big))
 
 
+# The legs of animals: those of each kind, then their sum.
+
+
+def animals(metadata: Metadata) -> str:
+    """As reasoning-gym writes them: "3 dogs, 1 bird"."""
+    return ", ".join(f"{count} {animal}{'s' if count > 1 else ''}" for animal, count in metadata["animals"].items())
+
+
+def leg_steps(metadata: Metadata) -> list[Step]:
+    from reasoning_gym.arithmetic.leg_counting import ANIMALS
+
+    products = [apply(count, "*", ANIMALS[animal]) for animal, count in metadata["animals"].items()]
+    steps, total = products[:1], products[0][1]
+    for product in products[1:]:
+        steps += [product, apply(total, "+", product[1])]
+        total = steps[-1][1]
+    return steps
+
+
+def leg_fact(rng: random.Random, greatest: int) -> Step:
+    legs = rng.choice((2, 4, 6, 8, 10))
+    return apply(rng.randint(1, max(1, greatest // legs)), "*", legs)
+
+
 FAMILIES = {
     "chain_sum": Family(
         short=lambda metadata: metadata["expression"],
@@ -247,6 +271,13 @@ FAMILIES = {
         steps=equation_steps,
         fact=equation_fact,
         wordings=EQUATION,
+    ),
+    "leg_counting": Family(
+        short=animals,
+        canonical=lambda metadata: ", ".join(sorted(animals(metadata).split(", "))),
+        steps=leg_steps,
+        fact=leg_fact,
+        wordings=LEGS,
     ),
     "gcd": Family(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact, wordings=DIVISOR),
 }

@@ -145,4 +145,34 @@ Sticks as long as {0} shall be cut into pieces of one length, and that as long a
 On the board stand {0}, and the teacher asks for the biggest measure that they share.
 """),
 )
-KNOWN = 1 + min(len(wordings.training) for wordings in (ARITHMETIC, EQUATION, DIVISOR))  # with reasoning-gym's own
+LEGS = Wordings(
+    training=lines("""
+How many legs do {0} have?
+How many legs do {0} have together?
+{0}: how many legs are there?
+Count the legs of {0}.
+Tell me how many legs {0} have in total.
+If there are {0} on a farm, how many legs are there?
+On a farm there are {0}. How many legs do they have?
+I see {0}. How many legs can I count?
+{0} live in a house. How many legs is that?
+Please add up the legs of {0}.
+What is the number of legs of {0}?
+Give me the number of legs that {0} have.
+Compute the total number of legs of {0}.
+There are {0} in a garden. How many legs do they have together?
+I need the number of legs of {0}.
+Can you count the legs of {0}, please?
+{0} come to a river. How many legs is that in total?
+With {0} in a room, how many legs are in the room?
+Please work out how many legs {0} have.
+"""),
+    held_out=lines("""
+{0} walk on how many feet?
+Between them, {0} own feet; say what they amount to.
+Every foot of {0} gets a boot; name the quantity of boots.
+A farmer buys shoes for all feet: he keeps {0}, so he pays for how many?
+Socks shall be knitted for {0}, one per foot, and the shop asks for their quantity.
+"""),
+)
+KNOWN = 1 + min(len(wordings.training) for wordings in (ARITHMETIC, EQUATION, DIVISOR, LEGS))  # with reasoning-gym's own
