@@ -70,7 +70,7 @@ def test_a_family_is_asked_in_twenty_wordings_and_five_are_held_out(task):
 
 @pytest.mark.parametrize("task", FAMILIES)
 def test_held_out_wordings_have_other_content_words_in_another_order(task):
-    """Than all that a model has seen which is asked in them: in the default configuration's families, and in this one."""
+    """Than those of all that a model has been asked: by the default configuration's families and by this one."""
     seen = {*config()["tasks"], task}
     known = set().union(*(content(wording) for family in seen for wording in asked_in(family)))
     orders = {order(wording) for wording in asked_in(task)}

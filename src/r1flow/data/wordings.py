@@ -175,4 +175,4 @@ A farmer buys shoes for all feet: he keeps {0}, so he pays for how many?
 Socks shall be knitted for {0}, one per foot, and the shop asks for their quantity.
 """),
 )
-KNOWN = 1 + min(len(wordings.training) for wordings in (ARITHMETIC, EQUATION, DIVISOR, LEGS))  # with reasoning-gym's own
+KNOWN = 1 + min(len(family.training) for family in (ARITHMETIC, EQUATION, DIVISOR, LEGS))  # with reasoning-gym's own
