@@ -439,10 +439,11 @@ def test_a_claim_is_told_with_its_words_its_numbers_and_all_its_parts():
     numbers = {"estimate": 0.476543, "low": low, "high": high, "n": 2}
     nothing = {"estimate": None, "low": None, "high": None, "n": 0}
     names = ("pass@1, distill − student_rl", "pass@1 (lenient), distill − student_rl")
-    part = {"unit": "points", "verdict": CANT_TELL, "counts": True, "floor": 0.0, "ceiling": 0.01}
+    part = {"unit": "points", "verdict": CANT_TELL, "counts": True, "floor": 0.0, "ceiling": 0.01, "needs": []}
     told = describe(claim)
     assert told == {
         **{"verdict": CANT_TELL, "measure": names[0], "unit": "points", **numbers},
         **{"text": claim.text, "source": "Table 6", "how": claim.how},
         "parts": [{"name": names[0], **part, **numbers}, {"name": names[1], **part, "counts": False, **nothing}],
     }
+    assert describe(c6(Evidence({})))["parts"][0]["needs"] == ["distill", "student_rl"]

@@ -43,14 +43,18 @@ def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict
     claims = {claim.id: describe(claim) for claim in judge(Evidence({}))}
     for name, values in estimates.items():
         for part, value in zip(claims[name]["parts"], values, strict=False):
-            part |= {"estimate": value, "verdict": CANT_TELL}
+            part |= {"estimate": value, "verdict": CANT_TELL, "needs": []}
     cell = {"estimate": gain, "low": None, "high": None, "n": 1}
     step = {"gain": cell, "mode": cell, "general": cell, "skill": [{"temperature": t, **cell} for t in (0.6, 1.0)]}
     reasoning = {"pass_at_1": gain, "pass_at_1_lenient": 2 * gain, "cons_at_k": gain, "cons_at_k_lenient": gain}
     reasoning |= {"format_rate": 0.5, "language_rate": 0.5, "mean_length": 40 * gain}
     models = {model: {"reasoning": reasoning, "general": {"pass_at_1": gain / 2}} for model in ("base", "zero_rl")}
     found = {"run": "tiny", "models": models, "claims": claims, "steps": {"zero_rl": {"base": step}}}
-    return found | {"skill": {"zero_rl": step["skill"]}, "reworded": {"base": {"reasoning": reasoning}}}
+    difference = {"estimate": -gain, "low": None, "high": None, "n": 1}
+    repairs = {"stated": 90, "several": 30, "wrong": 40, "repaired": 20, "broken": 3, "difference": difference}
+    found |= {"repairs": {"zero_rl": repairs}, "kinds": {"zero_rl": {"greeting": gain}}, "starts": {"zero_rl": "base"}}
+    found |= {"thoughts": {"zero_rl": {"reflection_rate": gain / 4}}, "reworded": {"base": {"reasoning": reasoning}}}
+    return found | {"skill": {"zero_rl": step["skill"]}}
 
 
 def runs_of(**estimates: list[tuple[float | None, ...]]) -> list[SeedRun]:
@@ -119,8 +123,9 @@ def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently()
     found = summarise_seeds(Seeds("tiny", runs))["models"]
     means = {model: {name: each["estimate"] for name, each in row.items()} for model, row in found.items()}
     rest = {"cons@k": 0.15, "format": 0.5, "language": 0.5, "general prompts": 0.075, "tokens": 6.0}
-    assert means["zero_rl"] == pytest.approx({"pass@1": 0.15, "skill": 0.15, "reworded": None, **rest})
-    assert means["base"] == pytest.approx({"pass@1": 0.3, "skill": None, "reworded": 0.3, **rest})
+    rl = {"pass@1": 0.15, "skill": 0.15, "reworded": None, "thoughts that check": 0.0375}
+    base = {"pass@1": 0.3, "skill": None, "reworded": 0.3, "thoughts that check": None}
+    assert means["zero_rl"] == pytest.approx(rl | rest) and means["base"] == pytest.approx(base | rest)
     page = render_seeds(Seeds("tiny", runs))
     assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
 
@@ -160,6 +165,32 @@ def test_what_the_runs_have_not_is_not_tested_and_not_counted():
     assert found["C6"].adjusted == found["C6"].p
     for name in ("C1", "C7"):
         assert (found[name].verdict, found[name].p, found[name].adjusted) == (NOT_IN_RUN, None, None)
+
+
+def test_what_is_missing_is_named_with_its_seed_or_its_arm():
+    runs = runs_of(C6=[(0.3, None, 0.2, 0.3, 0.1)])
+    page = render_seeds(Seeds("tiny", runs))
+    assert page.count("no estimate from seed 12") == 1
+    assert "needs zero_rl_language, zero_rl, which these runs don’t have" in page
+    parts = summarise_seeds(Seeds("tiny", runs))["claims"]["C5"]["parts"]
+    assert parts[0]["needs"] == ["zero_rl_language", "zero_rl"]
+
+
+def test_repairs_are_counted_over_all_runs_and_compared_over_seeds():
+    runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
+    found = summarise_seeds(Seeds("tiny", runs))["repairs"]["zero_rl"]
+    assert (found["wrong"], found["repaired"], found["broken"]) == (80, 40, 6)
+    assert found["difference"]["estimate"] == pytest.approx(-0.15) and found["difference"]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    ("gains", "said"),
+    [(UP, "skill rose, so RL sharpened the model"), (LOSS, "skill did not rise"), (UP[:4], "can’t tell whether skill")],
+)
+def test_rl_is_said_to_sharpen_only_where_skill_rises_over_the_seeds(gains, said):
+    runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in enumerate(gains)]
+    page = render_seeds(Seeds("tiny", runs))
+    assert said in page and page.count("sharpened") == ("sharpened" in said)
 
 
 def test_a_seed_with_an_effect_of_the_other_sign_is_seen_and_counts():

@@ -13,8 +13,8 @@ A document is of one kind, drawn by the shares of the config:
     prose           phrases with their translations, and sentences about a word
 
 So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and either in short
-or carefully (traces.py). Keep that in mind when you read what RL does to such a model: it selects and sharpens, and
-invents little. In a share of the chats the words around the problem are made up, and some worked documents contain an
+or carefully (traces.py). Keep that in mind when you read what RL does to such a model: it selects, and invents
+little. In a share of the chats the words around the problem are made up, and some worked documents contain an
 error. Problems come from the corpus split only. Left out: real-world text.
 """
 

@@ -21,7 +21,7 @@ from r1flow.core.precision import NATIVE
 from r1flow.data import sources
 from r1flow.engine import checks
 from r1flow.programs.specs import spec_of
-from r1flow.recipe.stages import RECIPE, STAGES, program_of, sources_of
+from r1flow.recipe.stages import RECIPE, STAGES, compared_with, program_of, sources_of
 
 # The keys of the whole configuration; those of a stage's block are in its program's spec.py.
 WHOLE = dataclasses.make_dataclass(
@@ -201,6 +201,7 @@ def check_run(run: dict[str, Any]) -> None:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
     for stage in run["stages"]:
         check_sources(stage, run[stage], run["stages"])
+        check_arm(stage, run["stages"])
     if "report" in run["stages"] and "evaluate" not in run["stages"]:
         raise UserError("stages: report reads evaluate, which isn't in the list; add it")
     for stage in STAGES:
@@ -222,6 +223,13 @@ def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None
     for source in sorted(needed - set(stages)):
         other = f", or name a model directory in {stage}.init_from" if source == config.get("init_from") else ""
         raise UserError(f"stages: {stage} reads {source}, which isn't in the list; add it{other}")
+
+
+def check_arm(stage: str, stages: list[str]) -> None:
+    """Refuse an arm or a control without the stage that it is compared with; raises UserError."""
+    other = compared_with(stage)
+    if other and other not in stages:
+        raise UserError(f"stages: {stage} says something beside {other} alone, which isn't in the list; add it")
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:

@@ -41,6 +41,7 @@ from r1flow.core.metrics import (
     residuals,
     slope_interval,
 )
+from r1flow.recipe.stages import CONTROLS
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CANT_TELL, NOT_IN_RUN = "can't tell", "not in this run"
@@ -56,7 +57,6 @@ MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 DEV_START = 0.5  # … and of its dev curve the first half: of nine measurements, the MIN_STEPS that a verdict needs
 SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
-CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # C12: what zero RL is held against
 
 # scope ("reasoning" or "general") -> metric of metrics.PROBLEM_METRICS -> problem -> value
 Scores = Mapping[str, Mapping[str, PerProblem]]
@@ -588,6 +588,7 @@ def describe_part(part: Part) -> dict[str, object]:
         "counts": part.counts,
         "floor": part.floor,
         "ceiling": part.ceiling,
+        "needs": list(part.interval.needs) if isinstance(part.interval, Absent) else [],
         **describe_interval(part.interval),
     }
 

@@ -51,6 +51,7 @@ ROWS = (
 RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
 MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models to evaluate
+CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # what zero_rl is held against (claim C12)
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
 MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
@@ -60,6 +61,11 @@ PACKED = "packed"  # the `data.file` of any SFT that learns from `curate`
 def stage_of(job: str) -> str:
     """The stage that a job belongs to: `evaluate` for evaluate/zero_rl, else itself."""
     return job.partition("/")[0]
+
+
+def compared_with(stage: str) -> str | None:
+    """The stage without which an arm or a control says nothing; None for all others."""
+    return "zero_rl" if stage in CONTROLS else RECIPE[stage].arm_of
 
 
 def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:

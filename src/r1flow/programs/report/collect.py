@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import yaml
@@ -21,6 +22,7 @@ from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
+from r1flow.core.template import GENERAL
 from r1flow.programs.promises import fault
 from r1flow.programs.report.repairs import repairs
 from r1flow.programs.report.skills import comparisons, skill_rows, step_rows
@@ -117,6 +119,16 @@ class Results:
     @cached_property
     def repairs(self) -> dict[str, dict[str, Any]]:
         return repairs(self.thinking, [model for model in self.models if model in (*BASES, *RL_STAGES)])
+
+    @cached_property
+    def kinds(self) -> dict[str, dict[str, float]]:
+        """Model -> kind of general prompt -> share of the replies that pass the kind's rule."""
+        found: dict[str, dict[str, list[bool]]] = {}
+        for model, rows in self.samples.items():
+            for row in rows:
+                if row["task"] == GENERAL:
+                    found.setdefault(model, {}).setdefault(row["kind"], []).append(row["correct"])
+        return {model: {kind: float(np.mean(found[model][kind])) for kind in sorted(found[model])} for model in found}
 
     @cached_property
     def tries(self) -> dict[str, Any]:

@@ -7,6 +7,8 @@ are in files of their own (making.py). Left out: anything that needs a network o
     summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
                    "skill": {"base": [{"temperature": 0.6, "estimate": 0.66, …}, …], …},
+                   "thoughts": {"base": {"finished_rate": 1.0, "reflection_rate": 0.01, …}, …},
+                   "kinds": {"base": {"greeting": 0.9, …}, …}, "starts": {"zero_rl": "base", …},
                    "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
                    "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
                    "repairs": {"base": {"samples": 3712, "several": 7, "repaired": 0, …}, …},
@@ -20,7 +22,7 @@ from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
 from r1flow.programs.report.repairs import summarise_repairs
-from r1flow.programs.report.skills import summarise_skills, summarise_steps
+from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import describe
 
@@ -43,6 +45,9 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
         "claims": {claim.id: describe(claim) for claim in results.claims},
         "skill": summarise_skills(results.skills, results.evidence.temperatures),
+        "thoughts": rounded({row["model"]: {name: row[name] for name in THOUGHT_METRICS} for row in results.skills}),
+        "kinds": rounded(results.kinds),
+        "starts": results.starts,
         "steps": summarise_steps(results.steps),
         "pass_at_k": summarise_tries(results.tries),
         "repairs": summarise_repairs(results.repairs),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
-from r1flow.core.template import split
+from r1flow.core.template import GENERAL, split
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
 from r1flow.programs.report.repairs import has_several, worth
@@ -79,6 +79,7 @@ def render(results: Results) -> str:
         steps=results.steps,
         sharpened=sharpened(results.evidence, results.starts),
         development=development(results),
+        ours="this run",
         ks=KS,
         tries=results.tries,
         reach=reach,
@@ -252,17 +253,24 @@ def table_6(results: Results) -> list[dict[str, Any]]:
 
 def development(results: Results) -> dict[str, Any]:
     """The paper's table of its intermediate models, and this run's rows; empty without two of these models."""
-    present = [model for model in DEVELOPMENT if model in results.models]
-    if len(present) < 2:
-        return {}
-    rows = [("reasoning, pass@1", pass_at_1(results.summaries, "reasoning"))]
     decides = {row["model"]: row["skill"][results.evidence.temperatures.index(SKILL_AT)] for row in results.skills}
-    if decides:
-        rows.append(("reasoning, skill", {model: each.estimate for model, each in decides.items()}))
-    rows.append(("general prompts", pass_at_1(results.summaries, "general")))
+    return beside_the_paper(
+        {
+            "reasoning, pass@1": pass_at_1(results.summaries, "reasoning"),
+            "reasoning, skill": {model: each.estimate for model, each in decides.items()},
+            "general prompts": pass_at_1(results.summaries, "general"),
+        }
+    )
+
+
+def beside_the_paper(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
+    """Rows of values by model as a table of the paper's models; empty without two of these models."""
+    rows = {label: values for label, values in rows.items() if any(value is not None for value in values.values())}
+    if sum(any(model in values for values in rows.values()) for model in DEVELOPMENT) < 2:
+        return {}
     return {
         "names": list(zip(PAPER_NAMES, DEVELOPMENT, strict=True)),
-        "rows": [(label, [values.get(model) for model in DEVELOPMENT]) for label, values in rows],
+        "rows": [(label, [values.get(model) for model in DEVELOPMENT]) for label, values in rows.items()],
         "paper": PAPER_TABLE_3,
     }
 
@@ -273,23 +281,19 @@ def pass_at_1(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task: st
 
 def kind_rows(results: Results) -> dict[str, Any]:
     """General prompts: score of every model by kind of prompt, with the number of prompts of the kind."""
-    counts: dict[str, set[str]] = {}
-    scores: dict[str, dict[str, list[float]]] = {}
-    for model, rows in results.samples.items():
-        for row in rows:
-            if row["task"] == "general":
-                counts.setdefault(row["kind"], set()).add(row["problem_id"])
-                scores.setdefault(model, {}).setdefault(row["kind"], []).append(float(row["correct"]))
-    kinds = sorted(counts)
+    asked = {
+        (row["kind"], row["problem_id"]) for rows in results.samples.values() for row in rows if row["task"] == GENERAL
+    }
+    kinds = sorted(Counter(kind for kind, _ in asked).items())
     rows = [
         {
             "model": model,
-            "cells": [float(np.mean(by_kind[kind])) if kind in by_kind else None for kind in kinds],
-            "all": results.summaries[model].get("general", {}).get("pass_at_1"),
+            "cells": [by_kind.get(kind) for kind, _ in kinds],
+            "all": results.summaries[model].get(GENERAL, {}).get("pass_at_1"),
         }
-        for model, by_kind in scores.items()
+        for model, by_kind in results.kinds.items()
     ]
-    return {"kinds": [(kind, len(counts[kind])) for kind in kinds], "rows": rows}
+    return {"kinds": kinds, "rows": rows}
 
 
 def fates(results: Results, stage: str) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from r1flow.recipe.claims import (
     CANT_TELL,
-    CONTROLS,
     NOT_REPRODUCED,
     REPRODUCED,
     SKILL_AT,
@@ -22,7 +21,7 @@ from r1flow.recipe.claims import (
     describe_interval,
     over_families,
 )
-from r1flow.recipe.stages import MODELS
+from r1flow.recipe.stages import CONTROLS, MODELS
 
 # The comparisons of the paper and of the claims: a stage, and a model it started from or is held against.
 STEPS = (
@@ -45,10 +44,19 @@ STEPS = (
     ("distill", "student_base"),
     ("distill", "student_rl"),
 )
+# Of a model's thoughts, with <think> given at SKILL_AT, as means over the families.
+THOUGHT_METRICS = (
+    "finished_rate",
+    "thinking_rate",
+    "language_rate",
+    "mean_length",
+    "reflection_rate",
+    "reflection_density",
+)
 SHARPENED = {
     REPRODUCED: "skill rose, so RL sharpened the model",
     NOT_REPRODUCED: "skill did not rise",
-    CANT_TELL: "this run can’t tell whether skill rose",
+    CANT_TELL: "we can’t tell whether skill rose",
 }
 
 
@@ -110,6 +118,11 @@ def summarise_steps(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def in_words(skill: Part) -> str:
+    """What a difference in skill to the model that an RL stage started from says."""
+    return SHARPENED[skill.verdict]
+
+
 def sharpened(evidence: Evidence, starts: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """For each RL stage, the model it started from, and in words what became of its skill."""
     found = []
@@ -117,5 +130,5 @@ def sharpened(evidence: Evidence, starts: Mapping[str, str]) -> list[tuple[str, 
         if {stage, start} <= evidence.scores.keys():
             part = Part("skill", compare_thinking(evidence, stage, start))
             if not isinstance(part.interval, Absent):
-                found.append((stage, start, SHARPENED[part.verdict]))
+                found.append((stage, start, in_words(part)))
     return found

@@ -33,8 +33,9 @@ from r1flow.programs.report.figures import (
     draw_thinking,
     to_svg,
 )
-from r1flow.programs.report.page import VERDICTS, count_verdicts, present_claim
-from r1flow.programs.report.skills import comparisons, summarise_steps
+from r1flow.programs.report.page import VERDICTS, beside_the_paper, count_verdicts, present_claim
+from r1flow.programs.report.repairs import summarise_repairs
+from r1flow.programs.report.skills import comparisons, in_words, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -105,6 +106,15 @@ class Seeds:
     def steps(self) -> list[dict[str, Any]]:
         return steps_over(self.runs)
 
+    @cached_property
+    def kinds(self) -> dict[str, dict[str, Interval]]:
+        """Model -> kind of general prompt -> share of the replies that pass its rule."""
+        return over_rows([run.summary["kinds"] for run in self.runs])
+
+    @cached_property
+    def repairs(self) -> dict[str, dict[str, Any]]:
+        return repairs_over(self.runs)
+
 
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
     """All claims, C1 first."""
@@ -125,9 +135,9 @@ def spread_of(name: str, told: Sequence[Mapping[str, Any]]) -> Spread:
 
 def part_over(told: Sequence[Mapping[str, Any]]) -> Part:
     """One part over the runs; its floor and ceiling are the single run's."""
-    absent = NOT_IN_RUN in [each["verdict"] for each in told]
+    needs = tuple(dict.fromkeys(need for each in told for need in each["needs"]))
     limits = {key: told[0][key] for key in ("name", "unit", "floor", "ceiling", "counts")}
-    interval = Absent(()) if absent else over([each["estimate"] for each in told])
+    interval = Absent(needs) if needs else over([each["estimate"] for each in told])
     return Part(interval=interval, at_least=MIN_SEEDS, **limits)
 
 
@@ -154,11 +164,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
     """The mean over seeds of each measure of `measures`, for every model; without numbers if a run lacks it."""
-    found = {}
-    for model in runs[0].summary["models"]:
-        told = [measures(run.summary, model) for run in runs]
-        found[model] = {name: over([each[name] for each in told]) for name in told[0]}
-    return found
+    return over_rows([{model: measures(run.summary, model) for model in run.summary["models"]} for run in runs])
+
+
+def over_rows(told: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, Interval]]:
+    """Of every model and column, the mean over the runs' values."""
+    return {
+        model: {name: over([each[model][name] for each in told]) for name in columns}
+        for model, columns in told[0].items()
+    }
 
 
 def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
@@ -174,6 +188,7 @@ def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
         "format": reasoning.get("format_rate"),
         "language": reasoning.get("language_rate"),
         "reworded": reworded.get("pass_at_1_lenient"),
+        "thoughts that check": summary["thoughts"].get(model, {}).get("reflection_rate"),
         "general prompts": general.get("pass_at_1"),
         TOKENS: reasoning.get("mean_length"),
     }
@@ -193,6 +208,30 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     return rows
 
 
+def repairs_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
+    """For every model, counts of samples in all runs, and over seeds the repaired share minus that of a second try."""
+    found = {}
+    for model, first in runs[0].summary["repairs"].items():
+        told = [run.summary["repairs"][model] for run in runs]
+        counts = {name: sum(each[name] for each in told) for name, value in first.items() if isinstance(value, int)}
+        found[model] = counts | {"difference": over([each["difference"]["estimate"] for each in told])}
+    return found
+
+
+def development(seeds: Seeds) -> dict[str, Any]:
+    """The paper's table of its intermediate models, beside these runs' means."""
+    columns = {"reasoning, pass@1": "pass@1", "reasoning, skill": "skill", "general prompts": "general prompts"}
+    values = {label: {m: row[name].estimate for m, row in seeds.models.items()} for label, name in columns.items()}
+    return beside_the_paper(values)
+
+
+def sharpened_over(seeds: Seeds) -> list[tuple[str, str, str]]:
+    """For each RL stage, the model it started from, and in words what became of its skill over the seeds."""
+    skill = {row["pair"]: row["skill"][SKILL_AT] for row in seeds.steps if SKILL_AT in row["skill"]}
+    pairs = [pair for pair in seeds.runs[0].summary["starts"].items() if pair in skill]
+    return [(*pair, in_words(Part("skill", skill[pair], at_least=MIN_SEEDS))) for pair in pairs]
+
+
 def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
     """Every number of the page."""
     return {
@@ -202,6 +241,8 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
         "models": {
             model: {name: describe_interval(each) for name, each in row.items()} for model, row in seeds.models.items()
         },
+        "kinds": {model: {kind: describe_interval(e) for kind, e in row.items()} for model, row in seeds.kinds.items()},
+        "repairs": summarise_repairs(seeds.repairs),
         "steps": summarise_steps(seeds.steps),
     }
 
@@ -225,20 +266,26 @@ def render_seeds(seeds: Seeds) -> str:
         headline=count_verdicts(seeds.claims),
         min_seeds=MIN_SEEDS,
         level=LEVEL,
-        claims=[present_spread(each) for each in seeds.claims],
+        claims=[present_spread(each, [run.seed for run in seeds.runs]) for each in seeds.claims],
         models=seeds.models,
         tokens=TOKENS,
         skill_at=SKILL_AT,
         steps=seeds.steps,
+        sharpened=sharpened_over(seeds),
+        development=development(seeds),
+        ours="these runs",
+        kinds=seeds.kinds,
+        repairs=seeds.repairs,
         temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
         figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
     )
 
 
-def present_spread(spread: Spread) -> dict[str, Any]:
+def present_spread(spread: Spread, seeds: Sequence[int]) -> dict[str, Any]:
     shown, primary = present_claim(spread.claim), spread.primary
     for part, own, values in zip(shown["parts"], spread.claim.parts, spread.values, strict=True):
         part["values"] = [shown_value(value, own.unit) for value in values]
+        part["without"] = [seed for seed, value in zip(seeds, values, strict=True) if value is None and not own.needs]
     values = spread.values[spread.claim.parts.index(primary)]
     return {
         **shown,
