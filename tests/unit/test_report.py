@@ -419,18 +419,19 @@ def thought(problem: int, first: bool | None, final: bool, finished: bool = True
     several = first is not None and (first != final or not finished)
     return {
         **{"problem_id": f"{problem:03d}", "task": "chain_sum", "correct": final, "correct_lenient": final},
-        **{"finished": finished, "first_correct": first, "several_answers": several},
+        **{"finished": finished, "first_correct": first, "several_answers": several, "length": 90 if several else 40},
     }
 
 
 def test_repaired_and_broken_are_counted_where_there_are_several_answers():
     rows = [thought(1, False, True), thought(1, True, False), thought(1, True, True), thought(1, False, False)]
     cut_off = [thought(2, True, True, finished=False), thought(2, False, True, finished=False), thought(2, None, True)]
-    spelt_alike = thought(3, False, True) | {"several_answers": False}
+    spelt_alike = thought(3, False, True) | {"several_answers": False, "length": 40}
     ungraded = thought(4, False, True) | {"correct": None}
     found = repairs_of([*rows, *cut_off, spelt_alike, ungraded])
     counts = ("samples", "stated", "several", "repaired", "broken", "wrong")
     assert {name: found[name] for name in counts} == dict(zip(counts, (8, 7, 4, 1, 2, 4), strict=True))
+    assert (found["tokens_several"].estimate, found["tokens_one"].estimate) == (90, 40)
 
 
 def test_a_second_try_is_another_sample_of_the_same_problem():

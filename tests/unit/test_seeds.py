@@ -20,6 +20,7 @@ from r1flow.commands import seeds
 from r1flow.commands.cli import main
 from r1flow.programs.report import figures
 from r1flow.programs.report.spread import (
+    REPAIR_MEANS,
     SeedRun,
     Seeds,
     Spread,
@@ -51,7 +52,8 @@ def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict
     models = {model: {"reasoning": reasoning, "general": {"pass_at_1": gain / 2}} for model in ("base", "zero_rl")}
     found = {"run": "tiny", "models": models, "claims": claims, "steps": {"zero_rl": {"base": step}}}
     difference = {"estimate": -gain, "low": None, "high": None, "n": 1}
-    repairs = {"stated": 90, "several": 30, "wrong": 40, "repaired": 20, "broken": 3, "difference": difference}
+    repairs = {"stated": 90, "several": 30, "wrong": 40, "repaired": 20, "broken": 3}
+    repairs |= dict.fromkeys(REPAIR_MEANS, difference)
     found |= {"repairs": {"zero_rl": repairs}, "kinds": {"zero_rl": {"greeting": gain}}, "starts": {"zero_rl": "base"}}
     found |= {"thoughts": {"zero_rl": {"reflection_rate": gain / 4}}, "reworded": {"base": {"reasoning": reasoning}}}
     return found | {"skill": {"zero_rl": step["skill"]}}

@@ -12,8 +12,8 @@ A document is of one kind, drawn by the shares of the config:
     chat_general    general prompts, answered well or badly
     prose           phrases with their translations, and sentences about a word
 
-So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and either in short
-or carefully (traces.py). Keep that in mind when you read what RL does to such a model: it selects, and invents
+So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and now and then
+with a second look (traces.py). Keep that in mind when you read what RL does to such a model: it selects, and invents
 little. In a share of the chats the words around the problem are made up, and some worked documents contain an
 error. Problems come from the corpus split only. Left out: real-world text.
 """
@@ -28,7 +28,7 @@ from r1flow.core.schema import General
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN
 from r1flow.data import general, preferences
 from r1flow.data.tasks import FAMILIES, Worked
-from r1flow.data.traces import VOICES, conclusion, in_parts, tagged, trace, with_error
+from r1flow.data.traces import VOICES, conclusion, in_parts, slipped, tagged, trace
 from r1flow.data.wordings import in_any_words
 
 KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
@@ -82,11 +82,15 @@ class Corpus:
         return str(max(0, int(worked.problem.answer) + self.rng.choice((-10, -2, -1, 1, 2, 10))))
 
     def thought(self, original: Worked) -> tuple[str, str]:
-        """A chain of thought and the answer it comes to, with an error in a share of the documents."""
-        worked = with_error(original, self.rng) if self.rng.random() < self.config["error_share"] else original
+        """A chain of thought and the answer it comes to: right after a second look, else wrong in a share of them."""
+        languages, right = self.languages(), original.problem.answer
+        if self.rng.random() < self.config["reflection_share"]:
+            return trace(original, self.rng, languages, 1.0, self.config["slip_share"]), right
+        if self.rng.random() >= self.config["error_share"]:
+            return trace(original, self.rng, languages), right
+        worked = slipped(original, self.rng)
         answer = conclusion(worked, original)
-        reflect, careful = self.config["reflection_share"], self.config["careful_share"]
-        return trace(worked, self.rng, self.languages(), reflect, careful, answer), answer
+        return trace(worked, self.rng, languages, answer=answer), answer
 
     def worked(self) -> str:
         one = self.problem()

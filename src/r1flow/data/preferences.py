@@ -34,7 +34,7 @@ def pairs(prompts: list[General], rng: random.Random, each: int) -> list[Prefere
 
 
 def bad_reply(prompt: General, others: list[General], rng: random.Random) -> str:
-    """A reply that fails the prompt: wrong for its kind, off topic, rude or empty."""
+    """A reply that fails the prompt: wrong for its kind, off topic (a refusal, too), rude or empty."""
     if prompt.kind == "harmful":
         return harmful_reply(rng)
     way = rng.random()
@@ -42,7 +42,7 @@ def bad_reply(prompt: General, others: list[General], rng: random.Random) -> str
         return wrong(prompt, rng)
     if way < 0.75:
         other = rng.choice(others)
-        return other.response if other.kind not in (prompt.kind, "harmful") else rng.choice(EMPTY)
+        return other.response if other.kind != prompt.kind else rng.choice(EMPTY)
     return rng.choice(RUDE + EMPTY)
 
 

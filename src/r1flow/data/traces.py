@@ -2,13 +2,15 @@
 
     trace(worked, rng, ("en",))         "first 8 + 16 = 24, then 24 - 19 = 5, so the result is 5."
     trace(worked, rng, ("en", "de"))    "zuerst 8 + 16 = 24, then 24 - 19 = 5, also ist das Ergebnis 5."
+    … with a second look                "first 8 + 16 = 25, then 25 - 19 = 6, so the result is 6. wait, let me check:
+                                        8 + 16 = 18 + 6 = 24, then 24 - 19 = 14 - 9 = 5, so the answer is 5."
 
 A language identifier must label every phrase between two formulae correctly on its own; a test checks that. Left
 out: wording that depends on the family, so that what a model learns on one family helps with the others.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
@@ -20,12 +22,9 @@ class Voice:
     """The phrases of one language."""
 
     openers: tuple[str, ...]
-    careful: tuple[str, ...]  # openers of a chain that splits its hard steps
     links: tuple[str, ...]  # between steps
     closers: tuple[str, ...]  # before the answer, inside the reasoning
-    doubts: tuple[str, ...]  # before a step is computed again
-    relief: tuple[str, ...]  # when it was right
-    regret: tuple[str, ...]  # when it was wrong
+    doubts: tuple[str, ...]  # before all is computed again
     summaries: tuple[str, ...]  # before the answer, after the reasoning
     empty: tuple[str, ...]  # reasoning without any
 
@@ -33,23 +32,17 @@ class Voice:
 VOICES = {
     "en": Voice(
         openers=("first", "we start with", "let me see"),
-        careful=("step by step", "slowly, first"),
         links=("then", "then", "next", "and then"),
         closers=("so the result is", "so the answer is"),
         doubts=("wait, let me check", "wait, I check again"),
-        relief=("that is right", "it is right"),
-        regret=("wait, that is wrong", "no, that is wrong"),
         summaries=("the result is", "the answer is"),
         empty=("this is easy", "I know this"),
     ),
     "de": Voice(
         openers=("zuerst", "wir beginnen mit", "mal sehen"),
-        careful=("Schritt für Schritt", "langsam, zuerst"),
         links=("dann", "dann", "nun", "und dann"),
         closers=("also ist das Ergebnis", "also ist die Antwort"),
-        doubts=("stimmt das", "ich prüfe das noch einmal"),
-        relief=("das stimmt", "ja, das stimmt"),
-        regret=("nein, das ist falsch", "das ist falsch"),
+        doubts=("ich überprüfe das", "ich prüfe das noch einmal"),
         summaries=("das Ergebnis ist", "die Antwort ist"),
         empty=("das ist leicht", "das weiß ich"),
     ),
@@ -61,32 +54,30 @@ def trace(
     rng: random.Random,
     languages: Sequence[str],
     reflect: float = 0.0,
-    careful: float = 0.0,
+    slip: float = 0.0,
     answer: str | None = None,
 ) -> str:
     """The chain of thought in words; each phrase in one of `languages`.
 
-    `reflect` is the chance of one reflection: a step is computed again, or found wrong and put right. `careful` is the
-    chance that hard steps are split, which the chain says first: "step by step 59 * 8 = 400 + 72 = 472". `answer` is
-    what the chain says at its end (default: the right one).
+    `reflect` is the chance of a second look: the chain states its answer, doubts it, and computes all again with its
+    hard steps in parts; what it states then is right. `slip` is the chance that the answer it doubts is wrong. A chain
+    without a second look ends with `answer` (default: the right one).
     """
-    is_careful = rng.random() < careful
-    write = in_parts if is_careful else written
 
     def say(phrases: str) -> str:
         return rng.choice(getattr(VOICES[rng.choice(languages)], phrases))
 
-    looked_at = rng.randrange(len(worked.steps)) if rng.random() < reflect else None
-    clauses = []
-    for number, step in enumerate(worked.steps):
-        lead = say("links" if number else "careful" if is_careful else "openers")
-        if number != looked_at:
-            clauses.append(f"{lead} {write(step)}")
-        elif rng.random() < 0.5:
-            clauses += [f"{lead} {write(step)}", f"{say('doubts')}: {write(step)}", say("relief")]
-        else:
-            clauses += [f"{lead} {write(mistaken(step, rng))}", f"{say('regret')}: {write(step)}"]
-    return f"{', '.join(clauses)}, {say('closers')} {answer or worked.problem.answer}."
+    def chain(steps: Sequence[Step], lead: str, write: Callable[[Step], str], answer: str) -> str:
+        clauses = [f"{say('links') if number else lead} {write(step)}" for number, step in enumerate(steps)]
+        return f"{', '.join(clauses)}, {say('closers')} {answer}."
+
+    right = worked.problem.answer
+    if rng.random() >= reflect:
+        return chain(worked.steps, say("openers"), written, answer or right)
+    first = slipped(worked, rng) if rng.random() < slip else worked
+    doubted = chain(first.steps, say("openers"), written, conclusion(first, worked))
+    checked = chain(worked.steps, say("doubts") + ":", in_parts, right)
+    return f"{doubted} {checked}"
 
 
 def written(step: Step) -> str:
@@ -116,11 +107,16 @@ def mistaken(step: Step, rng: random.Random) -> Step:
     return text, max(0, value + rng.choice((-10, -2, -1, 1, 2, 10))) if value > 1 else value + rng.choice((1, 2))
 
 
-def with_error(worked: Worked, rng: random.Random) -> Worked:
-    """The same problem with one wrong step; if it is the last step, the answer is wrong accordingly."""
-    index = rng.randrange(len(worked.steps))
-    steps = list(worked.steps)
-    steps[index] = mistaken(steps[index], rng)
+def slipped(worked: Worked, rng: random.Random) -> Worked:
+    """The same problem with one wrong step, whose value the later steps go on with."""
+    slip, steps, wrong = rng.randrange(len(worked.steps)), [], {}
+    for number, (text, value) in enumerate(worked.steps):
+        left, operator, right = text.split()
+        a, b = wrong.get(int(left), int(left)), int(right)
+        step = apply(a, operator, wrong.get(b, b) if operator == "+" else b)
+        step = mistaken(step, rng) if number == slip else (step[0], max(0, step[1]))
+        wrong[value] = step[1]
+        steps.append(step)
     return Worked(worked.problem, worked.short, tuple(steps))
 
 
@@ -135,7 +131,7 @@ def tagged(reasoning: str, answer: str, summary: str = "") -> str:
     return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{f'{summary} ' if summary else ''}{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
 
 
-def cold_start_response(worked: Worked, rng: random.Random, reflect: float, careful: float) -> str:
+def cold_start_response(worked: Worked, rng: random.Random, reflect: float, slip: float) -> str:
     """A long chain of thought in readable English, then a summary with the answer."""
-    reasoning = trace(worked, rng, ("en",), reflect, careful)
+    reasoning = trace(worked, rng, ("en",), reflect, slip)
     return tagged(reasoning, worked.problem.answer, rng.choice(VOICES["en"].summaries))

@@ -186,7 +186,7 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
 
 def cold_start(worked: Worked, rng: random.Random, config: dict[str, float]) -> ColdStart:
     problem = worked.problem
-    response = cold_start_response(worked, rng, config["reflection_share"], config["careful_share"])
+    response = cold_start_response(worked, rng, config["reflection_share"], config["slip_share"])
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 

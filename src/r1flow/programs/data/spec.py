@@ -28,7 +28,7 @@ class Corpus:
     any_words_share: float
     error_share: float
     reflection_share: float
-    careful_share: float
+    slip_share: float
     good_replies: float
     facts_per_document: int
 
@@ -36,7 +36,7 @@ class Corpus:
 @dataclass
 class ColdStart:
     reflection_share: float
-    careful_share: float
+    slip_share: float
 
 
 @dataclass
@@ -66,8 +66,8 @@ class Data(Seeded):
 
 
 SHARES = {
-    "corpus": ("any_words_share", "error_share", "reflection_share", "careful_share", "good_replies"),
-    "cold_start": ("reflection_share", "careful_share"),
+    "corpus": ("any_words_share", "error_share", "reflection_share", "slip_share", "good_replies"),
+    "cold_start": ("reflection_share", "slip_share"),
 }
 
 

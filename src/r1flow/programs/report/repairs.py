@@ -53,6 +53,8 @@ def repairs_of(rows: Sequence[Row]) -> dict[str, Any]:
         "repaired_share": mean_interval(repaired.values()),
         "second_try": mean_interval(second.values()),
         "difference": paired_difference(repaired, second),
+        "tokens_several": mean_interval(row["length"] for row in graded if row["several_answers"]),
+        "tokens_one": mean_interval(row["length"] for row in graded if not row["several_answers"]),
     }
 
 

@@ -52,6 +52,7 @@ from r1flow.recipe.claims import (
 from r1flow.recipe.stages import RL_STAGES
 
 TOKENS = "tokens"  # the one measure of a model that is no share
+REPAIR_MEANS = ("repaired_share", "second_try", "difference", "tokens_several", "tokens_one")
 MIN_SEEDS = 5  # with fewer no claim is decided
 LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
 CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
@@ -209,12 +210,13 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
 
 
 def repairs_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
-    """For every model, counts of samples in all runs, and over seeds the repaired share minus that of a second try."""
+    """For every model, counts of samples in all runs, and the means over seeds of shares and tokens."""
     found = {}
     for model, first in runs[0].summary["repairs"].items():
         told = [run.summary["repairs"][model] for run in runs]
         counts = {name: sum(each[name] for each in told) for name, value in first.items() if isinstance(value, int)}
-        found[model] = counts | {"difference": over([each["difference"]["estimate"] for each in told])}
+        means = {name: over([each[name]["estimate"] for each in told]) for name in REPAIR_MEANS}
+        found[model] = counts | means
     return found
 
 
