@@ -235,7 +235,7 @@ def add_chat(commands: argparse._SubParsersAction) -> None:
         default=0.95,
         help="draw only from the likeliest tokens, up to this total probability (default: 0.95)",
     )
-    chat.add_argument("--max-new-tokens", type=int, default=160, help="longest reply, in tokens (default: 160)")
+    chat.add_argument("--max-new-tokens", type=int, default=192, help="longest reply, in tokens (default: 192)")
     chat.add_argument(
         "--engine",
         default="r1flow",

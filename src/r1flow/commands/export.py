@@ -34,7 +34,7 @@ model, tokenizer = AutoModelForCausalLM.from_pretrained("."), AutoTokenizer.from
 chat = [{{"role": "user", "content": "What is 8 + 16 - 19?"}}]
 prompt = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
 ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
-print(tokenizer.decode(model.generate(ids, max_new_tokens=160)[0]))
+print(tokenizer.decode(model.generate(ids, max_new_tokens=192)[0]))
 ```
 
 ## Results
