@@ -48,7 +48,7 @@ def judge(samples: list[Sample], chain: list[tuple[str, Filter | None]], keep_pe
         (GOOD.replace("</think>", ""), "malformed"),
         (GOOD + " and more", "malformed"),
         ("", "empty"),
-        (GOOD.replace("then", "then " * 90), "long_paragraph"),
+        (GOOD.replace("then", "then " * 130), "long_paragraph"),
         (GOOD.replace("then", "```print(24)``` then"), "code_block"),
     ],
 )
