@@ -362,6 +362,17 @@ def test_runs_that_are_not_alike_are_refused_naming_run_key_and_remedy(project, 
         shutil.rmtree(run)
 
 
+def test_a_seed_inside_a_stage_is_the_runs_or_a_difference(project, capsys):
+    """As the reward that pays by chance has one: the run's, unless somebody names another."""
+    words = ["--report-only", "--seeds", "11", "12"]
+    for seed, own in ((11, 11), (12, 12)):
+        finish(project, "tiny", seed, zero_rl={"rewards": {"chance": {"seed": own}}})
+    assert main(["seeds", "tiny", *words]) == 0
+    shutil.rmtree(project / "results/tiny-s12")
+    finish(project, "tiny", 12, zero_rl={"rewards": {"chance": {"seed": 13}}})
+    assert "results/tiny-s12: zero_rl.rewards.chance.seed is 13" in refused(capsys, *words)
+
+
 def test_a_run_of_another_seed_than_its_name_says_is_refused(project, capsys):
     finish(project, "tiny", 11)
     finish(project, "tiny", 12).rename(project / "results/tiny-s13")

@@ -82,7 +82,7 @@ def report(name: str, seeds: Sequence[int]) -> None:
     for folder, found, seed in zip(folders, jobs, seeds, strict=True):
         if seed not in {record.provenance["seed"] for record in found.values()}:
             raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
-        check_alike(folders[0], jobs[0], folder, found)
+        check_alike(folders[0], facts(jobs[0], seeds[0]), folder, facts(found, seed))
     from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
 
     compared = Seeds(name, [read_seed(*each) for each in zip(seeds, folders, jobs, strict=True)])
@@ -108,23 +108,26 @@ def read_jobs(folder: Path) -> Jobs:
     return jobs | {"report": made}
 
 
-def check_alike(first: Path, ours: Jobs, other: Path, theirs: Jobs) -> None:
+def check_alike(first: Path, ours: dict[str, str], other: Path, theirs: dict[str, str]) -> None:
     """Raise UserError naming what differs between two runs, beside the seed, in configuration or code."""
-    for key, before, after in changes(facts(ours), facts(theirs)):
+    for key, before, after in changes(ours, theirs):
         raise UserError(
             f"{other}: {key} is {after}, and in {first} it is {before}; runs to compare may differ in the seed alone: "
             "repeat the command with the same overrides, without --report-only"
         )
 
 
-def facts(jobs: Jobs) -> dict[str, str]:
-    """The configuration of every job but for seed and run, and its code's hash: {"zero_rl.trainer.beta": "0.001"}."""
+def facts(jobs: Jobs, seed: int) -> dict[str, str]:
+    """Every job's configuration, {"zero_rl.trainer.beta": "0.001"}, and its code's hash; without what a seed decides.
+
+    That is the run's name and its seed, wherever a configuration has it: a reward that pays by chance has one, too.
+    """
     found = {}
     for job, record in jobs.items():
         config = read_file(record.folder / "config.yaml", load_frozen)
-        config = {key: value for key, value in config.items() if key not in ("seed", "run")}
-        found[job] = config | {"code": record.provenance["code"]}
-    return leaves(found)
+        found[job] = config | {"code": record.provenance["code"], "run": None}
+    told = leaves(found)
+    return {key: said for key, said in told.items() if (key.rpartition(".")[2], said) != ("seed", str(seed))}
 
 
 def read_seed(seed: int, folder: Path, jobs: Jobs) -> "SeedRun":

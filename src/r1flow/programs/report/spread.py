@@ -169,9 +169,9 @@ def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
 
 
 def over_rows(told: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, Interval]]:
-    """Of every model and column, the mean over the runs' values."""
+    """Of every model and column, the mean over the runs' values; without numbers if a run lacks it."""
     return {
-        model: {name: over([each[model][name] for each in told]) for name in columns}
+        model: {name: over([each.get(model, {}).get(name) for each in told]) for name in columns}
         for model, columns in told[0].items()
     }
 
