@@ -416,6 +416,19 @@ def test_trl_samples_with_all_that_the_configuration_says(base: Path, monkeypatc
     assert told.do_sample and told.max_new_tokens == 9
 
 
+@pytest.mark.parametrize(
+    ("rewards", "share"),
+    [
+        ([1.2] * 16 + [0.0] * 16, 1.0),
+        ([1.2] * 16 + [1.2] * 15 + [0.2], 0.5),
+        ([None] * 16 + [None, 1.3] * 8, 1.0),
+        ([0.0, 1.0] * 16, 0.0),
+    ],
+)
+def test_groups_whose_rewards_are_alike_are_counted(rewards: list[float | None], share: float) -> None:
+    assert grpo.share_alike(["a"] * 16 + ["b"] * 16, rewards) == share
+
+
 CURVES = {
     "reward": "reward",
     "accuracy": "accuracy",
@@ -425,7 +438,7 @@ CURVES = {
     "completions/clipped_ratio": "cut",
     "kl": "kl",
     "entropy": "entropy",
-    "frac_reward_zero_std": "zero_variance",
+    "zero_variance": "zero_variance",
     "clip_ratio/region_mean": "clipped",
     "sampling/sampling_logp_difference/mean": "mismatch",
     "grad_norm": "grad_norm",

@@ -53,7 +53,7 @@ THOUGHT_METRICS = (
     "reflection_rate",
     "reflection_density",
 )
-SHARPENED = {
+SHARPENED = {  # what a difference in skill to the model that an RL stage started from says
     REPRODUCED: "skill rose, so RL sharpened the model",
     NOT_REPRODUCED: "skill did not rise",
     CANT_TELL: "we can’t tell whether skill rose",
@@ -118,11 +118,6 @@ def summarise_steps(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def in_words(skill: Part) -> str:
-    """What a difference in skill to the model that an RL stage started from says."""
-    return SHARPENED[skill.verdict]
-
-
 def sharpened(evidence: Evidence, starts: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """For each RL stage, the model it started from, and in words what became of its skill."""
     found = []
@@ -130,5 +125,5 @@ def sharpened(evidence: Evidence, starts: Mapping[str, str]) -> list[tuple[str, 
         if {stage, start} <= evidence.scores.keys():
             part = Part("skill", compare_thinking(evidence, stage, start))
             if not isinstance(part.interval, Absent):
-                found.append((stage, start, in_words(part)))
+                found.append((stage, start, SHARPENED[part.verdict]))
     return found

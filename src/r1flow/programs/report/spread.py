@@ -9,7 +9,7 @@ part of a claim, and the intervals are over the runs' seeds. The rule is in docs
                    "run": "r1_tiny", "seeds": [11, 12, …], "steps": {…}}
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -35,7 +35,7 @@ from r1flow.programs.report.figures import (
 )
 from r1flow.programs.report.page import VERDICTS, beside_the_paper, count_verdicts, present_claim
 from r1flow.programs.report.repairs import summarise_repairs
-from r1flow.programs.report.skills import comparisons, in_words, summarise_steps
+from r1flow.programs.report.skills import SHARPENED, comparisons, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -49,7 +49,7 @@ from r1flow.recipe.claims import (
     describe_interval,
     in_order,
 )
-from r1flow.recipe.stages import RL_STAGES
+from r1flow.recipe.stages import MODELS, RL_STAGES
 
 TOKENS = "tokens"  # the one measure of a model that is no share
 REPAIR_MEANS = ("repaired_share", "second_try", "difference", "tokens_several", "tokens_one")
@@ -171,9 +171,14 @@ def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
 def over_rows(told: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, Interval]]:
     """Of every model and column, the mean over the runs' values; without numbers if a run lacks it."""
     return {
-        model: {name: over([each.get(model, {}).get(name) for each in told]) for name in columns}
-        for model, columns in told[0].items()
+        model: {name: over([each.get(model, {}).get(name) for each in told]) for name in told[0][model]}
+        for model in in_recipe(told[0])
     }
+
+
+def in_recipe(models: Collection[str]) -> list[str]:
+    """The models in the recipe's order; a summary has them in that of the alphabet."""
+    return [stage for stage in MODELS if stage in models]
 
 
 def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
@@ -212,9 +217,9 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
 def repairs_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
     """For every model, counts of samples in all runs, and the means over seeds of shares and tokens."""
     found = {}
-    for model, first in runs[0].summary["repairs"].items():
+    for model in in_recipe(runs[0].summary["repairs"]):
         told = [run.summary["repairs"][model] for run in runs]
-        counts = {name: sum(each[name] for each in told) for name, value in first.items() if isinstance(value, int)}
+        counts = {name: sum(each[name] for each in told) for name, value in told[0].items() if isinstance(value, int)}
         means = {name: over([each[name]["estimate"] for each in told]) for name in REPAIR_MEANS}
         found[model] = counts | means
     return found
@@ -230,8 +235,9 @@ def development(seeds: Seeds) -> dict[str, Any]:
 def sharpened_over(seeds: Seeds) -> list[tuple[str, str, str]]:
     """For each RL stage, the model it started from, and in words what became of its skill over the seeds."""
     skill = {row["pair"]: row["skill"][SKILL_AT] for row in seeds.steps if SKILL_AT in row["skill"]}
-    pairs = [pair for pair in seeds.runs[0].summary["starts"].items() if pair in skill]
-    return [(*pair, in_words(Part("skill", skill[pair], at_least=MIN_SEEDS))) for pair in pairs]
+    starts = seeds.runs[0].summary["starts"]
+    pairs = [(stage, starts[stage]) for stage in in_recipe(starts) if (stage, starts[stage]) in skill]
+    return [(*pair, SHARPENED[Part("skill", skill[pair], at_least=MIN_SEEDS).verdict]) for pair in pairs]
 
 
 def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
