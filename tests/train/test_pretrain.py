@@ -118,6 +118,36 @@ def test_an_existing_model_can_be_the_base(folder: Path):
     assert metrics["tokens"] == metrics["flops"] == 0
 
 
+@pytest.mark.parametrize(
+    ("count", "kept"), [(1, [4]), (2, [0, 4]), (3, [0, 2, 4]), (4, [0, 1, 3, 4]), (5, [*range(5)])]
+)
+def test_a_student_may_be_some_layers_of_another_stages_model(folder: Path, count: int, kept: list[int]):
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    whole = pretrain.build(SIZE | {"num_hidden_layers": 5, "num_attention_heads": 2}, tokenizer)
+    whole.save_pretrained(folder / "base")
+    tokenizer.save_pretrained(folder / "base")
+    stage = stage_of(folder, "student")
+    stage.config |= {"init_from": "base", "layers": count}
+    metrics = pretrain.compute(stage)
+    student = AutoModelForCausalLM.from_pretrained(stage.work / "model")
+    assert (
+        metrics["source"]["layers"] == kept and len(student.model.layers) == student.config.num_hidden_layers == count
+    )
+    ids, (cosines, sines) = torch.arange(10, 18)[None], whole.model.rotary_emb(torch.zeros(1), torch.arange(8)[None])
+    with torch.no_grad():
+        hidden, after = whole.model.embed_tokens(ids), torch.full((8, 8), -torch.inf).triu(1)[None, None]
+        for number in kept:
+            hidden = whole.model.layers[number](hidden, attention_mask=after, position_embeddings=(cosines, sines))
+        assert torch.allclose(student(ids).logits, whole.lm_head(whole.model.norm(hidden)), atol=1e-6)
+    greedy = student.generate(ids, max_new_tokens=5, do_sample=False, eos_token_id=None)[0]  # by the cache
+    for place in range(8, len(greedy)):
+        assert greedy[place] == student(greedy[None, :place]).logits[0, -1].argmax()
+    stage.config["layers"] = 6
+    with pytest.raises(UserError, match="layers: 6; the model has 5"):
+        pretrain.compute(stage)
+
+
 def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder: Path):
     """Else the stage after it would refuse what this one made."""
     make_model(folder / "torn")
@@ -125,6 +155,7 @@ def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": 5}))
     stage = stage_of(folder, "torn_taken")
     stage.config["init_from"] = str(folder / "torn")
+    stage.inputs["model"] = folder / "torn"
     with pytest.raises(UserError, match=r"init_from .*torn.* ends a text with the id 0, .* is .5.; make both the same"):
         pretrain.compute(stage)
 

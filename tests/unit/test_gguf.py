@@ -129,6 +129,9 @@ def test_a_damaged_header_is_one_line_whatever_is_damaged(tmp_path):
         ("base.init_from={0}/a.gguf base.revision=main", "base.revision: .*a.gguf has none; set it to null"),
         ("base.init_from={0}/a.gguf base.file=x", "base.file: it belongs to a package"),
         ("zero_rl.init_from={}/a.gguf", "zero_rl.init_from: .*a.gguf: only base and student_base take that"),
+        ("base.init_from={}/a.gguf base.layers=3", "base.layers: 3; use 1 or more, 2 at most"),
+        ("base.init_from={}/a.gguf base.layers=0", "base.layers: 0; use 1 or more$"),
+        ("base.layers=2", "base.layers: a model trained from scratch has model.num_hidden_layers; set layers to null"),
     ],
 )
 def test_a_plan_refuses_it_in_one_line_that_begins_with_the_key(tmp_path, words, said):
@@ -146,6 +149,9 @@ def test_a_plan_knows_its_size_and_that_it_is_an_input(tmp_path):
     assert model_in(path).parameters == size
     costs = {cost.job: cost for cost in run.price()}
     assert costs["base"].weights == 4 * size and costs["zero_rl"].parameters == size
+    half = Run.compose(ROOT, "r1_zero", f"base.init_from={path} base.layers=1")
+    in_layers = sum(array.size for name, array in weights().items() if name.startswith("blk."))
+    assert half.price()[1].parameters == pytest.approx(size - in_layers / 2, rel=0.01)
 
 
 def test_the_words_of_a_refusal_name_no_more_than_three_tensors(tmp_path):

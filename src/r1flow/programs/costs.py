@@ -6,7 +6,7 @@ The estimates serve the plan, before anything runs. A number that can't be known
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,11 @@ class Model:
     hidden: float = UNKNOWN
     layers: float = UNKNOWN
     vocabulary: float = UNKNOWN
+
+    def with_layers(self, count: int) -> "Model":
+        """The size with so many layers, if all but one table of embeddings is in the layers."""
+        table = self.vocabulary * self.hidden
+        return replace(self, parameters=table + (self.parameters - table) * count / self.layers, layers=count)
 
 
 @dataclass(frozen=True)
@@ -178,12 +183,13 @@ class Book:
         """The size of the model that a job starts from, or trains from scratch."""
         stage = job.partition("/")[2] or job
         config = self.run.slice(stage)
-        source = config.get("init_from")
+        source, folder = config.get("init_from"), Path(config.get("init_from") or "")
         if source in STAGES:
-            return self.model(source)
+            found = self.model(source)
+        elif source:
+            found = model_in(folder) if folder.exists() else model_outside(source, config.get("revision"), self.prices)
         if source:
-            folder = Path(source)
-            return model_in(folder) if folder.exists() else model_outside(source, config.get("revision"), self.prices)
+            return found.with_layers(config["layers"]) if config.get("layers") else found
         vocabulary = self.run.slice("data").get("tokenizer", {}).get("vocabulary", UNKNOWN)
         return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
 

@@ -95,8 +95,10 @@ def train(stage: Stage) -> dict[str, Any]:
 
 def adopt(stage: Stage) -> dict[str, Any]:
     """Use an existing model, which gets the stage's chat template; `source` in the metrics says where it is from."""
-    source = stage.config["init_from"]
+    source, layers = stage.config["init_from"], stage.config["layers"]
     model, tokenizer, made_from = from_gguf(stage) if is_gguf(source) else from_safetensors(stage)
+    if layers:
+        made_from = made_from | {"layers": keep_layers(model, layers)}
     check_tags(
         "init_from",
         lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
@@ -110,11 +112,11 @@ def adopt(stage: Stage) -> dict[str, Any]:
 
 
 def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
-    """The model in a directory, or of a hub id with a pinned revision."""
+    """The model of another stage, in a directory, or of a hub id with a pinned revision."""
     source, revision = stage.config["init_from"], stage.config["revision"]
     hashes = stage.config.get("sha256")
     fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
-    folder = fetched.folder if fetched else source
+    folder = fetched.folder if fetched else stage.inputs.get("model", source)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return read_model(AutoModelForCausalLM, folder), read_pretrained(AutoTokenizer, folder), made_from
 
@@ -137,6 +139,26 @@ def from_gguf(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, d
     for key, ids in about["repaired"].items():
         print(f"{source}: {key} is {ids['file']} in the file and {ids['used']} in its chat template, which is used")
     return model, tokenizer, where | about | {"license": licence or about["license"]}
+
+
+def keep_layers(model: PreTrainedModel, count: int) -> list[int]:
+    """Leave out all but `count` layers, evenly spread from the first to the last; returns their numbers, from 0.
+
+    This is how small students are often initialised (DistilBERT, arXiv 1910.01108, section 3). What comes out answers
+    worse than the whole model, or not at all, until it is trained.
+    """
+    layers = getattr(getattr(model, "model", None), "layers", ())
+    if count > len(layers):
+        raise UserError(f"layers: {count}; the model has {len(layers)} of the kind that can be left out")
+    last = len(layers) - 1
+    kept = [round(number * last / (count - 1)) if count > 1 else last for number in range(count)]
+    model.model.layers = torch.nn.ModuleList(layers[number] for number in kept)
+    for place, layer in enumerate(model.model.layers):
+        layer.self_attn.layer_idx = place  # its place in the cache
+    model.config.num_hidden_layers = count
+    if types := getattr(model.config, "layer_types", None):
+        model.config.layer_types = [types[number] for number in kept]
+    return kept
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
