@@ -21,7 +21,8 @@ STAGES = ["data", "base", "curate", "cold_start", "evaluate", "report"]
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, Any]:
-    words = f"stages=[{','.join(STAGES)}] cold_start.data.file=packed cold_start.trainer.packing=true"
+    words = f"stages=[{','.join(STAGES)}] cold_start.data={{file:packed,general_file:null,general_share:0}}"
+    words += " cold_start.trainer.packing=true"
     run = Run.compose(ROOT, overrides=f"{words} cold_start.trainer.max_length=16384").config
     config.check_run(run)
     return run
@@ -42,6 +43,10 @@ def changed(run: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 REFUSED = {
     "packed again": ({"cold_start.trainer.packing": False}, "cold_start.trainer.packing: False"),
     "cut": ({"curate.max_length": 512}, "cold_start.trainer.max_length: 16384.*set it to 512"),
+    "general rows beside them": (
+        {"cold_start.data.general_share": 0.1, "cold_start.data.general_file": "general_sft.jsonl"},
+        "cold_start.data.general_share: packed rows are mixed by curate",
+    ),
     "some of them": ({"cold_start.data.limit": 9}, "cold_start.data.limit"),
     "another template": ({"cold_start.template": "x"}, "cold_start.template"),
     "not by SFT": ({"stages": [*STAGES, "zero_rl"], "zero_rl.data.file": "packed"}, "zero_rl.data.file"),

@@ -156,9 +156,23 @@ def test_examples_in_one_row_dont_see_each_other(base: Path, attention: str) -> 
 
 def test_packing_that_mixes_examples_is_refused() -> None:
     config = {"threads": 1, "device": "cpu", "attention": "sdpa", "init_from": None, "template": None}
-    config |= {"trainer": CONFIG["trainer"] | {"packing": True, "packing_strategy": "wrapped"}}
+    config |= {"data": CONFIG["data"], "trainer": CONFIG["trainer"] | {"packing": True, "packing_strategy": "wrapped"}}
     with pytest.raises(UserError, match=r"^distill\.trainer\.packing_strategy: wrapped"):
         check_stage("distill", "sft", config, stages=["distill"])
+
+
+def test_general_rows_are_the_share_that_was_asked_for(base: Path) -> None:
+    replies = [{"question": f"hi {i}", "response": "Hello!"} for i in range(20)]
+    write_jsonl(base / "data" / "general_sft.jsonl", replies)
+    stage = stage_of(base, "mixed")
+    stage.config["data"] = CONFIG["data"] | {"general_file": "general_sft.jsonl", "general_share": 0.2}
+    dataset, count = sft.training_data(stage, make_tokenizer())
+    texts = make_tokenizer().batch_decode(dataset["input_ids"][:], skip_special_tokens=True)
+    general = [text.endswith("Hello!") for text in texts]
+    assert count["rows"] == len(set(texts)) == 50 and sum(general) == 10 and general != sorted(general)
+    stage.config["data"]["general_share"] = 0.5
+    with pytest.raises(UserError, match=r"general_share: 0.5 .* 40 general rows beside 40 others, and there are 20"):
+        sft.training_data(stage, make_tokenizer())
 
 
 def test_empty_dataset_is_the_users_to_mend(base: Path) -> None:

@@ -222,7 +222,8 @@ def taught(book: Book, config: dict[str, Any], length: float, maker: str = "data
     length = min(length, trainer["max_length"])
     if trainer["max_steps"] > 0:
         return trainer["max_steps"] * batch(trainer) * length
-    return trainer["num_train_epochs"] * book.rows_of(file, config["data"]["limit"], maker) * length
+    rows = book.rows_of(file, config["data"]["limit"], maker) / (1 - config["data"].get("general_share", 0))
+    return trainer["num_train_epochs"] * rows * length
 
 
 def batch(trainer: dict[str, Any]) -> int:

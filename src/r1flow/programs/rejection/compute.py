@@ -38,6 +38,7 @@ from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, Parts, split
 from r1flow.core.weights import parameters_in
+from r1flow.data.general import mix_in
 from r1flow.grading import code, generated
 from r1flow.grading.problems import is_program
 from r1flow.grading.verdict import Cause
@@ -294,25 +295,11 @@ def canonical(text: str) -> str:
 def mixed(
     kept: list[Kept], general: list[dict[str, Any]], general_share: float, seed: int, at_most: int | None = None
 ) -> list[Kept | dict[str, Any]]:
-    """Kept samples and as many general rows as make up `general_share` of all, shuffled; raises UserError for too few.
-
-    Of more than `at_most` kept samples a random choice is taken. If general rows are missing, none are repeated and no
-    samples are left out to reach the share.
-    """
+    """Kept samples, a random choice of `at_most`, and the share of general rows among them, shuffled."""
     chooser = random.Random(seed)
     if at_most is not None and len(kept) > at_most:
         kept = chooser.sample(kept, at_most)
-    wanted = round(len(kept) * general_share / (1 - general_share))
-    if wanted > len(general):
-        reached = len(general) / (len(kept) + len(general))
-        raise UserError(
-            f"general_share: {general_share} of the mix would be {wanted} general rows beside {len(kept)} samples,"
-            f" and general_sft.jsonl has {len(general)}; make data write more, take fewer samples (samples_in_mix),"
-            f" or set it to {reached:.3f} or less"
-        )
-    mix = [*kept, *chooser.sample(general, wanted)]
-    chooser.shuffle(mix)
-    return mix
+    return mix_in(general, kept, general_share, chooser)
 
 
 def mix_row(entry: Kept | dict[str, Any], texts: BinaryIO) -> dict[str, str]:

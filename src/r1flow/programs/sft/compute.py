@@ -12,6 +12,7 @@ would merge across that border. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 
 packed (data/packed.py).
 """
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data import packed
+from r1flow.data.general import mix_in
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
@@ -72,11 +74,15 @@ def is_packed(stage: Stage) -> bool:
 
 def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dataset, dict[str, int]]:
     """The training data, a curate stage's packs or a file's rows, with its numbers of rows and tokens."""
-    file, limit = stage.config["data"]["file"], stage.config["data"]["limit"]
+    data = stage.config["data"]
     if is_packed(stage):
         dataset = packed.load(stage.inputs["data"], stage.inputs["model"], stage.snapshots / "dataset")
         return dataset, packed.count(dataset)
-    examples = [example(tokenizer, row) for row in load_rows(stage.inputs["data"] / file, limit)]
+    rows = load_rows(stage.inputs["data"] / data["file"], data["limit"])
+    if data["general_share"]:
+        general = load_rows(stage.inputs["data"] / data["general_file"], None)
+        rows = mix_in(general, rows, data["general_share"], random.Random(stage.seed))
+    examples = [example(tokenizer, row) for row in rows]
     count = {
         "rows": len(examples),
         "tokens": sum(len(row["input_ids"]) for row in examples),

@@ -1,15 +1,16 @@
 """Facts about the program that fine-tunes a model on examples, for plan, checks and report (programs/specs.py)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.programs.costs import Book, Cost
-from r1flow.programs.keys import Lora, Rows, Seeded
+from r1flow.programs.keys import Lora, RowsAndGeneral, Seeded, check_shares
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
-from r1flow.recipe.stages import rows_of
+from r1flow.recipe.stages import PACKED, rows_of
 
 
 @dataclass
@@ -17,7 +18,7 @@ class Sft(Seeded):
     init_from: str
     attention: str
     template: str | None
-    data: Rows
+    data: RowsAndGeneral
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
@@ -25,12 +26,20 @@ class Sft(Seeded):
 
 def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
-    trainer = config["trainer"]
+    trainer, data = config["trainer"], config["data"]
+    check_shares(data)
+    if data["general_share"] and data["file"] == PACKED:
+        raise UserError("data.general_share: packed rows are mixed by curate; set it to 0, and general_file to null")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
         what = "without packing TRL doesn't cut rows to max_length"
         raise UserError(f"trainer.padding_free: {what}; set max_length to null, or packing to true")
     if trainer.get("packing") and trainer.get("packing_strategy", "bfd") == "wrapped":
         raise UserError("trainer.packing_strategy: wrapped lets packed examples see each other; use bfd or bfd_split")
+
+
+def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if config["data"]["general_file"]:
+        yield "data.general_file", config["data"]["general_file"]
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
@@ -48,6 +57,7 @@ SPEC = Spec(
     keys=Sft,
     outputs=lambda config: ["model/"],
     check=check_sft,
+    files_read=files_read,
     trainer=(*TRL, ("trl", "trainer/sft_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
     owed={"steps": int, "flops": float, "history": list},
