@@ -162,13 +162,13 @@ def test_every_part_grows_with_the_model():
 
 # `flops` in metrics.json of every training stage of a finished run of r1_tiny.
 MEASURED = {
-    "zero_rl": 5.80e12,
-    "cold_start": 9.73e11,
-    "reasoning_rl": 7.14e12,
-    "sft_mix": 2.48e12,
-    "align_rl": 3.14e12,
-    "distill": 1.30e12,
-    "student_rl": 1.61e12,
+    "zero_rl": 6.16e12,
+    "cold_start": 1.13e12,
+    "reasoning_rl": 7.46e12,
+    "sft_mix": 2.84e12,
+    "align_rl": 3.34e12,
+    "distill": 2.39e12,
+    "student_rl": 2.47e12,
 }
 
 
