@@ -21,7 +21,7 @@ STAGES = ["data", "base", "curate", "cold_start", "evaluate", "report"]
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, Any]:
-    words = f"stages=[{','.join(STAGES)}] cold_start.data={{file:packed,general_file:null,general_share:0}}"
+    words = f"stages=[{','.join(STAGES)}] cold_start.data={{file:packed,general_share:0}}"
     words += " cold_start.trainer.packing=true"
     run = Run.compose(ROOT, overrides=f"{words} cold_start.trainer.max_length=16384").config
     config.check_run(run)
@@ -44,8 +44,8 @@ REFUSED = {
     "packed again": ({"cold_start.trainer.packing": False}, "cold_start.trainer.packing: False"),
     "cut": ({"curate.max_length": 512}, "cold_start.trainer.max_length: 16384.*set it to 512"),
     "general rows beside them": (
-        {"cold_start.data.general_share": 0.1, "cold_start.data.general_file": "general_sft.jsonl"},
-        "cold_start.data.general_share: packed rows are mixed by curate",
+        {"cold_start.data.general_share": 0.1},
+        "cold_start.data.general_share: the rows of packed are mixed already",
     ),
     "some of them": ({"cold_start.data.limit": 9}, "cold_start.data.limit"),
     "another template": ({"cold_start.template": "x"}, "cold_start.template"),

@@ -200,7 +200,11 @@ REFUSED = {
         "stages=[data,base,zero_rl,cold_start_data,cold_start,evaluate,report]",
         "cold_start.data.file: cold_start.jsonl: it learns from cold_start_data, which writes mix.jsonl",
     ),
-    "a cold start from rows that nobody writes": ("cold_start.data.file=mix.jsonl", "add cold_start_data to stages"),
+    "a cold start from rows that nobody writes": (
+        "cold_start.data={file:mix.jsonl,general_share:0}",
+        "add cold_start_data to stages",
+    ),
+    "general rows twice": ("cold_start.data.file=mix.jsonl", "the rows of mix.jsonl are mixed already; set it to 0"),
     "an example that isn't in the pattern": (
         "rejection.preamble=[{role:user,content:hi},{role:assistant,content:hello}]",
         "rejection.preamble: the response of example 1",

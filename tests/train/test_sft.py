@@ -165,7 +165,7 @@ def test_general_rows_are_the_share_that_was_asked_for(base: Path) -> None:
     replies = [{"question": f"hi {i}", "response": "Hello!"} for i in range(20)]
     write_jsonl(base / "data" / "general_sft.jsonl", replies)
     stage = stage_of(base, "mixed")
-    stage.config["data"] = CONFIG["data"] | {"general_file": "general_sft.jsonl", "general_share": 0.2}
+    stage.config["data"] = CONFIG["data"] | {"general_share": 0.2}
     dataset, count = sft.training_data(stage, make_tokenizer())
     texts = make_tokenizer().batch_decode(dataset["input_ids"][:], skip_special_tokens=True)
     general = [text.endswith("Hello!") for text in texts]

@@ -11,7 +11,7 @@ SMALL = "cold_start_data.prompts=16 cold_start_data.max_new_tokens=32 cold_start
 
 
 def test_a_cold_start_learns_from_what_r1_zero_says(copy):
-    words = {"overrides": f"stages=[{STAGES}] cold_start.data.file=mix.jsonl {SMALL}"}
+    words = {"overrides": f"stages=[{STAGES}] cold_start.data={{file:mix.jsonl,general_share:0}} {SMALL}"}
     assert copy.planned(**words) == {"cold_start_data", "cold_start", "evaluate/cold_start", "report"}
     done = copy.snakemake(**words)
     assert done.returncode == 0, done.stdout + done.stderr

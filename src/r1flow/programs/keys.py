@@ -42,22 +42,6 @@ class Rows:
 
 
 @dataclass
-class RowsAndGeneral(Rows):
-    general_file: str | None
-    general_share: float
-
-
-def check_shares(data: dict[str, Any]) -> None:
-    """Refuse a share of general rows without their file, or the other way round."""
-    share, file = data["general_share"], data["general_file"]
-    if not 0 <= share < 1:
-        raise UserError(f"data.general_share: {share}; use 0 (reasoning rows only) or a share below 1")
-    if bool(share) != bool(file):
-        what = f"data.general_share: {share} and data.general_file: {file} belong together"
-        raise UserError(f"{what}; set both, or set them to 0 and null")
-
-
-@dataclass
 class Lora:
     r: int
     alpha: float

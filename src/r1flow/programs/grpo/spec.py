@@ -12,12 +12,18 @@ from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.programs.costs import Book, Cost
-from r1flow.programs.keys import Lora, RowsAndGeneral, Seeded, check_shares
+from r1flow.programs.keys import Lora, Rows, Seeded
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.rollouts import MISMATCH, generation_size, readings, rollouts, steps_per_generation
+
+
+@dataclass
+class Prompts(Rows):
+    general_file: str | None
+    general_share: float
 
 
 @dataclass
@@ -40,7 +46,7 @@ class Grpo(Seeded):
     template: str | None
     engine: str
     attention: str
-    data: RowsAndGeneral
+    data: Prompts
     rewards: dict[str, RewardPart]
     stop_above: dict[str, float]
     dev: Dev | None
@@ -60,8 +66,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     if not config.get("rewards"):
         raise UserError("rewards: there are none; name at least one")
     check_rewards(config["rewards"])
-    check_shares(config["data"])
-    check_scored(config)
+    check_shares(config)
     check_limits(config["stop_above"])
     check_dev(config)
     check_groups(trainer)
@@ -119,11 +124,16 @@ def names_in(path: Path) -> set[str]:
     return found if nodes else {"*"}
 
 
-def check_scored(config: dict[str, Any]) -> None:
-    """Refuse general prompts that no reward scores."""
+def check_shares(config: dict[str, Any]) -> None:
+    share, file = config["data"]["general_share"], config["data"]["general_file"]
+    if not 0 <= share < 1:
+        raise UserError(f"data.general_share: {share}; use 0 (reasoning prompts only) or a share below 1")
+    if bool(share) != bool(file):
+        what = f"data.general_share: {share} and data.general_file: {file} belong together"
+        raise UserError(f"{what}; set both, or set them to 0 and null")
     names = {part.get("name") or label for label, part in config["rewards"].items()}
     scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # a user's own reward might, too
-    if config["data"]["general_share"] and not scored:
+    if share and not scored:
         raise UserError(
             "data.general_share: general prompts need a reward_model or judge in rewards; add one, or set 0"
         )

@@ -80,7 +80,7 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
         return dataset, packed.count(dataset)
     rows = load_rows(stage.inputs["data"] / data["file"], data["limit"])
     if data["general_share"]:
-        general = load_rows(stage.inputs["data"] / data["general_file"], None)
+        general = load_rows(stage.inputs["data"] / "general_sft.jsonl", None)
         rows = mix_in(general, rows, data["general_share"], random.Random(stage.seed))
     examples = [example(tokenizer, row) for row in rows]
     count = {

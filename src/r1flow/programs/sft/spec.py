@@ -7,10 +7,15 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.programs.costs import Book, Cost
-from r1flow.programs.keys import Lora, RowsAndGeneral, Seeded, check_shares
+from r1flow.programs.keys import Lora, Rows, Seeded
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
-from r1flow.recipe.stages import PACKED, rows_of
+from r1flow.recipe.stages import MIX, PACKED, rows_of
+
+
+@dataclass
+class Examples(Rows):
+    general_share: float
 
 
 @dataclass
@@ -18,7 +23,7 @@ class Sft(Seeded):
     init_from: str
     attention: str
     template: str | None
-    data: RowsAndGeneral
+    data: Examples
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
@@ -27,9 +32,10 @@ class Sft(Seeded):
 def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer, data = config["trainer"], config["data"]
-    check_shares(data)
-    if data["general_share"] and data["file"] == PACKED:
-        raise UserError("data.general_share: packed rows are mixed by curate; set it to 0, and general_file to null")
+    if not 0 <= data["general_share"] < 1:
+        raise UserError(f"data.general_share: {data['general_share']}; use 0 or a share below 1")
+    if data["general_share"] and data["file"] in (MIX, PACKED):
+        raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
         what = "without packing TRL doesn't cut rows to max_length"
         raise UserError(f"trainer.padding_free: {what}; set max_length to null, or packing to true")
@@ -38,8 +44,8 @@ def check_sft(config: dict[str, Any]) -> None:
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if config["data"]["general_file"]:
-        yield "data.general_file", config["data"]["general_file"]
+    if config["data"]["general_share"]:
+        yield "data.general_share", "general_sft.jsonl"
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
