@@ -20,5 +20,7 @@ def test_a_cold_start_learns_from_what_r1_zero_says(copy):
     assert inputs["data"]["stage"] == "cold_start_data" and inputs["model"]["stage"] == "base"
     assert read_json(run / "cold_start_data/provenance.json")["inputs"]["model"]["stage"] == "zero_rl"
     rows = read_jsonl(run / "cold_start_data/mix.jsonl")
-    assert read_json(run / "cold_start/metrics.json")["rows"] == len(rows) == 16  # one of each prompt
+    sources = [row["source"] for row in rows]
+    assert sources.count("rejection") == 16 and sources.count("general") == 5  # one of each prompt, and a quarter
+    assert read_json(run / "cold_start/metrics.json")["rows"] == len(rows)
     assert copy.planned(**words) == set()
