@@ -14,6 +14,7 @@ from r1flow.core.language import consistency
 from r1flow.core.template import TAGS, split
 from r1flow.data import general, preferences
 from r1flow.data.corpus import Corpus
+from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
 from r1flow.data.tasks import FAMILIES, product_fact, worked_problems
 from r1flow.data.tokenizer import train_tokenizer
@@ -21,6 +22,7 @@ from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts
 from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
+from r1flow.programs.data.spec import outputs
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -38,9 +40,9 @@ def config() -> dict:
     return full
 
 
-def make(folder: Path, seed: int = 3) -> Path:
+def make(folder: Path, seed: int = 3, **changed: object) -> Path:
     folder.mkdir()
-    stage = SimpleNamespace(config=config(), seed=seed, work=folder, inputs={}, progress=lambda *counts: None)
+    stage = SimpleNamespace(config=config() | changed, seed=seed, work=folder, inputs={}, progress=lambda *_: None)
     data.compute(stage)
     return folder
 
@@ -292,11 +294,31 @@ def test_a_slip_changes_one_step_and_the_later_ones_go_on_with_it():
 
 
 def test_good_replies_pass_their_rule_and_bad_ones_dont():
-    prompts = general.all_prompts(1)
+    prompts = general.all_prompts([kind for kind in general.KINDS if kind not in INSTRUCTIONS], 1)
     rng = random.Random(0)
     assert all(passes(prompt.check, prompt.response) for prompt in prompts)
     failing = [not passes(prompt.check, preferences.bad_reply(prompt, prompts, rng)) for prompt in prompts]
     assert sum(failing) / len(failing) > 0.99  # a reply meant for another prompt may fit this one
+
+
+def test_every_instruction_is_judged_by_its_own_rule():
+    for kind, known in INSTRUCTIONS.items():
+        prompts = general.all_prompts([kind], 1)
+        assert len({prompt.question for prompt in prompts}) == len(prompts) > 1000
+        for prompt in prompts:
+            wanted = [rule for words, rule in known if prompt.question.endswith((f". {words}", f"? {words}"))]
+            assert wanted == [json.loads(prompt.check)] and prompt.response == ""
+            assert passes(prompt.check, "") is False
+
+
+def test_a_model_from_outside_needs_no_corpus_tokenizer_or_preferences(tmp_path):
+    none = {"corpus": None, "tokenizer": None, "template": None, "preferences": None}
+    shares = {"split_shares": {"corpus": 0, "rl": 37}, "general_shares": {"corpus": 0, "preferences": 0, "sft": 50}}
+    folder = tmp_path / "data"
+    make(folder, **none, general_kinds=["length", "form"], **{k: config()[k] | v for k, v in shares.items()})
+    assert not (folder / "tokenizer").exists() and not (folder / "corpus.jsonl").exists()
+    assert {path.name for path in folder.iterdir()} == {name.rstrip("/") for name in outputs(none)}
+    assert {row["kind"] for row in rows(folder, "general_sft")} == {"length", "form"}
 
 
 def test_prose_translates_every_word_both_ways_and_no_sentence_of_a_prompt():
@@ -305,7 +327,7 @@ def test_prose_translates_every_word_both_ways_and_no_sentence_of_a_prompt():
     for english, german in (general.NOUNS | general.VERBS).items():
         assert f"{english} is {german.lower()}" in prose
         assert f"{german.lower()} is {english}" in prose
-    prompts = [prompt.question for prompt in general.all_prompts(1) if prompt.kind == "translation"]
+    prompts = [prompt.question for prompt in general.all_prompts(["translation"], 1)]
     sentences = {prompt.partition(": ")[2].lower() for prompt in prompts}
     assert len(sentences) == 240
     assert not [sentence for sentence in sentences if sentence in prose]

@@ -16,7 +16,7 @@ from r1flow.data.gguf import is_gguf, read_header
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan
-KINDS = 5  # how many kinds of general prompts are generated
+
 F32, BF16 = 4, 2  # bytes
 
 
@@ -127,7 +127,9 @@ class Book:
         """The most rows that each data file can have by the configuration."""
         config = self.run.slice("data")
         if self.origin == "generated":
-            kinds = {f"general_{name}": rows * KINDS for name, rows in config["rows_per_kind"].items()}
+            kinds = {
+                f"general_{name}": rows * len(config["general_kinds"]) for name, rows in config["rows_per_kind"].items()
+            }
             problems = {name: rows * len(config["tasks"]) for name, rows in config["rows_per_task"].items()}
             return {"corpus": config["corpus"]["documents"], **problems, **kinds}
         rows = {}
