@@ -58,6 +58,7 @@ class ColdStart:
     response: str
 
 
+MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 MASKED = -100  # the label of a token that isn't learnt, as in all of transformers
 EXAMS = ("dev", "test", "final")  # splits that no stage trains on
 REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has

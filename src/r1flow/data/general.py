@@ -12,13 +12,14 @@ can be asked the kinds of instructions.py, whose prompts have no response.
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.schema import General
+from r1flow.core.schema import MIX, General, read_jsonl
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.data import instructions
 from r1flow.data.splits import identity
@@ -124,6 +125,18 @@ def prompt(kind: str, question: str, seed: int) -> General:
     one = identity(kind, question)
     response = KINDS[kind].response(question, random.Random(f"{seed}/{one}"))
     return General(one, kind, question, response, json.dumps(KINDS[kind].rule(question), ensure_ascii=False))
+
+
+def general_rows(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """The general rows that a stage may mix in: those that general_data sampled, else those of the data.
+
+    Raises UserError for prompts without a response.
+    """
+    path = inputs["general"] / MIX if "general" in inputs else inputs["data"] / "general_sft.jsonl"
+    rows = read_jsonl(path)
+    if without := sum(not row["response"] for row in rows):
+        raise UserError(f"{path}: {without} prompts have no response; add general_data to stages, which samples some")
+    return rows
 
 
 def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: random.Random) -> list[Any]:

@@ -8,8 +8,8 @@ harmlessness, judged on the whole response: 2.3.4. Importing this package import
 
 from r1flow.rewards.chance import random_reward
 from r1flow.rewards.correctness import accuracy
+from r1flow.rewards.following import instruction_following
 from r1flow.rewards.form import answer_format, reasoning_steps, reflection_count, tag_count
-from r1flow.rewards.instructions import instruction_following
 from r1flow.rewards.judges import judge
 from r1flow.rewards.languages import language_consistency
 from r1flow.rewards.lengths import cosine_length, kimi_length, overlong
