@@ -131,7 +131,7 @@ class Book:
                 f"general_{name}": rows * len(config["general_kinds"]) for name, rows in config["rows_per_kind"].items()
             }
             problems = {name: rows * len(config["tasks"]) for name, rows in config["rows_per_task"].items()}
-            return {"corpus": config["corpus"]["documents"], **problems, **kinds}
+            return {"corpus": config["corpus"]["documents"] if config["corpus"] else 0, **problems, **kinds}
         rows = {}
         for pool in config["pools"]:
             found = sum(self.prices["rows"].get(take, UNKNOWN) for take in pool["take"])
@@ -192,7 +192,7 @@ class Book:
             found = model_in(folder) if folder.exists() else model_outside(source, config.get("revision"), self.prices)
         if source:
             return found.with_layers(config["layers"]) if config.get("layers") else found
-        vocabulary = self.run.slice("data").get("tokenizer", {}).get("vocabulary", UNKNOWN)
+        vocabulary = (self.run.slice("data").get("tokenizer") or {}).get("vocabulary", UNKNOWN)
         return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
 
     def reward(self, job: str) -> float:

@@ -20,7 +20,7 @@ class Row:
     program: str  # the folder of r1flow.programs that computes it
     colour: str | None = None  # its colour in the report, if it makes a language model; these models are evaluated
     rows_of: str = "data"  # the stage that makes the rows it learns from, or the problems it asks
-    rewarded_by: str | None = None  # the stage whose model is one of its rewards
+    rewarded_by: str | None = None  # the stage whose model is one of its rewards, if these have a reward_model
     general_of: str | None = None  # the stage that makes the general rows it mixes in, if the run has that stage
     is_optional: bool = False  # in a run without this stage, `data` provides the rows
     arm_of: str | None = None  # the stage that it is compared with: both draw with the same random numbers
@@ -85,7 +85,9 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
     source = config.get("init_from")
     if source and not config.get("revision") and not source.startswith(PACKAGE):  # what is downloaded is no input
         found["model"] = source
-    if maker := RECIPE[stage].rewarded_by:
+    if (maker := RECIPE[stage].rewarded_by) and any(
+        (part.get("name") or label) == "reward_model" for label, part in config["rewards"].items()
+    ):
         found["reward_model"] = maker
     if (maker := RECIPE[stage].general_of) in stages and general_share(config):
         found["general"] = maker

@@ -25,7 +25,7 @@ from r1flow.data import general, leaks, preferences
 from r1flow.data.corpus import Corpus
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.splits import check_disjoint, split_of
-from r1flow.data.tasks import Worked, reworded, worked_problems
+from r1flow.data.tasks import Worked, has_other_wordings, reworded, worked_problems
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
 
@@ -127,7 +127,10 @@ def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.
     behind = {name: rows for name, rows in behind.items() if rows}
     behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
     behind |= {
-        REWORDED.format(split): [reworded(one) for rows in problems[split].values() for one in rows] for split in EXAMS
+        REWORDED.format(split): [
+            reworded(one) for rows in problems[split].values() for one in rows if has_other_wordings(one)
+        ]
+        for split in EXAMS
     }
     found = {f"{name}.jsonl": [(row.id, row.question) for row in rows] for name, rows in behind.items()}
     asked = {name: found.pop(name) for name in EVALUATION}
@@ -187,7 +190,7 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
         rows = shuffled((worked for rows in problems[split].values() for worked in rows), rng)
         files[split] = [worked.problem for worked in rows]
         if split in EXAMS:
-            files[REWORDED.format(split)] = [reworded(worked) for worked in rows]
+            files[REWORDED.format(split)] = [reworded(worked) for worked in rows if has_other_wordings(worked)]
     worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
     files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in worked_rows]
     return files

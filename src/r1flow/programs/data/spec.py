@@ -8,6 +8,7 @@ from r1flow.core.schema import FILES
 from r1flow.data.general import KINDS as GENERAL_KINDS
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
+from r1flow.data.tasks import FAMILIES
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Seeded, check_reported
@@ -100,6 +101,8 @@ def check_corpus(config: dict[str, Any]) -> None:
         if bool(corpus) != bool(config[key]):
             what = f"{key}: {'null' if corpus else 'it is set'}, and corpus is {'set' if corpus else 'null'}"
             raise UserError(f"{what}; a base model's corpus, tokenizer and template go together: set all, or none")
+    if corpus and (without := sorted(task for task in config["tasks"] if not FAMILIES[task].fact)):
+        raise UserError(f"tasks.{without[0]}: a corpus can't be written of it; set corpus to null, or take it out")
     if corpus and corpus["documents"] < 1:
         raise UserError(f"corpus.documents: {corpus['documents']}; use 1 or more")
     for key, splits in {"corpus": ("split_shares", "general_shares"), "preferences": ("general_shares",)}.items():
