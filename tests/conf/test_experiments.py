@@ -204,6 +204,23 @@ REFUSED = {
         "cold_start.data={file:mix.jsonl,general_share:0}",
         "add cold_start_data to stages",
     ),
+    "a corpus of word problems": (
+        "+data.tasks.gsm_symbolic={generator:{},numbers:[0,9],draws:9}",
+        "data.tasks.gsm_symbolic: a corpus can't be written of it; set corpus to null",
+    ),
+    "a corpus without its tokenizer": ("data.tokenizer=null", "data.tokenizer: null, and corpus is set"),
+    "a corpus without problems": (
+        "data.split_shares.corpus=0",
+        "data.split_shares.corpus: 0, and corpus is set; give it a share",
+    ),
+    "preferences between no replies": (
+        "data.general_kinds=[greeting,form]",
+        "data.preferences: prompts of the kind form have no",
+    ),
+    "a kind that isn't there": (
+        "data.general_kinds=[greetings]",
+        "data.general_kinds: there is no 'greetings'; did you mean 'greeting'",
+    ),
     "general rows twice": ("cold_start.data.file=mix.jsonl", "the rows of mix.jsonl are mixed already; set it to 0"),
     "an example that isn't in the pattern": (
         "rejection.preamble=[{role:user,content:hi},{role:assistant,content:hello}]",

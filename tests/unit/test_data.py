@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from r1flow.data import general, preferences
 from r1flow.data.corpus import Corpus
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
-from r1flow.data.tasks import FAMILIES, product_fact, worked_problems
+from r1flow.data.tasks import FAMILIES, has_other_wordings, product_fact, worked_problems
 from r1flow.data.tokenizer import train_tokenizer
 from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts, slipped, trace, written
 from r1flow.grading.generated import correct
@@ -62,11 +63,14 @@ OTHERS = {  # the families that the default configuration hasn't
 }
 
 
+IN_STEPS = [task for task, family in FAMILIES.items() if not family.prose]  # the others' solutions are words
+
+
 def some_worked(task: str, wordings: int = 0) -> list:
     return list(worked_problems(task, (config()["tasks"] | OTHERS)[task], seed=1, wordings=wordings))
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_steps_lead_to_reasoning_gyms_own_answer(task):
     for worked in some_worked(task):
         for text, value in worked.steps:
@@ -76,13 +80,13 @@ def test_steps_lead_to_reasoning_gyms_own_answer(task):
         assert correct(task, worked.problem.answer, worked.problem.answer, worked.problem.entry)
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_every_number_of_a_solution_is_within_the_configs_bounds(task):
     least, greatest = (config()["tasks"] | OTHERS)[task]["numbers"]
     assert all(least <= value <= greatest for worked in some_worked(task) for _, value in worked.steps)
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_facts_are_true_and_within_bounds(task):
     rng = random.Random(0)
     for text, value in (FAMILIES[task].fact(rng, 999) for _ in range(5000)):
@@ -222,7 +226,7 @@ def test_a_hard_step_is_split_and_an_easy_one_isnt(step, parts):
     assert in_parts(step) == parts
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_all_sides_of_a_split_step_are_equal(task):
     rng = random.Random(0)
     for step in (FAMILIES[task].fact(rng, 1999) for _ in range(2000)):
@@ -230,7 +234,7 @@ def test_all_sides_of_a_split_step_are_equal(task):
         assert values == {step[1]}
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_parts(task):
     rng = random.Random(0)
     for language, voice in VOICES.items():
@@ -242,7 +246,7 @@ def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_par
             assert all(text.endswith(f" {worked.problem.answer}.") for text in (short, first, second))
 
 
-@pytest.mark.parametrize("task", [task for task in FAMILIES if task != "gcd"])  # whose last step isn't its answer
+@pytest.mark.parametrize("task", [task for task in IN_STEPS if task != "gcd"])  # whose last step isn't its answer
 def test_a_slip_is_in_the_answer_that_is_doubted_and_never_in_the_last_one(task):
     rng, doubted = random.Random(0), []
     for worked in some_worked(task)[:200]:
@@ -309,6 +313,16 @@ def test_every_instruction_is_judged_by_its_own_rule():
             wanted = [rule for words, rule in known if prompt.question.endswith((f". {words}", f"? {words}"))]
             assert wanted == [json.loads(prompt.check)] and prompt.response == ""
             assert passes(prompt.check, "") is False
+
+
+def test_a_word_problem_is_solved_in_reasoning_gyms_own_words():
+    options = {"generator": {}, "numbers": [0, 60], "draws": 300}
+    for worked in worked_problems("gsm_symbolic", options, 1, wordings=20):
+        response = cold_start_response(worked, random.Random(0), 1.0, 1.0)
+        assert split(response).well_formed and split(response).reasoning == worked.prose and "####" not in response
+        assert correct("gsm_symbolic", split(response).answer, worked.problem.answer, worked.problem.entry)
+        assert all(int(number) <= 60 for number in re.findall(r"\d+", worked.prose))
+        assert not has_other_wordings(worked)
 
 
 def test_a_model_from_outside_needs_no_corpus_tokenizer_or_preferences(tmp_path):
