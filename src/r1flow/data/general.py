@@ -13,9 +13,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from r1flow.core.errors import UserError
 from r1flow.core.schema import General
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
@@ -121,23 +119,6 @@ def prompt(kind: str, question: str, seed: int) -> General:
     one = identity(kind, question)
     response = KINDS[kind].response(question, random.Random(f"{seed}/{one}"))
     return General(one, kind, question, response, json.dumps(KINDS[kind].rule(question), ensure_ascii=False))
-
-
-def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: random.Random) -> list[Any]:
-    """The rows and as many general ones as make up `share` of all, in a random order.
-
-    None is repeated, and no row left out to reach the share: with too few general rows this raises UserError.
-    """
-    wanted = round(len(rows) * share / (1 - share))
-    if wanted > len(general):
-        reached = len(general) / (len(rows) + len(general))
-        raise UserError(
-            f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and there are"
-            f" {len(general)}; make data write more, take fewer others, or set it to {reached:.3f} or less"
-        )
-    mix = [*rows, *chooser.sample(general, wanted)]
-    chooser.shuffle(mix)
-    return mix
 
 
 def capital(text: str) -> str:
