@@ -14,7 +14,7 @@ from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
-from r1flow.data.general import general_rows
+from r1flow.data.mixing import general_rows
 from r1flow.grading import code
 from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, load_problems, mixed, wrong

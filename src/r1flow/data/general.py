@@ -12,14 +12,11 @@ can be asked the kinds of instructions.py, whose prompts have no response.
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from r1flow.core.errors import UserError
-from r1flow.core.schema import MIX, General, read_jsonl
+from r1flow.core.schema import General
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.data import instructions
 from r1flow.data.splits import identity
@@ -125,35 +122,6 @@ def prompt(kind: str, question: str, seed: int) -> General:
     one = identity(kind, question)
     response = KINDS[kind].response(question, random.Random(f"{seed}/{one}"))
     return General(one, kind, question, response, json.dumps(KINDS[kind].rule(question), ensure_ascii=False))
-
-
-def general_rows(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """The general rows that a stage may mix in: those that general_data sampled, else those of the data.
-
-    Raises UserError for prompts without a response.
-    """
-    path = inputs["general"] / MIX if "general" in inputs else inputs["data"] / "general_sft.jsonl"
-    rows = read_jsonl(path)
-    if without := sum(not row["response"] for row in rows):
-        raise UserError(f"{path}: {without} prompts have no response; add general_data to stages, which samples some")
-    return rows
-
-
-def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: random.Random) -> list[Any]:
-    """The rows and as many general ones as make up `share` of all, in a random order.
-
-    None is repeated, and no row left out to reach the share: with too few general rows this raises UserError.
-    """
-    wanted = round(len(rows) * share / (1 - share))
-    if wanted > len(general):
-        reached = len(general) / (len(rows) + len(general))
-        raise UserError(
-            f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and there are"
-            f" {len(general)}; make data write more, take fewer others, or set it to {reached:.3f} or less"
-        )
-    mix = [*rows, *chooser.sample(general, wanted)]
-    chooser.shuffle(mix)
-    return mix
 
 
 def capital(text: str) -> str:

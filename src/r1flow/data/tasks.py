@@ -47,9 +47,7 @@ class Family:
     canonical: Callable[[Metadata], str]  # equal for two spellings of one problem
     steps: Callable[[Metadata], list[Step] | None]  # None: this module can't solve the problem in steps
     wordings: Wordings
-    fact: Callable[[random.Random, int], Step] | None = (
-        None  # a single step as in solutions, with numbers up to a bound
-    )
+    fact: Callable[[random.Random, int], Step] | None = None  # a step as in solutions, with numbers up to a bound
     prose: Callable[[Metadata], str] | None = None  # the solution in words, for families without such steps
 
 

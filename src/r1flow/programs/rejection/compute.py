@@ -38,7 +38,7 @@ from r1flow.core.processes import ordered_map
 from r1flow.core.schema import MIX, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, GENERAL, Parts, split
 from r1flow.core.weights import parameters_in
-from r1flow.data.general import general_rows, mix_in
+from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import is_program
 from r1flow.grading.verdict import Cause

@@ -25,7 +25,7 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data import packed
-from r1flow.data.general import general_rows, mix_in
+from r1flow.data.mixing import general_rows, mix_in
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
