@@ -366,7 +366,7 @@ LENGTH = 900  # a row of GOOD has 700 tokens, a short one of PLANTED 100
 
 def trained(folder: Path, name: str, data: Path, file: str, **trainer: Any) -> SimpleNamespace:
     options = {"max_steps": 3, "save_steps": 2, "packing": True, "max_length": LENGTH, "per_device_train_batch_size": 1}
-    config = SFT | {"data": {"file": file, "limit": None}, "trainer": SFT["trainer"] | options | trainer}
+    config = SFT | {"data": SFT["data"] | {"file": file}, "trainer": SFT["trainer"] | options | trainer}
     stage = make_stage(folder, name, config)
     stage.inputs["data"] = data
     stage.metrics = sft.compute(stage)
