@@ -2,11 +2,14 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import pyarrow as pa
@@ -26,6 +29,7 @@ from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
 from r1flow.recipe.claims import NOT_IN_RUN
 
+ROOT = Path(__file__).parents[2]
 ZERO_ONLY = ("base", "zero_rl")
 DISTILL_ONLY = ("student_base", "distill")
 VOID = {"meta", "br", "link"}
@@ -81,6 +85,17 @@ def test_page_needs_no_network_and_no_other_file(whole):
     page, _ = whole
     assert not re.findall(r"""(?:src|href)=["'](?!#|making.html)[^"']*|@import|url\((?!#)""", page)
     assert page.count("<svg") == 6
+
+
+def test_a_figure_taken_out_of_a_page_is_a_picture_of_its_own(tmp_path, whole):
+    page, _ = whole
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    title = re.search('<svg [^>]*aria-label="([^"]+)"', page)[1]
+    script = [sys.executable, str(ROOT / "workflow/scripts/figure.py"), str(tmp_path / "report.html")]
+    taken = ElementTree.fromstring(subprocess.run([*script, title], check=True, capture_output=True).stdout)
+    assert taken.tag == "{http://www.w3.org/2000/svg}svg" and taken.get("aria-label") == title
+    other = subprocess.run([*script, "Lenght"], capture_output=True, text=True)
+    assert other.returncode == 1 and other.stderr.startswith(f"no figure is called 'Lenght'; there are: {title}, ")
 
 
 def test_ids_are_unique_and_references_are_to_be_found(whole):

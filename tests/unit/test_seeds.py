@@ -132,6 +132,14 @@ def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently()
     assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
 
 
+def test_the_models_stand_in_the_recipes_order():
+    runs = [SeedRun(seed, "", summary({}), {}) for seed in (1, 2)]
+    recipe = ["base", "zero_rl", "cold_start", "align_rl", "student_base"]
+    for run in runs:
+        run.summary["models"] = {model: run.summary["models"]["base"] for model in sorted(recipe)}
+    assert list(summarise_seeds(Seeds("tiny", runs))["models"]) == recipe
+
+
 # -- verdicts ----------------------------------------------------------------------------------------------------
 
 

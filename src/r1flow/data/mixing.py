@@ -30,8 +30,9 @@ def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: r
     if wanted > len(general):
         reached = len(general) / (len(rows) + len(general))
         raise UserError(
-            f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and there are"
-            f" {len(general)}; make data write more, take fewer others, or set it to {reached:.3f} or less"
+            f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and"
+            f" general_sft.jsonl has {len(general)}; make data write more, take fewer others (data.limit, or for"
+            f" rejection samples_in_mix), or set it to {reached:.3f} or less"
         )
     mix = [*rows, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)

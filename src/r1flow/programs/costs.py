@@ -16,7 +16,6 @@ from r1flow.data.gguf import is_gguf, read_header
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan
-
 F32, BF16 = 4, 2  # bytes
 
 
@@ -185,15 +184,17 @@ class Book:
         """The size of the model that a job starts from, or trains from scratch."""
         stage = job.partition("/")[2] or job
         config = self.run.slice(stage)
-        source, folder = config.get("init_from"), Path(config.get("init_from") or "")
+        source = config.get("init_from")
+        if not source:
+            vocabulary = (self.run.slice("data").get("tokenizer") or {}).get("vocabulary", UNKNOWN)
+            return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
         if source in STAGES:
             found = self.model(source)
-        elif source:
-            found = model_in(folder) if folder.exists() else model_outside(source, config.get("revision"), self.prices)
-        if source:
-            return found.with_layers(config["layers"]) if config.get("layers") else found
-        vocabulary = (self.run.slice("data").get("tokenizer") or {}).get("vocabulary", UNKNOWN)
-        return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
+        elif Path(source).exists():
+            found = model_in(Path(source))
+        else:
+            found = model_outside(source, config.get("revision"), self.prices)
+        return found.with_layers(config["layers"]) if config.get("layers") else found
 
     def reward(self, job: str) -> float:
         """Parameters of the reward model that scores for a job; 0 without one."""

@@ -61,6 +61,11 @@ class Decontaminate:
     reported_only: list[str]
 
 
+def check_share(key: str, share: float) -> None:
+    if not 0 <= share < 1:
+        raise UserError(f"{key}: {share}; use 0 or a share below 1")
+
+
 def check_reported(config: dict[str, Any]) -> None:
     for name in config["decontaminate"]["reported_only"]:
         if name not in EVALUATION:

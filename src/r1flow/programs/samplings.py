@@ -6,7 +6,7 @@ from typing import Any
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.programs.costs import BF16, F32, Book, Cost
-from r1flow.programs.keys import Sampled
+from r1flow.programs.keys import Sampled, check_share
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import ROWS
 from r1flow.sampling import check_engine
@@ -31,8 +31,7 @@ def check_sampling(config: dict[str, Any]) -> None:
         raise UserError(f"top_p: {config['top_p']}; use a number above 0, up to 1")
     if config["temperature"] < 0:
         raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
-    if not 0 <= config.get("general_share", 0) < 1:
-        raise UserError(f"general_share: {config['general_share']}; use 0 or a share below 1")
+    check_share("general_share", config.get("general_share", 0))
 
 
 # Engine options: a test of each value, and the remedy.

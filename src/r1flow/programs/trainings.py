@@ -10,6 +10,7 @@ from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
+from r1flow.programs.keys import check_share
 from r1flow.training.ranks import strategy_of
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def check_lora(lora: dict[str, Any]) -> None:
         raise UserError(f"lora.r: {lora['r']}; use 1 or more")
     if lora["alpha"] <= 0:
         raise UserError(f"lora.alpha: {lora['alpha']} would switch the adapters off; use more than 0")
-    if not 0 <= lora["dropout"] < 1:
-        raise UserError(f"lora.dropout: {lora['dropout']}; use 0 or a share below 1")
+    check_share("lora.dropout", lora["dropout"])
     names = lora["target_modules"]
     listed = names if isinstance(names, list) else [names]
     if not listed or not all(isinstance(name, str) and name for name in listed):

@@ -12,7 +12,7 @@ from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.grading.verdict import Cause
 from r1flow.programs.costs import Book, Cost
-from r1flow.programs.keys import Lora, Rows, Seeded
+from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
 from r1flow.training.ranks import strategy_of
@@ -129,8 +129,7 @@ OF_GENERAL = {"reward_model", "judge", "instruction_following"}  # rewards that 
 
 def check_shares(config: dict[str, Any]) -> None:
     share, file = config["data"]["general_share"], config["data"]["general_file"]
-    if not 0 <= share < 1:
-        raise UserError(f"data.general_share: {share}; use 0 (reasoning prompts only) or a share below 1")
+    check_share("data.general_share", share)
     if bool(share) != bool(file):
         what = f"data.general_share: {share} and data.general_file: {file} belong together"
         raise UserError(f"{what}; set both, or set them to 0 and null")

@@ -8,7 +8,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
 from r1flow.programs.costs import Book, Cost
-from r1flow.programs.keys import Lora, Rows, Seeded
+from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
 from r1flow.recipe.stages import PACKED, rows_of
@@ -33,8 +33,7 @@ class Sft(Seeded):
 def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer, data = config["trainer"], config["data"]
-    if not 0 <= data["general_share"] < 1:
-        raise UserError(f"data.general_share: {data['general_share']}; use 0 or a share below 1")
+    check_share("data.general_share", data["general_share"])
     if data["general_share"] and data["file"] in (MIX, PACKED):
         raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
