@@ -160,7 +160,7 @@ REFUSED = {
     "1e-4 is a string to YAML": ("zero_rl.trainer.num_generations=x16", "zero_rl.trainer.num_generations"),
     "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
     "unknown device": ("device=tpu", "device"),
-    "a caveat of no claim": ("+report.caveats.C13=x", "report.caveats: there is no claim 'C13'; did you mean 'C1"),
+    "a caveat of no claim": ("+report.caveats.C13=x", "report.caveats: there is no claim 'C13'; use run, C1, C2, C3"),
     "side by side with no model": (
         "report.side_by_side.models=[bass]",
         "report.side_by_side.models: there is no model 'bass'; did you mean 'base'",

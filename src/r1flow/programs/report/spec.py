@@ -30,7 +30,7 @@ def check_report(config: dict[str, Any]) -> None:
         known = ["run", *(claim.__name__.upper() for claim in CLAIMS)]
         for name in config["caveats"]:
             if name not in known:
-                raise UserError(f"caveats: there is no claim {name!r}{did_you_mean(name, known)}")
+                raise UserError(f"caveats: there is no claim {name!r}; use {', '.join(known)}")
     for model in config["side_by_side"]["models"]:
         if model not in MODELS:
             raise UserError(f"side_by_side.models: there is no model {model!r}{did_you_mean(model, MODELS)}")
