@@ -31,8 +31,8 @@ def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: r
         reached = len(general) / (len(rows) + len(general))
         raise UserError(
             f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and"
-            f" general_sft.jsonl has {len(general)}; make data write more, take fewer others (data.limit, or for"
-            f" rejection samples_in_mix), or set it to {reached:.3f} or less"
+            f" general_sft.jsonl (or general_data) has {len(general)}; make data write more, take fewer others"
+            f" (data.limit, or for rejection samples_in_mix), or set it to {reached:.3f} or less"
         )
     mix = [*rows, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)
