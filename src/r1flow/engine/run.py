@@ -211,7 +211,7 @@ class Run:
         return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))  # its evaluation
 
     def priority(self, stage: str) -> int:
-        """Snakemake's: what is downloaded comes first, because it may fail, and then what the longest chain waits for."""
+        """Snakemake's: what is downloaded comes first, as it may fail; then what the longest chain waits for."""
         config = self.slice(stage)
         downloads = "sources" in config or config.get("revision") or str(config.get("init_from")).startswith(PACKAGE)
         return self.chain(stage) + len(self.stages) * bool(downloads)
