@@ -77,7 +77,7 @@ PROMISED = {
     "grade stored samples": "all 96 samples are graded as they were",
     "reruns reasoning_rl": "[ 5/22 reasoning_rl] started",
     "nothing to do": "nothing to do: all 22 jobs",
-    "which stages, why": "config: trainer.beta 0.001 → 0.01",
+    "which stages, why": "config: trainer.beta 0.0 → 0.01",
     "the file is named": "cold_start/model/config.json is not what",
     "comes back from the store": "[ 4/22 cold_start] done",
     "goes on": "[22/22 report] done",

@@ -43,7 +43,8 @@ def leaves(config: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 # Leaves that a check allows only together.
-TIED = {("revision",): ("init_from",), ("file",): ("init_from",), ("data", "general_file"): ("data", "general_share")}
+TIED = {key: ("init_from",) for key in (("revision",), ("file",), ("layers",))}
+TIED[("data", "general_file")] = ("data", "general_share")
 
 
 def flipped(run: Run, stage: str, path: tuple[str, ...]) -> Run:
