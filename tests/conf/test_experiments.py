@@ -160,6 +160,12 @@ REFUSED = {
     "1e-4 is a string to YAML": ("zero_rl.trainer.num_generations=x16", "zero_rl.trainer.num_generations"),
     "group size does not divide the batch": ("zero_rl.trainer.num_generations=7", "num_generations"),
     "unknown device": ("device=tpu", "device"),
+    "a caveat of no claim": ("+report.caveats.C13=x", "report.caveats: there is no claim 'C13'; use run, C1, C2, C3"),
+    "side by side with no model": (
+        "report.side_by_side.models=[bass]",
+        "report.side_by_side.models: there is no model 'bass'; did you mean 'base'",
+    ),
+    "fewer than none side by side": ("report.side_by_side.problems=-1", "problems: -1; use 0 (none) or more"),
     "no thread": ("threads=0", "data.threads: 0; use 1 or more"),
     "a revision of nothing": (
         "base.revision=main",
@@ -203,6 +209,23 @@ REFUSED = {
     "a cold start from rows that nobody writes": (
         "cold_start.data={file:mix.jsonl,general_share:0}",
         "add cold_start_data to stages",
+    ),
+    "a corpus of word problems": (
+        "+data.tasks.gsm_symbolic={generator:{},numbers:[0,9],draws:9}",
+        "data.tasks.gsm_symbolic: a corpus can't be written of it; set corpus to null",
+    ),
+    "a corpus without its tokenizer": ("data.tokenizer=null", "data.tokenizer: null, and corpus is set"),
+    "a corpus without problems": (
+        "data.split_shares.corpus=0",
+        "data.split_shares.corpus: 0, and corpus is set; give it a share",
+    ),
+    "preferences between no replies": (
+        "data.general_kinds=[greeting,form]",
+        "data.preferences: prompts of the kind form have no",
+    ),
+    "a kind that isn't there": (
+        "data.general_kinds=[greetings]",
+        "data.general_kinds: there is no 'greetings'; did you mean 'greeting'",
     ),
     "general rows twice": ("cold_start.data.file=mix.jsonl", "the rows of mix.jsonl are mixed already; set it to 0"),
     "an example that isn't in the pattern": (

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,13 +15,15 @@ from r1flow.core.language import consistency
 from r1flow.core.template import TAGS, split
 from r1flow.data import general, preferences
 from r1flow.data.corpus import Corpus
+from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
-from r1flow.data.tasks import FAMILIES, product_fact, worked_problems
+from r1flow.data.tasks import FAMILIES, has_other_wordings, product_fact, worked_problems
 from r1flow.data.tokenizer import train_tokenizer
 from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts, slipped, trace, written
 from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
+from r1flow.programs.data.spec import outputs
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -38,9 +41,9 @@ def config() -> dict:
     return full
 
 
-def make(folder: Path, seed: int = 3) -> Path:
+def make(folder: Path, seed: int = 3, **changed: object) -> Path:
     folder.mkdir()
-    stage = SimpleNamespace(config=config(), seed=seed, work=folder, inputs={}, progress=lambda *counts: None)
+    stage = SimpleNamespace(config=config() | changed, seed=seed, work=folder, inputs={}, progress=lambda *_: None)
     data.compute(stage)
     return folder
 
@@ -60,11 +63,14 @@ OTHERS = {  # the families that the default configuration hasn't
 }
 
 
+IN_STEPS = [task for task, family in FAMILIES.items() if not family.prose]  # the others' solutions are words
+
+
 def some_worked(task: str, wordings: int = 0) -> list:
     return list(worked_problems(task, (config()["tasks"] | OTHERS)[task], seed=1, wordings=wordings))
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_steps_lead_to_reasoning_gyms_own_answer(task):
     for worked in some_worked(task):
         for text, value in worked.steps:
@@ -74,13 +80,13 @@ def test_steps_lead_to_reasoning_gyms_own_answer(task):
         assert correct(task, worked.problem.answer, worked.problem.answer, worked.problem.entry)
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_every_number_of_a_solution_is_within_the_configs_bounds(task):
     least, greatest = (config()["tasks"] | OTHERS)[task]["numbers"]
     assert all(least <= value <= greatest for worked in some_worked(task) for _, value in worked.steps)
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_facts_are_true_and_within_bounds(task):
     rng = random.Random(0)
     for text, value in (FAMILIES[task].fact(rng, 999) for _ in range(5000)):
@@ -220,7 +226,7 @@ def test_a_hard_step_is_split_and_an_easy_one_isnt(step, parts):
     assert in_parts(step) == parts
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_all_sides_of_a_split_step_are_equal(task):
     rng = random.Random(0)
     for step in (FAMILIES[task].fact(rng, 1999) for _ in range(2000)):
@@ -228,7 +234,7 @@ def test_all_sides_of_a_split_step_are_equal(task):
         assert values == {step[1]}
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", IN_STEPS)
 def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_parts(task):
     rng = random.Random(0)
     for language, voice in VOICES.items():
@@ -240,7 +246,7 @@ def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_par
             assert all(text.endswith(f" {worked.problem.answer}.") for text in (short, first, second))
 
 
-@pytest.mark.parametrize("task", [task for task in FAMILIES if task != "gcd"])  # whose last step isn't its answer
+@pytest.mark.parametrize("task", [task for task in IN_STEPS if task != "gcd"])  # whose last step isn't its answer
 def test_a_slip_is_in_the_answer_that_is_doubted_and_never_in_the_last_one(task):
     rng, doubted = random.Random(0), []
     for worked in some_worked(task)[:200]:
@@ -292,11 +298,41 @@ def test_a_slip_changes_one_step_and_the_later_ones_go_on_with_it():
 
 
 def test_good_replies_pass_their_rule_and_bad_ones_dont():
-    prompts = general.all_prompts(1)
+    prompts = general.all_prompts([kind for kind in general.KINDS if kind not in INSTRUCTIONS], 1)
     rng = random.Random(0)
     assert all(passes(prompt.check, prompt.response) for prompt in prompts)
     failing = [not passes(prompt.check, preferences.bad_reply(prompt, prompts, rng)) for prompt in prompts]
     assert sum(failing) / len(failing) > 0.99  # a reply meant for another prompt may fit this one
+
+
+def test_every_instruction_is_judged_by_its_own_rule():
+    for kind, known in INSTRUCTIONS.items():
+        prompts = general.all_prompts([kind], 1)
+        assert len({prompt.question for prompt in prompts}) == len(prompts) > 1000
+        for prompt in prompts:
+            wanted = [rule for words, rule in known if prompt.question.endswith((f". {words}", f"? {words}"))]
+            assert wanted == [json.loads(prompt.check)] and prompt.response == ""
+            assert passes(prompt.check, "") is False
+
+
+def test_a_word_problem_is_solved_in_reasoning_gyms_own_words():
+    options = {"generator": {}, "numbers": [0, 60], "draws": 300}
+    for worked in worked_problems("gsm_symbolic", options, 1, wordings=20):
+        response = cold_start_response(worked, random.Random(0), 1.0, 1.0)
+        assert split(response).well_formed and split(response).reasoning == worked.prose and "####" not in response
+        assert correct("gsm_symbolic", split(response).answer, worked.problem.answer, worked.problem.entry)
+        assert all(int(number) <= 60 for number in re.findall(r"\d+", worked.prose))
+        assert not has_other_wordings(worked)
+
+
+def test_a_model_from_outside_needs_no_corpus_tokenizer_or_preferences(tmp_path):
+    none = {"corpus": None, "tokenizer": None, "template": None, "preferences": None}
+    shares = {"split_shares": {"corpus": 0, "rl": 37}, "general_shares": {"corpus": 0, "preferences": 0, "sft": 50}}
+    folder = tmp_path / "data"
+    make(folder, **none, general_kinds=["length", "form"], **{k: config()[k] | v for k, v in shares.items()})
+    assert not (folder / "tokenizer").exists() and not (folder / "corpus.jsonl").exists()
+    assert {path.name for path in folder.iterdir()} == {name.rstrip("/") for name in outputs(none)}
+    assert {row["kind"] for row in rows(folder, "general_sft")} == {"length", "form"}
 
 
 def test_prose_translates_every_word_both_ways_and_no_sentence_of_a_prompt():
@@ -305,7 +341,7 @@ def test_prose_translates_every_word_both_ways_and_no_sentence_of_a_prompt():
     for english, german in (general.NOUNS | general.VERBS).items():
         assert f"{english} is {german.lower()}" in prose
         assert f"{german.lower()} is {english}" in prose
-    prompts = [prompt.question for prompt in general.all_prompts(1) if prompt.kind == "translation"]
+    prompts = [prompt.question for prompt in general.all_prompts(["translation"], 1)]
     sentences = {prompt.partition(": ")[2].lower() for prompt in prompts}
     assert len(sentences) == 240
     assert not [sentence for sentence in sentences if sentence in prose]

@@ -269,8 +269,70 @@ def test_general_rules(rule: dict, response: str, verdict: bool) -> None:
     assert replies.passes(json.dumps(rule), response) is verdict
 
 
-@pytest.mark.parametrize("text", ["", "<think>", "</think>", "a" * 100_000, "\x00", "<answer>" * 1000])
-@pytest.mark.parametrize("rule", [GREETS, NAMED, EQUALS, WORD, REFUSES])
+INSTRUCTIONS = {
+    "at most": {"type": "words", "least": None, "most": 6},
+    "at least": {"type": "words", "least": 6, "most": None},
+    "sentences": {"type": "sentences", "count": 2},
+    "has": {"type": "has_words", "words": ["stone", "river"]},
+    "lacks": {"type": "lacks_words", "words": ["the"]},
+    "items": {"type": "items", "count": 2},
+    "lower": {"type": "in_case", "case": "lower"},
+    "upper": {"type": "in_case", "case": "upper"},
+    "German": {"type": "in_language", "language": "de", "languages": ["de", "en"]},
+    "end": {"type": "ends_with", "text": "That is all."},
+    "quoted": {"type": "quoted"},
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "response", "verdict"),
+    [
+        ("at most", "A river is a long walk.", True),
+        ("at most", "<think>what shall I say about rivers, which are long?</think>A river is long.", True),
+        ("at most", "A river is a very long walk.", False),
+        ("at least", "A river is a long walk.", True),
+        ("at least", "A river is a walk.", False),
+        ("sentences", "It is cold today! Are you coming?", True),
+        ("sentences", "It is 3.5 km, I think. Are you coming along", True),
+        ("sentences", 'She said "no." Then she left', True),
+        ("sentences", "It is cold today.", False),
+        ("sentences", "It is cold... Are you coming? Yes.", False),
+        ("has", "A Stone fell into the river.", True),
+        ("has", "Stones fell into the river.", False),
+        ("lacks", "A stone fell into a river.", True),
+        ("lacks", "A stone fell into The river.", False),
+        ("lacks", "Other stones fell there.", True),
+        ("items", "Take these:\n- some bread\n* fresh water", True),
+        ("items", "1. some bread\n2) fresh water", True),
+        ("items", "Some bread - and fresh water", False),
+        ("items", "- some bread\n- fresh water\n- salt", False),
+        ("lower", "a stone fell, plop!", True),
+        ("lower", "a stone fell, Plop!", False),
+        ("upper", "A STONE FELL, 3 TIMES!", True),
+        ("upper", "A STONE Fell, 3 TIMES!", False),
+        ("German", "Der Fluss ist sehr lang und fließt durch das Land.", True),
+        ("German", "The river is very long and flows through the land.", False),
+        ("end", "A river is long. That is all!", True),
+        ("end", "That is all. A river is long.", False),
+        ("quoted", '"A river is long."', True),
+        ("quoted", '"A river is long.', False),
+    ],
+)
+def test_instructions_are_followed_or_not(rule: str, response: str, verdict: bool) -> None:
+    assert replies.passes(json.dumps(INSTRUCTIONS[rule]), response) is verdict
+
+
+@pytest.mark.parametrize("rule", INSTRUCTIONS)
+def test_nobody_follows_an_instruction_by_saying_nothing(rule: str) -> None:
+    said = ["stone river " * 30, "- a\n- a\n", '"a a a a"', "der der der der der der der.", "A. A."]
+    assert not any(replies.passes(json.dumps(INSTRUCTIONS[rule]), text) for text in said)
+
+
+STRANGE = ["", "<think>", "</think>", "a" * 100_000, "\x00", "<answer>" * 1000, "!" * 100_000 + "x", "- " * 50_000]
+
+
+@pytest.mark.parametrize("text", STRANGE)
+@pytest.mark.parametrize("rule", [GREETS, NAMED, EQUALS, WORD, REFUSES, *INSTRUCTIONS.values()])
 def test_no_reply_passes_by_being_strange(rule: dict, text: str) -> None:
     assert replies.passes(json.dumps(rule), text) is False
 

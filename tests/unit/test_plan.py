@@ -254,4 +254,13 @@ def test_a_stage_that_more_stages_wait_for_goes_first() -> None:
     for stage in run.stages:
         for source in filter(run.is_job, run.sources_of(stage).values()):
             assert run.chain(source) > run.chain(stage), (source, stage)
+    assert run.priority("base") == run.chain("base")
     assert run.chain("cold_start") > run.chain("reward_model") > run.chain("zero_rl") > run.chain("evaluate") == 0
+
+
+@pytest.mark.parametrize(
+    ("experiment", "downloads"), [("r1_smol", {"base"}), ("r1_zero_qwen2.5_0.5b_gsm8k", {"base", "data"})]
+)
+def test_what_is_downloaded_comes_before_all_that_is_computed(experiment, downloads):
+    run = Run.compose(ROOT, experiment)
+    assert min(map(run.priority, downloads)) > max(run.priority(stage) for stage in {*run.stages} - downloads)

@@ -14,9 +14,10 @@ from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
+from r1flow.data.mixing import general_rows
 from r1flow.grading import code
 from r1flow.programs.rejection import compute as rejection
-from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, mixed
+from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, load_problems, mixed, wrong
 from r1flow.sampling import Completion, shards
 
 CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
@@ -103,6 +104,28 @@ def kept(count: int) -> list[Kept]:
 
 def is_general(entry: Kept | dict) -> bool:
     return isinstance(entry, dict)
+
+
+def test_general_prompts_are_sampled_and_their_rules_decide(tmp_path) -> None:
+    rule = json.dumps({"type": "in_case", "case": "lower"})
+    rows = [{"id": f"g{i}", "kind": "form", "question": f"hi {i}", "response": "", "check": rule} for i in range(3)]
+    write_jsonl(tmp_path / "general_sft.jsonl", rows)
+    problems = load_problems(tmp_path / "general_sft.jsonl", 2)
+    assert [(one.id, one.question, one.task) for one in problems] == [
+        ("g0", "hi 0", "general"),
+        ("g1", "hi 1", "general"),
+    ]
+    assert not wrong(Sample(problems[0], 0, "a river is long", 5, True))
+    assert wrong(Sample(problems[0], 0, "A river is long", 5, True))
+
+
+def test_general_rows_come_from_the_stage_that_made_replies(tmp_path) -> None:
+    write_jsonl(tmp_path / "general_sft.jsonl", [{"id": "a", "question": "hi", "response": ""}])
+    (tmp_path / "made").mkdir()
+    write_jsonl(tmp_path / "made/mix.jsonl", [{"id": "b", "question": "hi", "response": "Hello!"}])
+    assert [row["id"] for row in general_rows({"data": tmp_path, "general": tmp_path / "made"})] == ["b"]
+    with pytest.raises(UserError, match=r"general_sft.jsonl: 1 prompts have no response; add general_data to stages"):
+        general_rows({"data": tmp_path})
 
 
 def test_mix_has_the_declared_share_and_depends_on_the_seed_alone() -> None:

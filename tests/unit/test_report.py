@@ -35,10 +35,13 @@ DISTILL_ONLY = ("student_base", "distill")
 VOID = {"meta", "br", "link"}
 
 
-def make(folder: Path, inputs: dict[str, Path]) -> tuple[str, dict]:
+def make(
+    folder: Path, inputs: dict[str, Path], caveats: dict[str, str] | None = None, seed: int = 1
+) -> tuple[str, dict]:
     """The page and the summary of a run."""
     folder.mkdir()
-    compute(SimpleNamespace(config={"run": "tiny"}, inputs=inputs, work=folder))
+    config = {"run": "tiny", "caveats": caveats or {}, "side_by_side": {"models": ["base", "align_rl"], "problems": 5}}
+    compute(SimpleNamespace(config=config, inputs=inputs, work=folder, seed=seed))
     return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "summary.json").read_text())
 
 
@@ -103,6 +106,23 @@ def test_ids_are_unique_and_references_are_to_be_found(whole):
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:url\(|href=")#([^")]+)', page)) <= set(ids)
+
+
+def test_the_same_problems_of_some_models_stand_side_by_side_as_the_seed_draws_them(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", problems=30)
+    pages = [make(tmp_path / str(number), inputs, seed=seed)[0] for number, seed in enumerate((1, 1, 2))]
+    first, again, other = (page.partition('id="side-by-side"')[2] for page in pages)
+    assert first == again != other
+    assert first.count('<div class="samples">') == 5 and first.count('<div class="sample">') == 10
+    assert first.count(">base · ") == first.count(">align_rl · ") == 5
+    one, _ = make(tmp_path / "one", fabricate_run(tmp_path / "zero", ZERO_ONLY, problems=4))
+    assert one.partition('id="side-by-side"')[2].count('<div class="sample">') == 5  # a run without align_rl
+
+
+def test_what_a_reader_must_know_stands_above_the_claims_and_beside_its_claim(tmp_path):
+    caveats = {"run": "base is an <instruct> model", "C1": "not from a base model"}
+    page, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4), caveats)
+    assert page.count("base is an &lt;instruct&gt; model") == page.count("<b>But:</b> not from a base model") == 1
 
 
 def test_summary_has_every_model_task_and_claim(whole):

@@ -18,7 +18,7 @@ for stage in [stage for stage in RECIPE if stage != "evaluate"]:
         conda:
             "../../environment.yml"
         threads: RUN.slice(stage)["threads"]
-        priority: RUN.chain(stage)
+        priority: RUN.priority(stage)
         resources:
             **resources_of(stage),
         params:

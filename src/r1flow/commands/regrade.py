@@ -129,7 +129,7 @@ def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[N
 def rejected(record: Record) -> Graded:
     """The rejection sampling's samples with why each was dropped, and its counts, as stored and as graded now."""
     config, rows = load_frozen(record.folder / "config.yaml"), read_samples(record)
-    known = rejection.load_problems(data_of(record) / "rejection.jsonl", config["prompts"])
+    known = rejection.load_problems(data_of(record) / config["file"], config["prompts"])
     problems = {problem.id: problem for problem in known}
     samples = [
         rejection.Sample(

@@ -30,9 +30,9 @@ class General:
     """A prompt without one right answer, and a rule that good replies follow."""
 
     id: str
-    kind: str  # greeting, identity, translation, writing, harmful
+    kind: str  # greeting, identity, translation, writing, harmful; length, keyword, form, language
     question: str
-    response: str  # a good one
+    response: str  # a good one; "": there is none
     check: str  # the rule, as JSON: {"type": "greets"}
 
 
@@ -58,6 +58,7 @@ class ColdStart:
     response: str
 
 
+MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 MASKED = -100  # the label of a token that isn't learnt, as in all of transformers
 EXAMS = ("dev", "test", "final")  # splits that no stage trains on
 REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has
@@ -72,7 +73,7 @@ FIELDS = {
     "text": "str: a document, without the end-of-text token",
     "id": "str: 12 hex digits of the canonical problem or prompt",
     "task": "str: the family's name in reasoning-gym",
-    "kind": "str: greeting, identity, translation, writing or harmful; of preferences: helpful or harmless",
+    "kind": "str: of general prompts, what they ask for, such as translation; of preferences: helpful or harmless",
     "question": "str: what the user asks",
     "answer": "str: the right answer",
     "entry": "str: JSON that reasoning-gym's scorer of the family reads",

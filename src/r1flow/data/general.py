@@ -6,16 +6,19 @@
 
 Prompts are all combinations of a few parts, so held-out prompts are new combinations of known parts. Simple ones are
 answered without reasoning (DeepSeek-R1, section 2.3.3), translations, sentences and some refusals with reasoning.
-`check` is a rule for r1flow.grading.replies. Left out: anything that needs knowledge of the world.
+`check` is a rule for r1flow.grading.replies. Left out: anything that needs knowledge of the world. Models that have it
+can be asked the kinds of instructions.py, whose prompts have no response.
 """
 
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from r1flow.core.schema import General
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
+from r1flow.data import instructions
 from r1flow.data.splits import identity
 
 NAME = "r1flow"
@@ -101,16 +104,16 @@ HARM_THOUGHTS = ("this would hurt people.", "this is harmful.")
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of prompt: all its questions, a good response to a question, and the rule for checking responses."""
+    """One kind of prompt: all its questions, a good response to a question ("": none), and the rule for responses."""
 
     questions: Callable[[], Iterator[str]]
     response: Callable[[str, random.Random], str]
     rule: Callable[[str], dict[str, object]]
 
 
-def all_prompts(seed: int) -> list[General]:
-    """Every prompt of every kind, in an order that the seed decides."""
-    prompts = [prompt(kind, question, seed) for kind in KINDS for question in KINDS[kind].questions()]
+def all_prompts(kinds: Sequence[str], seed: int) -> list[General]:
+    """Every prompt of these kinds, in an order that the seed decides."""
+    prompts = [prompt(kind, question, seed) for kind in kinds for question in KINDS[kind].questions()]
     random.Random(f"{seed}/general").shuffle(prompts)
     return prompts
 
@@ -231,4 +234,8 @@ KINDS = {
     ),
     "writing": Kind(writings, writing, lambda question: {"type": "sentence_with", "word": word_of(question)}),
     "harmful": Kind(harms, refusal, lambda question: {"type": "refuses"}),
+    **{
+        kind: Kind(partial(instructions.questions, kind), lambda question, rng: "", partial(instructions.rule_of, kind))
+        for kind in instructions.INSTRUCTIONS
+    },
 }

@@ -1,10 +1,24 @@
 """Mixes general rows among others, so that a model learns to reason and doesn't forget to talk (section 2.3.3)."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.schema import MIX, read_jsonl
+
+
+def general_rows(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """The general rows that a stage may mix in: those that general_data sampled, else those of the data.
+
+    Raises UserError for prompts without a response.
+    """
+    path = inputs["general"] / MIX if "general" in inputs else inputs["data"] / "general_sft.jsonl"
+    rows = read_jsonl(path)
+    if without := sum(not row["response"] for row in rows):
+        raise UserError(f"{path}: {without} prompts have no response; add general_data to stages, which samples some")
+    return rows
 
 
 def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: random.Random) -> list[Any]:
@@ -17,8 +31,8 @@ def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: r
         reached = len(general) / (len(rows) + len(general))
         raise UserError(
             f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and"
-            f" general_sft.jsonl has {len(general)}; make data write more, take fewer others (data.limit, or for"
-            f" rejection samples_in_mix), or set it to {reached:.3f} or less"
+            f" general_sft.jsonl (or general_data) has {len(general)}; make data write more, take fewer others"
+            f" (data.limit, or for rejection samples_in_mix), or set it to {reached:.3f} or less"
         )
     mix = [*rows, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)

@@ -36,6 +36,7 @@ class Worked:
     problem: Problem
     short: str  # the bare problem: "8 + 16 - 19"
     steps: tuple[Step, ...]
+    prose: str | None = None  # the solution in words, where it isn't written from the steps
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Family:
     short: Callable[[Metadata], str]
     canonical: Callable[[Metadata], str]  # equal for two spellings of one problem
     steps: Callable[[Metadata], list[Step] | None]  # None: this module can't solve the problem in steps
-    fact: Callable[[random.Random, int], Step]  # a single step as in solutions, with numbers up to a bound
     wordings: Wordings
+    fact: Callable[[random.Random, int], Step] | None = None  # a step as in solutions, with numbers up to a bound
+    prose: Callable[[Metadata], str] | None = None  # the solution in words, for families without such steps
 
 
 def worked_problems(task: str, config: dict[str, Any], seed: int, wordings: int = 0) -> Iterator[Worked]:
@@ -92,7 +94,12 @@ def worked_out(task: str, entry: dict[str, Any], steps: list[Step], wordings: in
     one, short = identity(task, family.canonical(metadata)), family.short(metadata)
     known = (entry["question"], *family.wordings.training)[: max(1, wordings)]
     question = filled(chosen(known, one), short)
-    return Worked(Problem(one, task, question, entry["answer"], json.dumps(gold, sort_keys=True)), short, tuple(steps))
+    problem = Problem(one, task, question, entry["answer"], json.dumps(gold, sort_keys=True))
+    return Worked(problem, short, tuple(steps), family.prose(metadata) if family.prose else None)
+
+
+def has_other_wordings(worked: Worked) -> bool:
+    return bool(FAMILIES[worked.problem.task].wordings.held_out)
 
 
 def reworded(worked: Worked) -> Problem:
@@ -250,6 +257,19 @@ def leg_fact(rng: random.Random, greatest: int) -> Step:
     return apply(rng.randint(1, max(1, greatest // legs)), "*", legs)
 
 
+# Word problems: reasoning-gym's solution in words is the one step.
+
+
+def worded_solution(metadata: Metadata) -> str:
+    return metadata["answer_cot"].partition("####")[0].strip()
+
+
+def worded_steps(metadata: Metadata) -> list[Step] | None:
+    """The solution, whose numbers the family's bounds hold for; None if the answer isn't a whole number."""
+    value = metadata["answer_value"]
+    return [(worded_solution(metadata), value)] if isinstance(value, int) else None
+
+
 FAMILIES = {
     "chain_sum": Family(
         short=lambda metadata: metadata["expression"],
@@ -278,6 +298,13 @@ FAMILIES = {
         steps=leg_steps,
         fact=leg_fact,
         wordings=LEGS,
+    ),
+    "gsm_symbolic": Family(
+        short=lambda metadata: metadata["answer_cot"],
+        canonical=lambda metadata: metadata["answer_cot"],
+        steps=worded_steps,
+        wordings=Wordings((), ()),
+        prose=worded_solution,
     ),
     "gcd": Family(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact, wordings=DIVISOR),
 }

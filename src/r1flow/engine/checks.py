@@ -18,13 +18,12 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
 from r1flow.core.pretrained import is_plain_llama
-from r1flow.core.schema import FILES
+from r1flow.core.schema import MIX
 from r1flow.data.gguf import is_gguf
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
-    MIX,
     MODELS,
     PACKED,
     RECIPE,
@@ -117,9 +116,8 @@ def check_rows(run: dict[str, Any]) -> None:
 
 
 def check_files(run: dict[str, Any]) -> None:
-    """Refuse a run whose stages read a file that its data doesn't have; generated data has every possible file."""
-    pools = run["data"].get("pools", [{"into": ["corpus", *FILES]}])
-    made = {f"{file}.jsonl" for pool in pools for file in pool["into"]}
+    """Refuse a run whose stages read a file that its data doesn't have."""
+    made = spec_of(program_of("data", run["data"])).outputs(run["data"])
     for stage in run["stages"]:
         rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
         for key, file in files_read(stage, run[stage], rows_are_data):

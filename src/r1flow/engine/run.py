@@ -20,6 +20,7 @@ from typing import Any, Self
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
 from r1flow.core.errors import UserError, printable
+from r1flow.data.packages import PACKAGE
 from r1flow.engine import config as conf
 from r1flow.engine import extras, pricing
 from r1flow.engine.launch import ranks_of
@@ -208,6 +209,12 @@ class Run:
         """How many jobs must run after this stage, one after the other: the longest chain shall not wait for a core."""
         next_ones = [other for other in self.stages if stage in self.sources_of(other).values()]
         return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))  # its evaluation
+
+    def priority(self, stage: str) -> int:
+        """Snakemake's: what is downloaded comes first, as it may fail; then what the longest chain waits for."""
+        config = self.slice(stage)
+        downloads = "sources" in config or config.get("revision") or str(config.get("init_from")).startswith(PACKAGE)
+        return self.chain(stage) + len(self.stages) * bool(downloads)
 
     def upstream(self, job: str) -> set[str]:
         direct = {source for source in self.inputs(job).values() if self.is_job(source)}

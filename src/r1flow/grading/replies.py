@@ -8,6 +8,18 @@ A rule is the JSON in a prompt's `check`:
     {"type": "sentence_with", "word": "river"}
     {"type": "refuses"}
 
+and, for instructions that a program can check (as IFEval's, arXiv 2311.07911),
+
+    {"type": "words", "least": 40, "most": null}
+    {"type": "sentences", "count": 3}
+    {"type": "has_words", "words": ["river", "stone"]}
+    {"type": "lacks_words", "words": ["the"]}
+    {"type": "items", "count": 3}                          three lines that begin with a dash, a star or a number
+    {"type": "in_case", "case": "lower"}
+    {"type": "in_language", "language": "de", "languages": ["en", "de", "fr", "es"]}
+    {"type": "ends_with", "text": "That is all."}
+    {"type": "quoted"}
+
 Rules judge the summary, which is what a user reads; a refusal must also not comply in its reasoning. They are necessary
 conditions of a good reply, but not sufficient: they don't check style, or whether a sentence is true.
 """
@@ -19,6 +31,7 @@ from collections.abc import Callable
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.language import consistency
 from r1flow.core.template import split
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
@@ -28,6 +41,10 @@ REFUSAL = re.compile(
 )
 COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is| are)|step (?:1|one)|first you)\b")
 SENTENCE_WORDS = 3
+SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)]*+(?=\s|$)")
+SHARE_OF_LANGUAGE = 0.9
+LEAST_DIFFERENT = 0.3  # of the words of a reply to an instruction; a text of 100 words has 0.6 or more
+ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
 
 
 def passes(check: str, response: str) -> bool:
@@ -67,6 +84,63 @@ def refuses(response: str, rule: dict[str, Any]) -> bool:
     return bool(declines) and not COMPLIANCE.search(straight(response))
 
 
+def words(response: str, rule: dict[str, Any]) -> bool:
+    """As many words as the bounds allow; a bound of null doesn't count."""
+    count = len(plain(split(response).summary).split())
+    return (rule["least"] or 0) <= count and (rule["most"] is None or count <= rule["most"])
+
+
+def sentences(response: str, rule: dict[str, Any]) -> bool:
+    """So many sentences, by their full stops; what follows the last of them is one more."""
+    parts = SENTENCE_END.split(split(response).summary)
+    return len([part for part in parts if plain(part)]) == rule["count"]
+
+
+def has_words(response: str, rule: dict[str, Any]) -> bool:
+    said = plain(split(response).summary).split()
+    return all(plain(word) in said for word in rule["words"])
+
+
+def lacks_words(response: str, rule: dict[str, Any]) -> bool:
+    said = plain(split(response).summary).split()
+    return not any(plain(word) in said for word in rule["words"])
+
+
+def items(response: str, rule: dict[str, Any]) -> bool:
+    return len(ITEM.findall(split(response).summary)) == rule["count"]
+
+
+def in_case(response: str, rule: dict[str, Any]) -> bool:
+    summary = split(response).summary
+    return summary.islower() if rule["case"] == "lower" else summary.isupper()
+
+
+def in_language(response: str, rule: dict[str, Any]) -> bool:
+    """At least nine words of ten in the language, by the language-consistency reward's measure."""
+    share = consistency(split(response).summary, rule["language"], tuple(rule["languages"]))
+    return share is not None and share >= SHARE_OF_LANGUAGE
+
+
+def ends_with(response: str, rule: dict[str, Any]) -> bool:
+    return plain(split(response).summary).endswith(plain(rule["text"]))
+
+
+def quoted(response: str, rule: dict[str, Any]) -> bool:
+    summary = split(response).summary.strip()
+    return summary[0] in '"“' and summary[-1] in '"”'
+
+
+def of_text(rule: Callable[[str, dict[str, Any]], bool]) -> Callable[[str, dict[str, Any]], bool]:
+    """The rule, for replies that say something: a few different words, which aren't repeated all the time."""
+
+    def checked(response: str, options: dict[str, Any]) -> bool:
+        said = plain(split(response).summary).split()
+        different = len(set(said))
+        return different >= SENTENCE_WORDS and different >= LEAST_DIFFERENT * len(said) and rule(response, options)
+
+    return checked
+
+
 def straight(text: str) -> str:
     """Lower case with straight apostrophes."""
     return unicodedata.normalize("NFC", text).casefold().replace("’", "'")
@@ -77,6 +151,9 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFC", text).casefold()))
 
 
+GENERAL_RULES = (greets, names_itself, equals_any, sentence_with, refuses)
+INSTRUCTION_RULES = (words, sentences, has_words, lacks_words, items, in_case, in_language, ends_with, quoted)
 RULES: dict[str, Callable[[str, dict[str, Any]], bool]] = {
-    rule.__name__: rule for rule in (greets, names_itself, equals_any, sentence_with, refuses)
+    **{rule.__name__: rule for rule in GENERAL_RULES},
+    **{rule.__name__: of_text(rule) for rule in INSTRUCTION_RULES},
 }

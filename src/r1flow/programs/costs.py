@@ -16,7 +16,6 @@ from r1flow.data.gguf import is_gguf, read_header
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan
-KINDS = 5  # how many kinds of general prompts are generated
 F32, BF16 = 4, 2  # bytes
 
 
@@ -127,9 +126,11 @@ class Book:
         """The most rows that each data file can have by the configuration."""
         config = self.run.slice("data")
         if self.origin == "generated":
-            kinds = {f"general_{name}": rows * KINDS for name, rows in config["rows_per_kind"].items()}
+            kinds = {
+                f"general_{name}": rows * len(config["general_kinds"]) for name, rows in config["rows_per_kind"].items()
+            }
             problems = {name: rows * len(config["tasks"]) for name, rows in config["rows_per_task"].items()}
-            return {"corpus": config["corpus"]["documents"], **problems, **kinds}
+            return {"corpus": config["corpus"]["documents"] if config["corpus"] else 0, **problems, **kinds}
         rows = {}
         for pool in config["pools"]:
             found = sum(self.prices["rows"].get(take, UNKNOWN) for take in pool["take"])
@@ -185,7 +186,7 @@ class Book:
         config = self.run.slice(stage)
         source = config.get("init_from")
         if not source:
-            vocabulary = self.run.slice("data").get("tokenizer", {}).get("vocabulary", UNKNOWN)
+            vocabulary = (self.run.slice("data").get("tokenizer") or {}).get("vocabulary", UNKNOWN)
             return model_of({"model_type": "llama", **config["model"], "vocab_size": vocabulary})
         if source in STAGES:
             found = self.model(source)

@@ -20,7 +20,8 @@ class Row:
     program: str  # the folder of r1flow.programs that computes it
     colour: str | None = None  # its colour in the report, if it makes a language model; these models are evaluated
     rows_of: str = "data"  # the stage that makes the rows it learns from, or the problems it asks
-    rewarded_by: str | None = None  # the stage whose model is one of its rewards
+    rewarded_by: str | None = None  # the stage whose model is one of its rewards, if these have a reward_model
+    general_of: str | None = None  # the stage that makes the general rows it mixes in, if the run has that stage
     is_optional: bool = False  # in a run without this stage, `data` provides the rows
     arm_of: str | None = None  # the stage that it is compared with: both draw with the same random numbers
 
@@ -34,10 +35,11 @@ ROWS = (
     Row("zero_rl_format", "grpo", "#8f5a3c", arm_of="zero_rl"),
     Row("self_data", "rejection"),
     Row("self_sft", "sft", "#d1499b", rows_of="self_data"),
-    Row("cold_start_data", "rejection", is_optional=True),
-    Row("cold_start", "sft", "#5c9e31", rows_of="cold_start_data"),
+    Row("general_data", "rejection", is_optional=True),
+    Row("cold_start_data", "rejection", general_of="general_data", is_optional=True),
+    Row("cold_start", "sft", "#5c9e31", rows_of="cold_start_data", general_of="general_data"),
     Row("reasoning_rl", "grpo", "#1f6fb2"),
-    Row("rejection", "rejection"),
+    Row("rejection", "rejection", general_of="general_data"),
     Row("curate", "curate"),
     Row("sft_mix", "sft", "#8a5fbf", rows_of="rejection"),
     Row("reward_model", "reward_model"),
@@ -54,7 +56,6 @@ MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models t
 CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # what zero_rl is held against (claim C12)
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
-MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 PACKED = "packed"  # the `data.file` of any SFT that learns from `curate`
 
 
@@ -84,9 +85,18 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
     source = config.get("init_from")
     if source and not config.get("revision") and not source.startswith(PACKAGE):  # what is downloaded is no input
         found["model"] = source
-    if maker := RECIPE[stage].rewarded_by:
+    if (maker := RECIPE[stage].rewarded_by) and any(
+        (part.get("name") or label) == "reward_model" for label, part in config["rewards"].items()
+    ):
         found["reward_model"] = maker
+    if (maker := RECIPE[stage].general_of) in stages and general_share(config):
+        found["general"] = maker
     return found
+
+
+def general_share(config: dict[str, Any]) -> float:
+    """The share of general rows that a stage mixes in."""
+    return config.get("general_share") or (config.get("data") or {}).get("general_share") or 0
 
 
 def curated_from(config: dict[str, Any]) -> dict[str, str]:

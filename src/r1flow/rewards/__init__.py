@@ -8,6 +8,7 @@ harmlessness, judged on the whole response: 2.3.4. Importing this package import
 
 from r1flow.rewards.chance import random_reward
 from r1flow.rewards.correctness import accuracy
+from r1flow.rewards.following import instruction_following
 from r1flow.rewards.form import answer_format, reasoning_steps, reflection_count, tag_count
 from r1flow.rewards.judges import judge
 from r1flow.rewards.languages import language_consistency
@@ -21,6 +22,7 @@ __all__ = [
     "answer_format",
     "code_tests",
     "cosine_length",
+    "instruction_following",
     "judge",
     "kimi_length",
     "language_consistency",

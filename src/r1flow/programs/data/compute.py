@@ -25,7 +25,7 @@ from r1flow.data import general, leaks, preferences
 from r1flow.data.corpus import Corpus
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.splits import check_disjoint, split_of
-from r1flow.data.tasks import Worked, reworded, worked_problems
+from r1flow.data.tasks import Worked, has_other_wordings, reworded, worked_problems
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
 
@@ -63,19 +63,26 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
     leave_out(set().union(*dropped.values()), problems, prompts)
     progress(1, 3)
-    chat = chat_prompt(config["template"])
-    documents = write_documents(config, seed, problems, prompts, chat)
-    files = {"corpus": [{"text": text} for text in documents]}
-    files |= problem_files(config, seed, problems) | general_files(config, seed, prompts)
+    files = problem_files(config, seed, problems) | general_files(config, seed, prompts)
+    if config["corpus"]:
+        files = {"corpus": write_corpus(config, seed, problems, prompts, folder)} | files
     for name, rows in files.items():
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_schema(folder / "schema.json", files)
     leaks.write_report(folder, matches, EVALUATION, rules["reported_only"], dropped)
-    progress(2, 3)
+    progress(3, 3)
+
+
+def write_corpus(
+    config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, folder: Path
+) -> list[dict[str, str]]:
+    """The rows of the corpus; a tokenizer that is trained on them is saved in the folder."""
+    chat = chat_prompt(config["template"])
+    documents = write_documents(config, seed, problems, prompts, chat)
     tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"])
     check_chat(tokenizer, chat)
     tokenizer.save_pretrained(folder / "tokenizer")
-    progress(3, 3)
+    return [{"text": text} for text in documents]
 
 
 def draw_problems(config: dict[str, Any], seed: int) -> Problems:
@@ -89,7 +96,7 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
                 problems[split][task].append(worked)
     for split, families in problems.items():
         for task, rows in families.items():
-            if not rows:
+            if not rows and shares[split]:
                 raise UserError(f"data.tasks.{task}: it has no problem for {split}; raise draws, or widen numbers")
     flat = {split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()}
     check_disjoint({split: (problem.id for problem in rows) for split, rows in flat.items()})
@@ -101,7 +108,7 @@ def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
     """General prompts by split; the config limits how many there are of each kind."""
     prompts: Prompts = {split: [] for split in config["general_shares"]}
     counts: dict[tuple[str, str], int] = {}
-    for prompt in general.all_prompts(seed):
+    for prompt in general.all_prompts(config["general_kinds"], seed):
         split = split_of(prompt.id, config["general_shares"])
         counts[split, prompt.kind] = counts.get((split, prompt.kind), 0) + 1
         if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, math.inf):
@@ -115,10 +122,15 @@ def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.
     reasoning = {
         split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()
     }
-    behind = {**reasoning, "corpus": reasoning["corpus"] + prompts["corpus"], "preferences": prompts["preferences"]}
+    behind = {**reasoning, "preferences": prompts.get("preferences", [])}
+    behind["corpus"] = reasoning.get("corpus", []) + prompts.get("corpus", [])
+    behind = {name: rows for name, rows in behind.items() if rows}
     behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
     behind |= {
-        REWORDED.format(split): [reworded(one) for rows in problems[split].values() for one in rows] for split in EXAMS
+        REWORDED.format(split): [
+            reworded(one) for rows in problems[split].values() for one in rows if has_other_wordings(one)
+        ]
+        for split in EXAMS
     }
     found = {f"{name}.jsonl": [(row.id, row.question) for row in rows] for name, rows in behind.items()}
     asked = {name: found.pop(name) for name in EVALUATION}
@@ -130,7 +142,7 @@ def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
     for split, families in problems.items():
         for task, rows in families.items():
             families[task] = [worked for worked in rows if worked.problem.id not in ids]
-            if not families[task]:
+            if rows and not families[task]:
                 raise UserError(f"data.tasks.{task}: every problem for {split} is in an evaluation set; widen numbers")
     for split, rows in prompts.items():
         prompts[split] = [prompt for prompt in rows if prompt.id not in ids]
@@ -178,7 +190,7 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
         rows = shuffled((worked for rows in problems[split].values() for worked in rows), rng)
         files[split] = [worked.problem for worked in rows]
         if split in EXAMS:
-            files[REWORDED.format(split)] = [reworded(worked) for worked in rows]
+            files[REWORDED.format(split)] = [reworded(worked) for worked in rows if has_other_wordings(worked)]
     worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
     files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in worked_rows]
     return files
@@ -191,9 +203,12 @@ def cold_start(worked: Worked, rng: random.Random, config: dict[str, float]) -> 
 
 
 def general_files(config: dict[str, Any], seed: int, prompts: Prompts) -> dict[str, list[Any]]:
-    rng = random.Random(f"{seed}/preferences")
-    pairs = preferences.pairs(prompts["preferences"], rng, config["preferences"]["pairs_per_prompt"])
-    return {f"general_{split}": prompts[split] for split in GENERAL_SPLITS} | {"preferences": shuffled(pairs, rng)}
+    files: dict[str, list[Any]] = {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
+    if config["preferences"]:
+        rng = random.Random(f"{seed}/preferences")
+        pairs = preferences.pairs(prompts["preferences"], rng, config["preferences"]["pairs_per_prompt"])
+        files["preferences"] = shuffled(pairs, rng)
+    return files
 
 
 def shuffled(rows: Iterable[Any], rng: random.Random) -> list[Any]:

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import FILES
+from r1flow.data.general import KINDS as GENERAL_KINDS
+from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
+from r1flow.data.tasks import FAMILIES
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.costs import cost_of_files
 from r1flow.programs.keys import Decontaminate, Seeded, check_reported
@@ -51,18 +54,19 @@ class Tokenizer:
 
 @dataclass
 class Data(Seeded):
-    template: str
+    template: str | None
     tasks: dict[str, Family]
     wordings: int
     split_shares: dict[str, int]
     rows_per_task: dict[str, int]
-    corpus: Corpus
+    corpus: Corpus | None
     cold_start: ColdStart
+    general_kinds: list[str]
     general_shares: dict[str, int]
     rows_per_kind: dict[str, int]
-    preferences: Preferences
+    preferences: Preferences | None
     decontaminate: Decontaminate
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
 
 
 SHARES = {
@@ -79,18 +83,47 @@ def check_data(config: dict[str, Any]) -> None:
             raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
     if not 0 <= config["wordings"] <= KNOWN:
         raise UserError(f"wordings: {config['wordings']}; use 0 to {KNOWN}, which is how many there are of each family")
+    for kind in config["general_kinds"]:
+        if kind not in GENERAL_KINDS:
+            raise UserError(f"general_kinds: there is no {kind!r}{did_you_mean(kind, list(GENERAL_KINDS))}")
+    check_corpus(config)
     for part, keys in SHARES.items():
-        for key in keys:
+        for key in keys if config[part] else ():
             if not 0 <= config[part][key] <= 1:
                 raise UserError(f"{part}.{key}: {config[part][key]}; use 0 to 1, where 1 is all")
-    if config["corpus"]["documents"] < 1:
-        raise UserError(f"corpus.documents: {config['corpus']['documents']}; use 1 or more")
     check_reported(config)
+
+
+def check_corpus(config: dict[str, Any]) -> None:
+    """Refuse a corpus without its tokenizer, template or share of the problems, and preferences between no replies."""
+    corpus = config["corpus"]
+    for key in ("tokenizer", "template"):
+        if bool(corpus) != bool(config[key]):
+            what = f"{key}: {'null' if corpus else 'it is set'}, and corpus is {'set' if corpus else 'null'}"
+            raise UserError(f"{what}; a base model's corpus, tokenizer and template go together: set all, or none")
+    if corpus and (without := sorted(task for task in config["tasks"] if not FAMILIES[task].fact)):
+        raise UserError(f"tasks.{without[0]}: a corpus can't be written of it; set corpus to null, or take it out")
+    if corpus and corpus["documents"] < 1:
+        raise UserError(f"corpus.documents: {corpus['documents']}; use 1 or more")
+    for key, splits in {"corpus": ("split_shares", "general_shares"), "preferences": ("general_shares",)}.items():
+        for shares in splits:
+            if bool(config[key]) != bool(config[shares].get(key)):
+                raise UserError(
+                    f"{shares}.{key}: {config[shares].get(key, 0)}, and {key} is {'set' if config[key] else 'null'};"
+                    f" {'give it a share' if config[key] else 'set it to 0'}"
+                )
+    if config["preferences"] and (without := set(config["general_kinds"]) & set(INSTRUCTIONS)):
+        raise UserError(
+            f"preferences: prompts of the kind {min(without)} have no reply to prefer; set it to null, or leave that"
+            " kind out of general_kinds"
+        )
 
 
 def outputs(config: dict[str, Any]) -> list[str]:
     """All files that the program writes."""
-    return ["schema.json", REPORT, "corpus.jsonl", *(f"{name}.jsonl" for name in FILES), "tokenizer/"]
+    of_corpus = ["corpus.jsonl", "tokenizer/"] if config["corpus"] else []
+    names = [name for name in FILES if name != "preferences" or config["preferences"]]
+    return ["schema.json", REPORT, *(f"{name}.jsonl" for name in names), *of_corpus]
 
 
 SPEC = Spec(

@@ -87,7 +87,7 @@ FIELDS = {
     "thinking_length": "thinking_length",
     "dev/accuracy": "dev/accuracy",
 }
-COLUMNS = ("id", "task", "kind", "question", "answer", "entry")  # columns of a row that rewards may use
+COLUMNS = ("id", "task", "kind", "question", "answer", "entry", "check")  # columns of a row that rewards may use
 SHOWN = 4  # completions in a table of samples
 SAMPLES_EVERY = 10  # steps between tables
 

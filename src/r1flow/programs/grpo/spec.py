@@ -124,6 +124,9 @@ def names_in(path: Path) -> set[str]:
     return found if nodes else {"*"}
 
 
+OF_GENERAL = {"reward_model", "judge", "instruction_following"}  # rewards that score general prompts
+
+
 def check_shares(config: dict[str, Any]) -> None:
     share, file = config["data"]["general_share"], config["data"]["general_file"]
     check_share("data.general_share", share)
@@ -131,10 +134,10 @@ def check_shares(config: dict[str, Any]) -> None:
         what = f"data.general_share: {share} and data.general_file: {file} belong together"
         raise UserError(f"{what}; set both, or set them to 0 and null")
     names = {part.get("name") or label for label, part in config["rewards"].items()}
-    scored = names & {"reward_model", "judge"} or any("." in name for name in names)  # a user's own reward might, too
+    scored = names & OF_GENERAL or any("." in name for name in names)  # a user's own reward might, too
     if share and not scored:
         raise UserError(
-            "data.general_share: general prompts need a reward_model or judge in rewards; add one, or set 0"
+            f"data.general_share: general prompts need {' or '.join(sorted(OF_GENERAL))} in rewards; add one, or set 0"
         )
 
 

@@ -35,11 +35,11 @@ from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
-from r1flow.core.schema import Problem, read_jsonl, write_jsonl
-from r1flow.core.template import ANSWER_OPEN, Parts, split
+from r1flow.core.schema import MIX, Problem, read_jsonl, write_jsonl
+from r1flow.core.template import ANSWER_OPEN, GENERAL, Parts, split
 from r1flow.core.weights import parameters_in
-from r1flow.data.mixing import mix_in
-from r1flow.grading import code, generated
+from r1flow.data.mixing import general_rows, mix_in
+from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import is_program
 from r1flow.grading.verdict import Cause
 from r1flow.sampling import Completion, seed_of, shards
@@ -94,7 +94,7 @@ Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the
 def compute(stage: Stage) -> dict[str, Any]:
     """Sample, filter and mix; metrics: counts by reason, acceptance, the general rows' share of the mix, FLOPs."""
     config = stage.config
-    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", config["prompts"])
+    problems = load_problems(stage.inputs["data"] / config["file"], config["prompts"])
     chain = build_filters(config["filters"])
     with TemporaryFile(dir=stage.work) as texts, ordered_map() as each:
         samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
@@ -103,16 +103,16 @@ def compute(stage: Stage) -> dict[str, Any]:
             dropped = f"none of the {reasons.total()} samples was kept ({dict(reasons)})"
             raise UserError(f"{stage.name}.filters: {dropped}; relax the filters, or take a better model")
         share = config["general_share"]
-        general = read_jsonl(stage.inputs["data"] / "general_sft.jsonl") if share else []
+        general = general_rows(stage.inputs) if share else []
         mix = mixed(kept, general, share, stage.seed, config["samples_in_mix"])
-        write_jsonl(stage.work / "mix.jsonl", (mix_row(entry, texts) for entry in mix))
+        write_jsonl(stage.work / MIX, (mix_row(entry, texts) for entry in mix))
     stage.log_table("rejection", shown)
     return summary(reasons, kept, mix, problems) | spent(stage)
 
 
 def sample_part(stage: Stage, part: shards.Part) -> Iterator[Completion]:
     """Sample a part of the shards, which `compute` reads back later."""
-    problems = load_problems(stage.inputs["data"] / "rejection.jsonl", stage.config["prompts"])
+    problems = load_problems(stage.inputs["data"] / stage.config["file"], stage.config["prompts"])
     return answer(stage, problems, part)
 
 
@@ -121,11 +121,16 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
 
     Raises UserError when there are none, and when they ask for programs but no sandbox works here.
     """
-    problems = [Problem(**row) for row in read_jsonl(path)[:limit]]
+    problems = [problem_of(row) for row in read_jsonl(path)[:limit]]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
     any(is_program(vars(problem)) and code.gradable(problem.entry) for problem in problems)  # raises without a sandbox
     return problems
+
+
+def problem_of(row: dict[str, Any]) -> Problem:
+    """A row as a problem; a general prompt's entry is the rule for its replies."""
+    return Problem(row["id"], GENERAL, row["question"], "", row["check"]) if "check" in row else Problem(**row)
 
 
 def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
@@ -199,8 +204,13 @@ def no_summary(sample: Sample) -> bool:
 
 
 def wrong(sample: Sample) -> bool | Cause:
-    """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that."""
+    """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that.
+
+    A reply to a general prompt that fails the prompt's rule.
+    """
     problem = sample.problem
+    if problem.task == GENERAL:
+        return not replies.passes(problem.entry, sample.text)
     if is_program(vars(problem)):
         correct, cause = code.passes(answer_text(sample), problem.entry)
         return cause or not correct

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
@@ -22,6 +23,7 @@ class Turn:
 @dataclass
 class Rejection(Sampled):
     init_from: str
+    file: str
     prompts: int | None
     preamble: list[Turn]
     samples_per_prompt: int
@@ -53,13 +55,13 @@ def check_preamble(preamble: list[dict[str, str]]) -> None:
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "prompts", "rejection.jsonl"
+    yield "file", config["file"]
     if config["general_share"]:
         yield "general_share", "general_sft.jsonl"
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    prompts = least(book.rows.get("rejection", UNKNOWN), config["prompts"])
+    prompts = least(book.rows.get(Path(config["file"]).stem, UNKNOWN), config["prompts"])
     return cost_of(book, job, config, prompts * config["samples_per_prompt"])
 
 

@@ -34,7 +34,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Write the report; its metrics are the claims' verdicts."""
     results = collect(stage.config["run"], stage.inputs)
     write_json(stage.work / "summary.json", summarise_run(results))
-    (stage.work / "report.html").write_text(render(results), encoding="utf-8")
+    (stage.work / "report.html").write_text(render(results, stage.config, stage.seed), encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
 
 

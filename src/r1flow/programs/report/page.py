@@ -4,6 +4,7 @@ Text that a model wrote is hostile: jinja2 escapes it, and what could still dece
 direction overrides) or bloat the page (enormous completions) is made visible or cut first.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -53,7 +54,7 @@ PAPER_TABLE_3 = (
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
 
-def render(results: Results) -> str:
+def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
     return fill(
         "report.html.jinja",
@@ -94,6 +95,8 @@ def render(results: Results) -> str:
             if (rows := fates(results, stage))
         ],
         examples=examples(results),
+        caveats=config["caveats"],
+        beside=side_by_side(results, **config["side_by_side"], chooser=random.Random(seed)),
     )
 
 
@@ -332,6 +335,22 @@ def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dic
         for model, row in found.items():
             chosen.setdefault(model, row)
     return chosen
+
+
+def side_by_side(
+    results: Results, models: Sequence[str], problems: int, chooser: random.Random
+) -> list[dict[str, Row]]:
+    """Some problems and general prompts, drawn among those that all these models answered: each one's first response.
+
+    Models that the run doesn't have are left out.
+    """
+    first = {model: {} for model in models if model in results.samples}
+    for model, found in first.items():
+        for row in results.samples[model]:
+            found.setdefault(row["problem_id"], row)
+    common = sorted(set.intersection(*map(set, first.values()))) if first else []
+    drawn = chooser.sample(common, min(problems, len(common)))
+    return [{model: present(found[problem]) for model, found in first.items()} for problem in drawn]
 
 
 def present(row: Row) -> dict[str, Any]:

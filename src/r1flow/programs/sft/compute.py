@@ -25,7 +25,7 @@ from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data import packed
-from r1flow.data.mixing import mix_in
+from r1flow.data.mixing import general_rows, mix_in
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
@@ -80,8 +80,7 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
         return dataset, packed.count(dataset)
     rows = load_rows(stage.inputs["data"] / data["file"], data["limit"])
     if data["general_share"]:
-        general = load_rows(stage.inputs["data"] / "general_sft.jsonl", None)
-        rows = mix_in(general, rows, data["general_share"], random.Random(stage.seed))
+        rows = mix_in(general_rows(stage.inputs), rows, data["general_share"], random.Random(stage.seed))
     examples = [example(tokenizer, row) for row in rows]
     count = {
         "rows": len(examples),

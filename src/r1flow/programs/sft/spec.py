@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.schema import MIX
 from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
-from r1flow.recipe.stages import MIX, PACKED, rows_of
+from r1flow.recipe.stages import PACKED, rows_of
 
 
 @dataclass
