@@ -1,6 +1,6 @@
 """Takes one figure out of a report, as a picture of its own.
 
-python workflow/scripts/figure.py results/r1_claims-seeds/report.html "Response length by training step" > docs/length.svg
+python workflow/scripts/figure.py results/r1_tiny/report/report.html "Response length by training step" > a.svg
 """
 
 import re
