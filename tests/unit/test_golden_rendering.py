@@ -67,11 +67,11 @@ def test_a_golden_rendering_reads_back_as_what_was_said(name):
     golden = json.loads((GOLDEN / f"{name}.json").read_text())
     decoded = tokenizer_of(yaml.safe_load((TEMPLATES / f"{name}.yaml").read_text())["template"]).decode(golden["ids"])
     assert decoded == f"{golden['prompt']}{RESPONSE}<|endoftext|>"
-    assert QUESTION in golden["prompt"] and golden["prompt"].endswith("Assistant: ")
+    assert QUESTION in golden["prompt"] and golden["prompt"].endswith(("Assistant: ", "<|im_start|>assistant\n"))
     assert golden["ids"][: len(golden["prompt_ids"])] == golden["prompt_ids"]
 
 
 if __name__ == "__main__":
-    for template in names(TEMPLATES, ".yaml"):
+    for template in templates():
         lines = [f' "{key}": {json.dumps(value, ensure_ascii=False)}' for key, value in rendering(template).items()]
         (GOLDEN / f"{template}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

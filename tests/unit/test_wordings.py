@@ -29,6 +29,7 @@ OWN = {  # reasoning-gym's
     ],
     "gcd": ["Find the Greatest Common Divisor (GCD) of these numbers: {0}. Give only the GCD as your final answer."],
 }
+WORDED = [task for task, family in FAMILIES.items() if family.wordings.held_out]
 # Words that say nothing about what is asked.
 FUNCTION_WORDS = """
 a all also an and as asks at be been both by can could do does each for from gets goes has have he her here his how i
@@ -58,7 +59,7 @@ def order(wording: str) -> tuple[str, ...]:
     return tuple("_" if part in content(wording) else part for part in parts(wording))
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", WORDED)
 def test_a_family_is_asked_in_twenty_wordings_and_five_are_held_out(task):
     ours, held_out = FAMILIES[task].wordings.training, FAMILIES[task].wordings.held_out
     assert 1 + len(ours) >= KNOWN == 20 and len(held_out) >= 5
@@ -68,7 +69,7 @@ def test_a_family_is_asked_in_twenty_wordings_and_five_are_held_out(task):
         assert min(places) == 0.0 and max(places) > 0.5 and any(0.1 < place < 0.5 for place in places)
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", WORDED)
 def test_held_out_wordings_have_other_content_words_in_another_order(task):
     """Than those of all that a model has been asked: by the default configuration's families and by this one."""
     seen = {*config()["tasks"], task}
@@ -79,7 +80,7 @@ def test_held_out_wordings_have_other_content_words_in_another_order(task):
         assert order(wording) not in orders, wording
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", WORDED)
 def test_the_wording_changes_the_question_and_nothing_else(task):
     own, many = some_worked(task), some_worked(task, wordings=20)
     assert [one.problem.question for one in own] == [one.problem.question for one in some_worked(task, wordings=1)]
