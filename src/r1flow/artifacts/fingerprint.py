@@ -28,6 +28,7 @@ from typing import Any
 from r1flow.artifacts.manifest import sync, write_json
 from r1flow.core import optional
 from r1flow.core.errors import UserError
+from r1flow.core.rewarding import reward_names
 
 PACKAGE = Path(__file__).parents[1]
 CACHE = Path(".config/modules.json")
@@ -115,7 +116,7 @@ def asked_for(config: dict[str, Any]) -> dict[str, bool]:
 
 def user_modules(config: dict[str, Any]) -> set[str]:
     """The modules of the rewards that a slice names by dotted path."""
-    names = [spec.get("name") or label for label, spec in (config.get("rewards") or {}).items()]
+    names = reward_names(config.get("rewards") or {}).values()
     return {name.rpartition(".")[0] for name in names if "." in name}
 
 

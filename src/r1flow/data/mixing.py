@@ -16,7 +16,7 @@ def general_rows(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
     """
     path = inputs["general"] / MIX if "general" in inputs else inputs["data"] / "general_sft.jsonl"
     rows = read_jsonl(path)
-    if without := sum(not row["response"] for row in rows):
+    if without := sum(not row.get("response") for row in rows):
         raise UserError(f"{path}: {without} prompts have no response; add general_data to stages, which samples some")
     return rows
 

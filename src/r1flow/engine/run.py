@@ -20,13 +20,12 @@ from typing import Any, Self
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
 from r1flow.core.errors import UserError, printable
-from r1flow.data.packages import PACKAGE
 from r1flow.engine import config as conf
 from r1flow.engine import extras, pricing
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.programs.report.making import write_making
-from r1flow.recipe.stages import MODELS, STAGES, program_of, sources_of, stage_of
+from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, sources_of, stage_of
 from r1flow.tracking import spool
 
 FROZEN = Path(".config")
@@ -213,8 +212,7 @@ class Run:
     def priority(self, stage: str) -> int:
         """Snakemake's: what is downloaded comes first, as it may fail; then what the longest chain waits for."""
         config = self.slice(stage)
-        downloads = "sources" in config or config.get("revision") or str(config.get("init_from")).startswith(PACKAGE)
-        return self.chain(stage) + len(self.stages) * bool(downloads)
+        return self.chain(stage) + len(self.stages) * ("sources" in config or downloads_model(config))
 
     def upstream(self, job: str) -> set[str]:
         direct = {source for source in self.inputs(job).values() if self.is_job(source)}

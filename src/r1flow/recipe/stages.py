@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from r1flow.core.rewarding import reward_names
 from r1flow.data.packages import PACKAGE
 
 
@@ -83,15 +84,18 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
     if stage == "curate":
         found |= curated_from(config)
     source = config.get("init_from")
-    if source and not config.get("revision") and not source.startswith(PACKAGE):  # what is downloaded is no input
+    if source and not downloads_model(config):
         found["model"] = source
-    if (maker := RECIPE[stage].rewarded_by) and any(
-        (part.get("name") or label) == "reward_model" for label, part in config["rewards"].items()
-    ):
+    if (maker := RECIPE[stage].rewarded_by) and "reward_model" in reward_names(config["rewards"]).values():
         found["reward_model"] = maker
     if (maker := RECIPE[stage].general_of) in stages and general_share(config):
         found["general"] = maker
     return found
+
+
+def downloads_model(config: dict[str, Any]) -> bool:
+    """Whether the model that a stage starts from comes from a hub or a package; then it is no input."""
+    return bool(config.get("revision") or (config.get("init_from") or "").startswith(PACKAGE))
 
 
 def general_share(config: dict[str, Any]) -> float:

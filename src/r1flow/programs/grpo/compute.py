@@ -50,6 +50,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, render, thinks
 from r1flow.rewards.combine import combine
@@ -137,7 +138,7 @@ def server_of(options: GRPOConfig, stage: Stage) -> str:
 
 def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
     """Whether a reward runs programs that the model writes; the metrics then record the sandbox's tier."""
-    return any((spec.get("name") or label) == "code_tests" for label, spec in specs.items())
+    return "code_tests" in reward_names(specs).values()
 
 
 def trainer_of(stage: Stage) -> type[GRPOTrainer]:

@@ -10,6 +10,7 @@ from typing import Any
 from r1flow.artifacts import fingerprint
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
 from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded, check_share
@@ -89,8 +90,8 @@ def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
     from r1flow.rewards.combine import check_args, factories
 
     ours = factories()
-    for label, part in rewards.items():
-        name, args = part.get("name") or label, part.get("args") or {}
+    for label, name in reward_names(rewards).items():
+        args = rewards[label].get("args") or {}
         if name in ours:
             given = {"model_dir": None} if name == "reward_model" else {}  # the stage fills this in
             check_args(f"rewards.{label}.args", ours[name], given | args)
@@ -133,7 +134,7 @@ def check_shares(config: dict[str, Any]) -> None:
     if bool(share) != bool(file):
         what = f"data.general_share: {share} and data.general_file: {file} belong together"
         raise UserError(f"{what}; set both, or set them to 0 and null")
-    names = {part.get("name") or label for label, part in config["rewards"].items()}
+    names = set(reward_names(config["rewards"]).values())
     scored = names & OF_GENERAL or any("." in name for name in names)  # a user's own reward might, too
     if share and not scored:
         raise UserError(
@@ -305,7 +306,7 @@ def reward_curves(config: dict[str, Any]) -> dict[str, str]:
     prompts = rollouts(trainer) // trainer["num_generations"]
     if round(prompts * share) == prompts:
         return {}
-    names = {label: part.get("name") or label for label, part in config["rewards"].items()}
+    names = reward_names(config["rewards"])
     found = {BY_RULE[name]: f"rewards.{name} gives one" for name in BY_RULE if names.get(name) == name}
     found["thinking"] = "every training on reasoning prompts has it"
     graded = [label for label, name in names.items() if name == "accuracy"]
