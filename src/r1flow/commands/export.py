@@ -6,6 +6,7 @@ it. DEST appears complete, by a rename. Left out: uploading it anywhere.
 """
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ CARD = """\
 ---
 library_name: transformers
 pipeline_tag: text-generation
-tags: [r1flow, reasoning, {stage}]
+tags: [r1flow, reasoning, {stage}]{license}
 ---
 
 # {stage} of the run {run}
@@ -65,7 +66,7 @@ def export(model: Path, destination: Path, force: bool) -> None:
     text = card(stage)
     partial = destination.absolute().with_name(f".{destination.absolute().name}.partial-{os.getpid()}")
     try:
-        shutil.copytree(model, partial)
+        shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))  # Snakemake's time stamp
         (partial / "README.md").write_text(text)
         if (licence := base_of(stage) / "model" / LICENCE).is_file():
             shutil.copyfile(licence, partial / LICENCE)
@@ -116,10 +117,11 @@ def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
 
 def card(stage: Path) -> str:
     """The README.md of the model that the stage made."""
-    metrics = evaluated(stage)
+    metrics, license = evaluated(stage), license_of(base_of(stage))
     return CARD.format(
         stage=stage.name,
         run=stage.parent.name,
+        license=f"\nlicense: {tag_of(license)}" if license else "",
         results=results_table(metrics) if metrics else "This model was not evaluated.",
         licence=licensed(base_of(stage)),
         provenance=provenance_list(
@@ -140,14 +142,24 @@ def base_of(stage: Path) -> Path:
     return stage
 
 
+def license_of(base: Path) -> str | None:
+    """The SPDX identifier of a pretrained model's licence, if its source named one."""
+    return (read_json(base / "metrics.json").get("source") or {}).get("license")
+
+
+def tag_of(license: str) -> str:
+    """A model card's tag for a licence: an SPDX identifier in small letters, as the hub has them, or `other`."""
+    return license.lower() if re.fullmatch(r"[\w.+-]+", license, re.ASCII) else "other"
+
+
 def licensed(base: Path) -> str:
     """What the card says of a pretrained model's licence; empty for a model without one."""
-    source = read_json(base / "metrics.json").get("source") or {}
-    if not source.get("license"):
+    if not (license := license_of(base)):
         return ""
+    source = read_json(base / "metrics.json")["source"]
     where = source.get("package") or ", ".join(source["files"])
     text = f"; its text is in {LICENCE}" if (base / "model" / LICENCE).is_file() else ""
-    return f"The pretrained model is from {where}, under the licence {source['license']}{text}.\n\n"
+    return f"The pretrained model is from {where}, under the licence {license}{text}.\n\n"
 
 
 def evaluated(stage: Path) -> dict[str, Any] | None:

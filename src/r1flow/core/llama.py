@@ -2,14 +2,16 @@
 
 transformers' own pass is made of many small operations, and at a model's few hundred features a CPU spends more time on
 moving their results than on multiplying. Here q, k and v are one multiplication, and so are gate and up; norms and
-rotations are one node each of the gradient's graph. Matrix products run in the dtype that is asked for; norms, softmax
-and the residual stream are float32. The numbers are transformers' up to rounding.
+rotations are one node each of the gradient's graph; LoRA's adapters are added to their weights. Matrix products run in
+the dtype that is asked for; norms, softmax and the residual stream are float32. The numbers are transformers' up to
+rounding.
 
-Left out: other architectures, biases, adapters and gradient checkpointing (`is_plain` tells), and dropout.
+Left out: other architectures, biases, dropout, other adapters and gradient checkpointing (`is_plain` tells).
 
 Shapes: N rows, S tokens, E features, H key-value heads, G query heads per key-value head, D head size.
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +23,32 @@ from r1flow.core.pretrained import is_plain_llama
 
 
 def is_plain(model: Any) -> bool:
-    """Whether `hidden_states` is this model's pass: a whole Llama on a CPU without biases, adapters, checkpointing."""
+    """Whether `hidden_states` is this model's pass: a whole Llama on a CPU without biases, dropout, checkpointing."""
     if model.device.type != "cpu" or not is_plain_llama(model.config.to_dict()) or model.is_gradient_checkpointing:
         return False
-    linears = [module for name, module in model.named_modules() if name.endswith("_proj")]
-    return all(type(one) is torch.nn.Linear and type(one.weight) is torch.nn.Parameter for one in linears)
+    return all(is_plain_linear(module) for name, module in model.named_modules() if name.endswith("_proj"))
+
+
+def is_plain_linear(layer: Any) -> bool:
+    """Whether `weight_of` is all of a layer: nothing but a weight, and LoRA's own adapters without dropout."""
+    if not is_adapted(layer):
+        return type(layer) is torch.nn.Linear and type(layer.weight) is torch.nn.Parameter
+    dropouts, special = layer.lora_dropout.values(), layer.lora_variant or layer.merged_adapters
+    return all(type(one) is torch.nn.Identity for one in dropouts) and not special and is_plain_linear(layer.base_layer)
+
+
+def is_adapted(layer: Any) -> bool:
+    """Whether peft has put LoRA's adapters around this linear layer."""
+    peft = sys.modules.get("peft")  # who hasn't imported it has no such layers
+    return peft is not None and type(layer) is peft.tuners.lora.Linear
+
+
+def weight_of(layer: Any) -> Tensor:
+    """The weight of a linear layer, with the adapters that are active there added; gradients reach those."""
+    if not is_adapted(layer):
+        return layer.weight
+    names = () if layer.disable_adapters else layer.active_adapters
+    return sum((layer.get_delta_weight(name) for name in names), start=layer.base_layer.weight)
 
 
 def autocast_dtype() -> torch.dtype:
@@ -79,14 +102,14 @@ class Weights:
 
 def layer_weights(layer: Any, scale: float, dtype: torch.dtype) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
-    qkv = [attention.q_proj.weight * scale, attention.k_proj.weight, attention.v_proj.weight]
+    qkv = [weight_of(attention.q_proj) * scale, weight_of(attention.k_proj), weight_of(attention.v_proj)]
     return Layer(
         attention_norm=layer.input_layernorm.weight.float(),
         qkv=torch.cat(qkv).to(dtype),
-        output=attention.o_proj.weight.to(dtype),
+        output=weight_of(attention.o_proj).to(dtype),
         mlp_norm=layer.post_attention_layernorm.weight.float(),
-        gate_up=torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]).to(dtype),
-        down=mlp.down_proj.weight.to(dtype),
+        gate_up=torch.cat([weight_of(mlp.gate_proj), weight_of(mlp.up_proj)]).to(dtype),
+        down=weight_of(mlp.down_proj).to(dtype),
     )
 
 

@@ -1,4 +1,4 @@
-"""Libraries that aren't always installed, and the configuration keys that need them."""
+"""Libraries that only some configurations need, and the keys that need them."""
 
 from typing import Any
 

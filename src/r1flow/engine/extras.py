@@ -1,4 +1,4 @@
-"""What a configuration needs and a machine may lack: vLLM, peft, DeepSpeed, flash-attn, and servers with their keys.
+"""What a configuration needs and a machine may lack: vLLM, DeepSpeed, flash-attn, and servers with their keys.
 
     missing({"zero_rl": {"strategy": "zero2", …}})
     ["zero_rl.strategy: deepspeed isn't installed; pip install -c constraints.txt -e .[deepspeed]"]

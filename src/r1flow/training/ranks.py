@@ -66,10 +66,10 @@ def check_strategy(config: dict[str, Any]) -> None:
         raise UserError(
             f"lora: {strategy} splits the weights, and adapters are merged into whole ones; use ddp or zero2"
         )
-    if config.get("engine") == "r1flow" and (lora or strategy in IN_SHARES):
+    if config.get("engine") == "r1flow" and strategy in IN_SHARES:
         raise UserError(
-            "engine: r1flow samples from whole weights, which lora, fsdp2 and zero3 don't have before the end; use"
-            " engine: transformers"
+            f"engine: r1flow samples from whole weights, which {strategy} doesn't have before the end; use engine:"
+            " transformers"
         )
 
 

@@ -112,6 +112,7 @@ def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
 
 def body_of(model: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The model without its head: from ids, positions and mask to hidden states; our own pass where it has one."""
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft's, with its adapters
     if llama.is_plain(model):
         return partial(llama.hidden_states, llama.Weights.of(model, llama.autocast_dtype()))
     return lambda ids_NS, position_NS, mask_N1SS: (
