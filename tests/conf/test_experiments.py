@@ -601,3 +601,9 @@ def test_only_a_run_that_makes_the_cold_starts_rows_reads_them():
     assert run.inputs("cold_start")["data"] == "cold_start_data" and "cold_start_data" not in run.models
     assert run.inputs("cold_start_data") == {"data": "data", "model": "zero_rl"}
     assert run.jobs.index("zero_rl") < run.jobs.index("cold_start_data") < run.jobs.index("cold_start")
+
+
+@pytest.mark.parametrize("share", [0.25, 0])
+def test_only_a_stage_that_mixes_general_rows_in_waits_for_their_maker(share):
+    run = Run.compose(ROOT, "r1_smol", f"cold_start.data.general_share={share}")
+    assert run.inputs("cold_start").get("general") == ("general_data" if share else None)

@@ -25,10 +25,14 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     command = [sys.executable, str(FILE), "--toy", "--device", "cpu", "--lengths", "32", "--peak-tflops", "10"]
     command += ["--grpo-steps", "2", "--minutes", "60"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("R1FLOW")}
-    done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = json.loads((out / "large_step.json").read_text())["rows"]
-    return SimpleNamespace(table=done.stdout, rows=rows, svg=(out / "large_step.svg").read_text())
+
+    def run() -> SimpleNamespace:
+        done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        rows = json.loads((out / "large_step.json").read_text())["rows"]
+        return SimpleNamespace(table=done.stdout, rows=rows, svg=(out / "large_step.svg").read_text(), again=run)
+
+    return run()
 
 
 def row_of(ended: SimpleNamespace, **case: Any) -> dict[str, Any]:
@@ -72,6 +76,11 @@ def test_the_figure_shows_both_sides(ended) -> None:
         "seconds of a",
     ):
         assert label.replace("_", " ") in ended.svg
+
+
+@pytest.mark.slow
+def test_the_same_command_keeps_what_was_measured(ended) -> None:
+    assert ended.again().rows == ended.rows
 
 
 # -- What is measured when the time is short --------------------------------------------------------------------------

@@ -356,7 +356,8 @@ def test_an_export_is_the_model_and_a_card_made_from_its_stage(project):
 
 
 def test_a_model_that_was_not_evaluated_says_so(project):
-    assert "not evaluated" in export.card(project / "results/new/align_rl")
+    stage = project / "results/new/align_rl"
+    assert "not evaluated" in export.card(stage, stage)
 
 
 def test_numbers_that_are_not_an_evaluations_of_this_very_model_are_on_no_card(project, capsys):

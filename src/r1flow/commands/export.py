@@ -63,12 +63,13 @@ def export(model: Path, destination: Path, force: bool) -> None:
     """
     stage = stage_folder(model)
     refuse_overwriting(destination, model, force)
-    text = card(stage)
+    base = base_of(stage)
+    text = card(stage, base)
     partial = destination.absolute().with_name(f".{destination.absolute().name}.partial-{os.getpid()}")
     try:
         shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))  # Snakemake's time stamp
         (partial / "README.md").write_text(text)
-        if (licence := base_of(stage) / "model" / LICENCE).is_file():
+        if (licence := base / "model" / LICENCE).is_file():
             shutil.copyfile(licence, partial / LICENCE)
         if destination.exists():
             shutil.rmtree(destination)
@@ -115,15 +116,15 @@ def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
         raise UserError(f"{destination} is not a model's folder (no config.json), so --force won't replace it")
 
 
-def card(stage: Path) -> str:
-    """The README.md of the model that the stage made."""
-    metrics, license = evaluated(stage), license_of(base_of(stage))
+def card(stage: Path, base: Path) -> str:
+    """The README.md of the model that the stage made, in a chain that began with the stage `base`."""
+    metrics, source = evaluated(stage), read_json(base / "metrics.json").get("source") or {}
     return CARD.format(
         stage=stage.name,
         run=stage.parent.name,
-        license=f"\nlicense: {tag_of(license)}" if license else "",
+        license=f"\nlicense: {tag_of(source['license'])}" if source.get("license") else "",
         results=results_table(metrics) if metrics else "This model was not evaluated.",
-        licence=licensed(base_of(stage)),
+        licence=licensed(base, source),
         provenance=provenance_list(
             provenance.read_provenance(stage / "provenance.json"), read_json(stage / "metrics.json")
         ),
@@ -142,24 +143,18 @@ def base_of(stage: Path) -> Path:
     return stage
 
 
-def license_of(base: Path) -> str | None:
-    """The SPDX identifier of a pretrained model's licence, if its source named one."""
-    return (read_json(base / "metrics.json").get("source") or {}).get("license")
-
-
 def tag_of(license: str) -> str:
     """A model card's tag for a licence: an SPDX identifier in small letters, as the hub has them, or `other`."""
     return license.lower() if re.fullmatch(r"[\w.+-]+", license, re.ASCII) else "other"
 
 
-def licensed(base: Path) -> str:
-    """What the card says of a pretrained model's licence; empty for a model without one."""
-    if not (license := license_of(base)):
+def licensed(base: Path, source: dict[str, Any]) -> str:
+    """What the card says of a pretrained model's licence; empty for a model whose source names none."""
+    if not source.get("license"):
         return ""
-    source = read_json(base / "metrics.json")["source"]
     where = source.get("package") or ", ".join(source["files"])
     text = f"; its text is in {LICENCE}" if (base / "model" / LICENCE).is_file() else ""
-    return f"The pretrained model is from {where}, under the licence {license}{text}.\n\n"
+    return f"The pretrained model is from {where}, under the licence {source['license']}{text}.\n\n"
 
 
 def evaluated(stage: Path) -> dict[str, Any] | None:

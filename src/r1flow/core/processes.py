@@ -37,10 +37,11 @@ def keep_freed_memory() -> None:
     """Let this process keep the memory of freed tensors for its next ones, where the C library is glibc.
 
     glibc gives back every block above 32 MB at once, and the kernel clears each page of the next one. A training of
-    135M parameters spends a third of its time on that (benchmarks/smollm_step.py). No result changes.
+    135M parameters spent a third to a half of its time on that (docs/log.md). No result changes.
     """
-    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
-        mallopt(M_MMAP_THRESHOLD, 2**30) and mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt and mallopt(M_MMAP_THRESHOLD, 2**30):
+        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 @contextmanager
