@@ -231,7 +231,7 @@ def test_a_copy_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     (tmp_path / "model").mkdir()
     (tmp_path / "file").touch()
     monkeypatch.setattr(export, "stage_folder", lambda model: tmp_path)
-    monkeypatch.setattr(export, "card", lambda stage: "card")
+    monkeypatch.setattr(export, "card", lambda *_: "card")
     monkeypatch.setattr(export, "base_of", lambda stage: stage)
     with pytest.raises(UserError, match="out: can't be written"):
         export.export(tmp_path / "model", tmp_path / "file/out", False)
