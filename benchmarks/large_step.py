@@ -277,7 +277,6 @@ def peak_gb() -> float:
 
 def by_r1flow(case: Case, config: dict[str, Any], model: Path, folder: Path, clock: Clock) -> float:
     (folder / "work").mkdir()
-    keep_freed_memory()  # as a stage does
     silent = Progress(case.what, open(os.devnull, "w"))  # noqa: SIM115
     stage = Stage(
         name=case.what,
@@ -323,6 +322,8 @@ def ends_with_answer(completions: list[str], answer: list[str], **columns: Any) 
 def train(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any]:
     config, clock = stage_config(case, options), Clock()
     torch.set_num_threads(config["threads"])  # as a stage has
+    if case.who == "r1flow" and not options.return_freed:
+        keep_freed_memory()  # as a stage does
     clock.install()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -626,6 +627,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--grpo-steps", type=int, default=1, help="likewise (1: without vLLM a step takes a minute)")
     add("--device", choices=["cuda", "cpu"], help="default: cuda where there is one")
     add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/prices.yaml hasn't that GPU")
+    add("--return-freed", action="store_true", help="ours returns freed memory to the system, which a stage doesn't")
     add("--toy", action="store_true", help=f"sizes for a CPU: {json.dumps(TOY)}")
     add("--smollm2", action="store_true", help=f"SmolLM2-135M on a CPU: {json.dumps(SMOLLM2)}")
     asked = parser.parse_known_args()[0]

@@ -101,11 +101,11 @@ def kill(compute: Callable[[Any], dict[str, Any]], stage: SimpleNamespace, at: i
 def chunk_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tokens were scored at once, each time."""
     sizes: list[int] = []
-    score_chunk = scoring.score_chunk
+    score_logits = scoring.score_logits
 
-    def watched(head: Any, hidden_WD: torch.Tensor, *others: Any) -> Any:
-        sizes.append(len(hidden_WD))
-        return score_chunk(head, hidden_WD, *others)
+    def watched(logits_WV: torch.Tensor, targets_W: torch.Tensor) -> Any:
+        sizes.append(len(logits_WV))
+        return score_logits(logits_WV, targets_W)
 
-    monkeypatch.setattr(scoring, "score_chunk", watched)
+    monkeypatch.setattr(scoring, "score_logits", watched)
     return sizes

@@ -2,9 +2,8 @@
 
 transformers' own pass is made of many small operations, and at a model's few hundred features a CPU spends more time on
 moving their results than on multiplying. Here q, k and v are one multiplication, and so are gate and up; norms and
-rotations are one node each of the gradient's graph; LoRA's adapters are added to their weights. Matrix products run in
-the dtype that is asked for; norms, softmax and the residual stream are float32. The numbers are transformers' up to
-rounding.
+rotations are one node each of the gradient's graph. Matrix products run in the dtype that is asked for; norms, softmax
+and the residual stream are float32. The numbers are transformers' up to rounding.
 
 Left out: other architectures, biases, dropout, other adapters and gradient checkpointing (`is_plain` tells).
 
@@ -13,7 +12,7 @@ Shapes: N rows, S tokens, E features, H key-value heads, G query heads per key-v
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +29,7 @@ def is_plain(model: Any) -> bool:
 
 
 def is_plain_linear(layer: Any) -> bool:
-    """Whether `weight_of` is all of a layer: nothing but a weight, and LoRA's own adapters without dropout."""
+    """Whether a layer is nothing but a weight, and LoRA's own adapters without dropout."""
     if not is_adapted(layer):
         return type(layer) is torch.nn.Linear and type(layer.weight) is torch.nn.Parameter
     dropouts, special = layer.lora_dropout.values(), layer.lora_variant or layer.merged_adapters
@@ -43,27 +42,65 @@ def is_adapted(layer: Any) -> bool:
     return peft is not None and type(layer) is peft.tuners.lora.Linear
 
 
-def weight_of(layer: Any) -> Tensor:
-    """The weight of a linear layer, with the adapters that are active there added; gradients reach those."""
-    if not is_adapted(layer):
-        return layer.weight
-    names = () if layer.disable_adapters else layer.active_adapters
-    return sum((layer.get_delta_weight(name) for name in names), start=layer.base_layer.weight)
-
-
 def autocast_dtype() -> torch.dtype:
     """What matrix products run in here: autocast's dtype, or float32 outside of it."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
 
 
+class Part(NamedTuple):
+    """A linear layer's weight O×E, with A (R×E) and B (O×R, times its scale) of its active adapters; R may be 0."""
+
+    weight: Tensor
+    a: Tensor
+    b: Tensor
+
+    @classmethod
+    def of(cls, layer: Any, merged: bool) -> "Part":
+        """`merged`: the adapters are added to the weight."""
+        weight = layer.base_layer.weight if is_adapted(layer) else layer.weight
+        names = layer.active_adapters if is_adapted(layer) and not layer.disable_adapters else []
+        if merged:
+            weight, names = sum((layer.get_delta_weight(name) for name in names), start=weight), []
+        a = [layer.lora_A[name].weight for name in names]
+        b = [layer.lora_B[name].weight * layer.scaling[name] for name in names]
+        return cls(weight, torch.cat([weight.new_empty(0, weight.shape[1]), *a]), torch.cat([weight[:, :0], *b], 1))
+
+    def times(self, factor: float) -> "Part":
+        return Part(self.weight * factor, self.a, self.b * factor)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Linear layers of one input as one product, and LoRA's adapters beside it: xWᵀ + xAᵀBᵀ.
+
+    Beside it, since the gradients of A and B then need none of W, which would take as long as that of x.
+    """
+
+    weight: Tensor
+    adapters: tuple[Tensor, Tensor] | None  # every layer's A, and B in blocks
+
+    @classmethod
+    def of(cls, parts: list[Part], dtype: torch.dtype) -> "Product":
+        weights, a, b = zip(*parts, strict=True)
+        adapters = (torch.cat(a).to(dtype), torch.block_diag(*b).to(dtype)) if any(map(len, a)) else None
+        return cls((torch.cat(weights) if len(weights) > 1 else weights[0]).to(dtype), adapters)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.adapters is None:
+            return F.linear(x, self.weight)
+        a, b = self.adapters
+        rows = x.flatten(0, -2)
+        return F.linear(rows, self.weight).addmm_(F.linear(rows, a), b.T).unflatten(0, x.shape[:-1])
+
+
 @dataclass(frozen=True)
 class Layer:
     attention_norm: Tensor
-    qkv: Tensor  # queries scaled by 1/sqrt(D)
-    output: Tensor
+    qkv: Product  # queries scaled by 1/sqrt(D)
+    output: Product
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Product
+    down: Product
 
 
 @dataclass(frozen=True)
@@ -81,13 +118,14 @@ class Weights:
     dtype: torch.dtype
 
     @classmethod
-    def of(cls, model: Any, dtype: torch.dtype) -> "Weights":
+    def of(cls, model: Any, dtype: torch.dtype, merged: bool = False) -> "Weights":
+        """`merged`: LoRA's adapters are added to the weights, which costs less where no gradient is wanted."""
         config, body = model.config, model.model
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return cls(
             embedding=body.embed_tokens.weight.float(),
             padding=body.embed_tokens.padding_idx,
-            layers=[layer_weights(layer, size**-0.5, dtype) for layer in body.layers],
+            layers=[layer_weights(layer, size**-0.5, dtype, merged) for layer in body.layers],
             norm=body.norm.weight.float(),
             head=model.lm_head.weight.to(dtype),
             rotary=body.rotary_emb,
@@ -100,16 +138,17 @@ class Weights:
         return Norm.apply(x, weight, self.eps).to(self.dtype)
 
 
-def layer_weights(layer: Any, scale: float, dtype: torch.dtype) -> Layer:
+def layer_weights(layer: Any, scale: float, dtype: torch.dtype, merged: bool) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
-    qkv = [weight_of(attention.q_proj) * scale, weight_of(attention.k_proj), weight_of(attention.v_proj)]
+    q, k, v, o = (Part.of(getattr(attention, name), merged) for name in ("q_proj", "k_proj", "v_proj", "o_proj"))
+    gate, up, down = (Part.of(getattr(mlp, name), merged) for name in ("gate_proj", "up_proj", "down_proj"))
     return Layer(
         attention_norm=layer.input_layernorm.weight.float(),
-        qkv=torch.cat(qkv).to(dtype),
-        output=weight_of(attention.o_proj).to(dtype),
+        qkv=Product.of([q.times(scale), k, v], dtype),
+        output=Product.of([o], dtype),
         mlp_norm=layer.post_attention_layernorm.weight.float(),
-        gate_up=torch.cat([weight_of(mlp.gate_proj), weight_of(mlp.up_proj)]).to(dtype),
-        down=weight_of(mlp.down_proj).to(dtype),
+        gate_up=Product.of([gate, up], dtype),
+        down=Product.of([down], dtype),
     )
 
 
@@ -166,7 +205,7 @@ def hidden_states(weights: Weights, ids_NS: Tensor, position_NS: Tensor, mask_N1
     x = F.embedding(ids_NS, weights.embedding, weights.padding)
     for layer in weights.layers:
         mixed = attention(*attention_inputs(weights, layer, x, rotation), mask_N1SS)
-        x = feed_forward(weights, layer, x + F.linear(mixed, layer.output))
+        x = feed_forward(weights, layer, x + layer.output(mixed))
     return weights.normed(x, weights.norm).float()
 
 
@@ -175,7 +214,7 @@ def attention_inputs(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rotated queries and keys, and values, each (…, heads, D), of the residual stream x."""
     kv_heads, group, size = weights.heads
-    qkv = F.linear(weights.normed(x, layer.attention_norm), layer.qkv).unflatten(-1, (-1, size))
+    qkv = layer.qkv(weights.normed(x, layer.attention_norm)).unflatten(-1, (-1, size))
     straight, v = qkv.split([kv_heads * (group + 1), kv_heads], -2)
     q, k = Rotation.apply(straight, *rotation).split([kv_heads * group, kv_heads], -2)
     return q, k, v
@@ -192,5 +231,5 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask_N1SS: Tensor) -> Tensor:
 
 
 def feed_forward(weights: Weights, layer: Layer, x: Tensor) -> Tensor:
-    gate, up = F.linear(weights.normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
-    return x + F.linear(F.silu(gate) * up, layer.down)
+    gate, up = layer.gate_up(weights.normed(x, layer.mlp_norm)).chunk(2, -1)
+    return x + layer.down(F.silu(gate) * up)

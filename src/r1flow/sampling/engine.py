@@ -58,7 +58,7 @@ class Engine:
         To `logps`, if given, their log-probabilities at the temperature are added: one list per row.
         """
         self.check_lengths(prompts, params)
-        weights = Weights.of(self.model, self.dtype)
+        weights = Weights.of(self.model, self.dtype, merged=True)
         done: list[list[int]] = []
         for start in range(0, len(prompts), batch_size):
             rows = slice(start, start + batch_size)
@@ -277,7 +277,7 @@ def read_prompts(weights: Weights, ids_PS: Tensor, length_P: Tensor) -> tuple[li
         grouped = q.shape[1] != k.shape[1]
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0, enable_gqa=grouped)
         mixed = mixed.transpose(1, 2).reshape(count, width, -1)
-        x = feed_forward(weights, layer, x + F.linear(mixed, layer.output))
+        x = feed_forward(weights, layer, x + layer.output(mixed))
         keys.append(k)
         values.append(v)
     last_P = x[torch.arange(count, device=x.device), length_P - 1]
@@ -296,7 +296,7 @@ def step(weights: Weights, batch: Batch, token_R: Tensor, rotation: tuple[Tensor
         q, k, v = attention_inputs(weights, layer, x, rotation)
         batch.keys[index][:, :, column], batch.values[index][:, :, column] = k, v
         mixed = attend(batch, index, q.unflatten(1, weights.heads[:2]))
-        x = feed_forward(weights, layer, x + F.linear(mixed.flatten(1), layer.output))
+        x = feed_forward(weights, layer, x + layer.output(mixed.flatten(1)))
     return logits(weights, x)
 
 

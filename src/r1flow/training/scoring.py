@@ -11,13 +11,13 @@ Shapes: B rows, T tokens of a padded row, C of its completion, K tokens that are
 scored, N blocks of S tokens, D the width of a hidden state, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 from trl import GRPOTrainer
 from trl.trainer.utils import FusedCausalLMOutput
 
@@ -29,8 +29,9 @@ BLOCK = 128
 # Tokens of the blocks that are computed at once. As with 64 padded rows (conf/grpo/default.yaml), activations of so few
 # stay in a CPU's cache.
 TOKENS = 2048
-# Logits that exist at once: 32,768 tokens of the default vocabulary of 512, 341 of one of 49,152.
-LOGITS = 2**24
+# Logits that exist at once: 32,768 tokens of the default vocabulary of 512, 341 of one of 49,152. Of those, as many
+# are read at once, in float32, as stay in a CPU's cache.
+LOGITS, CACHED = 2**24, 2**19
 
 
 class CompactGRPOTrainer(GRPOTrainer):
@@ -75,20 +76,73 @@ def score_tokens(
     `wanted_K` marks them among the K tokens. No row's first token may be wanted: nothing before it predicts it. Where
     the vocabulary is large the logits are made in chunks, and made again for the gradient.
     """
-    hidden_WD = hidden_KD[wanted_K.nonzero()[:, 0] - 1]
+    hidden_WD, head = hidden_KD[wanted_K.nonzero()[:, 0] - 1], model.lm_head
     size = max(1, LOGITS // model.config.vocab_size)
-    if len(targets_W) <= size:
-        return score_chunk(model.lm_head, hidden_WD, targets_W, temperature)
-    chunks = zip(hidden_WD.split(size), targets_W.split(size), strict=True)
-    parts = [checkpoint(score_chunk, model.lm_head, *chunk, temperature, use_reentrant=False) for chunk in chunks]
-    logp_W, entropy_W, is_top1_W = (torch.cat(each) for each in zip(*parts, strict=True))
-    return logp_W, entropy_W, is_top1_W
+    if len(targets_W) <= size or not llama.is_plain_linear(head) or llama.is_adapted(head):
+        return score_logits(head(hidden_WD).float() / temperature, targets_W)
+    dtype = llama.autocast_dtype()
+    return InChunks.apply(hidden_WD.to(dtype), head.weight.to(dtype), targets_W, temperature, size)
 
 
-def score_chunk(head: Any, hidden_WD: Tensor, targets_W: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    logp_WV = (head(hidden_WD).float() / temperature).log_softmax(-1)
+def score_logits(logits_WV: Tensor, targets_W: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    logp_WV = logits_WV.log_softmax(-1)
     entropy_W = -(logp_WV.exp() * logp_WV).sum(-1)
     return logp_WV.gather(1, targets_W[:, None])[:, 0], entropy_W, logp_WV.argmax(-1) == targets_W
+
+
+class InChunks(torch.autograd.Function):
+    """`score_logits` of hidden states and the head's weight, V×D, so that the logits of `size` tokens exist at once.
+
+    The gradient of a log-probability is one-hot − p, that of an entropy H is −p (log p + H). A checkpoint would compute
+    the same, and read and write the logits three times as often.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_WD: Tensor, head_VD: Tensor, targets_W: Tensor, temperature: float, size: int
+    ) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(hidden_WD, head_VD, targets_W)
+        ctx.temperature, ctx.size = temperature, size
+        parts = []
+        for chunk_CD, target_C in zip(hidden_WD.split(size), targets_W.split(size), strict=True):
+            for logits_RV, target_R in in_cache(F.linear(chunk_CD, head_VD), target_C):
+                parts.append(score_logits(logits_RV.float() / temperature, target_R))
+        logp_W, entropy_W, is_top1_W = (torch.cat(each) for each in zip(*parts, strict=True))
+        ctx.mark_non_differentiable(is_top1_W)
+        ctx.set_materialize_grads(False)  # an entropy is seldom part of a loss
+        return logp_W, entropy_W, is_top1_W
+
+    @staticmethod
+    def backward(ctx: Any, of_logp_W: Tensor | None, of_entropy_W: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        hidden_WD, head_VD, targets_W = ctx.saved_tensors
+        of_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        of_logp_W = torch.zeros_like(of_entropy_W) if of_logp_W is None else of_logp_W
+        given_WN = torch.stack([x for x in (of_logp_W, of_entropy_W) if x is not None], 1) / ctx.temperature
+        of_hidden, inputs = [], (hidden_WD, targets_W, given_WN)
+        for chunk_CD, target_C, given_CN in zip(*(x.split(ctx.size) for x in inputs), strict=True):
+            logits_CV = F.linear(chunk_CD, head_VD)
+            for logits_RV, target_R, given_RN in in_cache(logits_CV, target_C, given_CN):
+                logits_RV.copy_(of_logits(logits_RV.float() / ctx.temperature, target_R, *given_RN.split(1, 1)))
+            of_hidden.append(logits_CV @ head_VD)
+            if of_head_VD is not None:
+                of_head_VD += logits_CV.T @ chunk_CD
+        return torch.cat(of_hidden), of_head_VD, None, None, None
+
+
+def of_logits(logits_RV: Tensor, target_R: Tensor, of_logp_R1: Tensor, of_entropy_R1: Tensor | None = None) -> Tensor:
+    """The gradient of the logits, of those of log-probabilities and entropies."""
+    logp_RV = logits_RV.log_softmax(-1)
+    share_RV = logp_RV.exp()
+    factor_RV = of_logp_R1
+    if of_entropy_R1 is not None:
+        factor_RV = factor_RV + of_entropy_R1 * (logp_RV - (share_RV * logp_RV).sum(-1, keepdim=True))
+    return share_RV.mul_(-factor_RV).scatter_add_(1, target_R[:, None], of_logp_R1)
+
+
+def in_cache(logits_CV: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """A few tokens at a time of tensors with C rows."""
+    rows = max(1, CACHED // logits_CV.shape[1])
+    return zip(*(x.split(rows) for x in (logits_CV, *others)), strict=True)
 
 
 def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
