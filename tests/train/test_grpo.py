@@ -329,6 +329,19 @@ def test_scores_and_their_gradients_are_trls(
         torch.testing.assert_close(ours[name], parameter.grad, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("part", [0, 1])  # log-probabilities, entropies
+def test_either_score_alone_has_the_same_gradient_in_chunks(base: Path, monkeypatch, part: int) -> None:
+    model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
+    ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
+    found = []
+    for tokens in (10**6, 7):
+        monkeypatch.setattr(scoring, "LOGITS", tokens * model.config.vocab_size)
+        model.zero_grad()
+        score(model, ids_BT, mask_BT, completion, temperature=0.7)[part].sin().sum().backward()
+        found.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
+
+
 def test_a_boolean_mask_scores_alike_and_stays_as_it_was(base: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
     ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
