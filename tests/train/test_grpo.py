@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import peft
 import pytest
 import torch
 import yaml
@@ -331,7 +332,12 @@ def test_scores_and_their_gradients_are_trls(
 
 @pytest.mark.parametrize("part", [0, 1])  # log-probabilities, entropies
 def test_either_score_alone_has_the_same_gradient_in_chunks(base: Path, monkeypatch, part: int) -> None:
+    """Of a head with an adapter, too; a chunk is read in three pieces."""
     model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())  # not the embedding's any more
+    peft.inject_adapter_in_model(peft.LoraConfig(target_modules=["lm_head"], init_lora_weights=False), model)
+    model.requires_grad_(True)
+    monkeypatch.setattr(scoring, "CACHED", 3 * model.config.vocab_size)
     ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
     found = []
     for tokens in (10**6, 7):

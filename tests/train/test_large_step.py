@@ -13,6 +13,7 @@ from typing import Any
 
 import benchmark
 import pytest
+import torch
 
 FILE = Path(__file__).parents[2] / "benchmarks/large_step.py"
 ENGINE_ROWS, NEW_TOKENS, ROWS = 16, 16, 8  # --toy
@@ -132,3 +133,18 @@ def test_a_pair_that_would_not_end_in_time_is_left_out_with_the_reason(bench) ->
 )
 def test_a_gpu_is_known_by_its_whole_name(bench, name, tflops) -> None:
     assert bench.peak_of(name) == tflops
+
+
+@pytest.mark.parametrize(("who", "returned", "kept"), [("r1flow", False, 1), ("r1flow", True, 0), ("trl", False, 0)])
+def test_freed_memory_is_kept_as_in_a_stage_unless_asked_otherwise(bench, monkeypatch, who, returned, kept) -> None:
+    calls: list[str] = []
+
+    def install() -> None:
+        raise InterruptedError  # what comes after isn't wanted here
+
+    monkeypatch.setattr(bench, "Clock", lambda: SimpleNamespace(install=install))
+    monkeypatch.setattr(bench, "stage_config", lambda *_: {"threads": torch.get_num_threads()})
+    monkeypatch.setattr(bench, "keep_freed_memory", lambda: calls.append("kept"))
+    with pytest.raises(InterruptedError):
+        bench.train(bench.Case("sft", "toy", 32, who), Namespace(return_freed=returned), Path())
+    assert len(calls) == kept

@@ -129,9 +129,11 @@ def test_a_damaged_header_is_one_line_whatever_is_damaged(tmp_path):
         ("base.init_from={0}/a.gguf base.revision=main", "base.revision: .*a.gguf has none; set it to null"),
         ("base.init_from={0}/a.gguf base.file=x", "base.file: it belongs to a package"),
         ("zero_rl.init_from={}/a.gguf", "zero_rl.init_from: .*a.gguf: only base and student_base take that"),
-        ("base.init_from={}/a.gguf base.layers=3", "base.layers: 3; use 1 or more, 2 at most"),
-        ("base.init_from={}/a.gguf base.layers=0", "base.layers: 0; use 1 or more$"),
-        ("base.layers=2", "base.layers: a model trained from scratch has model.num_hidden_layers; set layers to null"),
+        ("base.init_from={}/a.gguf base.drop_layers=[2]", r"base.drop_layers: \[2\]; the model has 2 layers: give"),
+        ("base.init_from={}/a.gguf base.drop_layers=[-1]", r"base.drop_layers: \[-1\]; the model has 2 layers: give"),
+        ("base.init_from={}/a.gguf base.drop_layers=[0,0]", r"base.drop_layers: \[0, 0\]; .* each once"),
+        ("base.init_from={}/a.gguf base.drop_layers=[1,0]", r"base.drop_layers: \[1, 0\]; .* not all$"),
+        ("base.drop_layers=[1]", "base.drop_layers: a model trained from scratch has model.num_hidden_layers; set"),
     ],
 )
 def test_a_plan_refuses_it_in_one_line_that_begins_with_the_key(tmp_path, words, said):
@@ -149,7 +151,7 @@ def test_a_plan_knows_its_size_and_that_it_is_an_input(tmp_path):
     assert model_in(path).parameters == size
     costs = {cost.job: cost for cost in run.price()}
     assert costs["base"].weights == 4 * size and costs["zero_rl"].parameters == size
-    half = Run.compose(ROOT, "r1_zero", f"base.init_from={path} base.layers=1")
+    half = Run.compose(ROOT, "r1_zero", f"base.init_from={path} base.drop_layers=[1]")
     in_layers = sum(array.size for name, array in weights().items() if name.startswith("blk."))
     assert half.price()[1].parameters == pytest.approx(size - in_layers / 2, rel=0.01)
 

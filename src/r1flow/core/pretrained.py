@@ -40,6 +40,16 @@ def check_weights(folder: Path | str) -> None:
         )
 
 
+def check_dropped(dropped: list[int], layers: float) -> None:
+    """Raise UserError unless a model of so many layers has those to be dropped, from 0, each once, and one is left."""
+    known = all(0 <= number < layers for number in dropped) and len(set(dropped)) == len(dropped)
+    if dropped and not (known and len(dropped) < layers):
+        count = int(layers) if layers > 0 else 0  # 0 of the kind that can be dropped, where it has another build
+        raise UserError(
+            f"drop_layers: {dropped}; the model has {count} layers: give numbers from 0, each once, not all"
+        )
+
+
 def is_plain_llama(config: Mapping[str, Any]) -> bool:
     """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
     biased = config.get("attention_bias") or config.get("mlp_bias")

@@ -28,10 +28,10 @@ class Model:
     layers: float = UNKNOWN
     vocabulary: float = UNKNOWN
 
-    def with_layers(self, count: int) -> "Model":
-        """The size with so many layers, if all but one table of embeddings is in the layers."""
-        table = self.vocabulary * self.hidden
-        return replace(self, parameters=table + (self.parameters - table) * count / self.layers, layers=count)
+    def without_layers(self, count: int) -> "Model":
+        """The size with so many layers less, if all but one table of embeddings is in the layers."""
+        table, left = self.vocabulary * self.hidden, self.layers - count
+        return replace(self, parameters=table + (self.parameters - table) * left / self.layers, layers=left)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ class Book:
             found = model_in(Path(source))
         else:
             found = model_outside(source, config.get("revision"), self.prices)
-        return found.with_layers(config["layers"]) if config.get("layers") else found
+        dropped = config.get("drop_layers")
+        return found.without_layers(len(dropped)) if dropped else found
 
     def reward(self, job: str) -> float:
         """Parameters of the reward model that scores for a job; 0 without one."""

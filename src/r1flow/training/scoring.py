@@ -78,10 +78,11 @@ def score_tokens(
     """
     hidden_WD, head = hidden_KD[wanted_K.nonzero()[:, 0] - 1], model.lm_head
     size = max(1, LOGITS // model.config.vocab_size)
-    if len(targets_W) <= size or not llama.is_plain_linear(head) or llama.is_adapted(head):
+    if len(targets_W) <= size or not llama.is_plain_linear(head):
         return score_logits(head(hidden_WD).float() / temperature, targets_W)
     dtype = llama.autocast_dtype()
-    return InChunks.apply(hidden_WD.to(dtype), head.weight.to(dtype), targets_W, temperature, size)
+    head_VD = llama.Part.of(head, merged=True).weight
+    return InChunks.apply(hidden_WD.to(dtype), head_VD.to(dtype), targets_W, temperature, size)
 
 
 def score_logits(logits_WV: Tensor, targets_W: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -93,8 +94,7 @@ def score_logits(logits_WV: Tensor, targets_W: Tensor) -> tuple[Tensor, Tensor, 
 class InChunks(torch.autograd.Function):
     """`score_logits` of hidden states and the head's weight, V×D, so that the logits of `size` tokens exist at once.
 
-    The gradient of a log-probability is one-hot − p, that of an entropy H is −p (log p + H). A checkpoint would compute
-    the same, and read and write the logits three times as often.
+    The gradient of a log-probability is one-hot − p, that of an entropy H is −p (log p + H).
     """
 
     @staticmethod
@@ -109,34 +109,31 @@ class InChunks(torch.autograd.Function):
                 parts.append(score_logits(logits_RV.float() / temperature, target_R))
         logp_W, entropy_W, is_top1_W = (torch.cat(each) for each in zip(*parts, strict=True))
         ctx.mark_non_differentiable(is_top1_W)
-        ctx.set_materialize_grads(False)  # an entropy is seldom part of a loss
         return logp_W, entropy_W, is_top1_W
 
     @staticmethod
-    def backward(ctx: Any, of_logp_W: Tensor | None, of_entropy_W: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, of_logp_W: Tensor, of_entropy_W: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         hidden_WD, head_VD, targets_W = ctx.saved_tensors
         of_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if ctx.needs_input_grad[1] else None
-        of_logp_W = torch.zeros_like(of_entropy_W) if of_logp_W is None else of_logp_W
-        given_WN = torch.stack([x for x in (of_logp_W, of_entropy_W) if x is not None], 1) / ctx.temperature
-        of_hidden, inputs = [], (hidden_WD, targets_W, given_WN)
-        for chunk_CD, target_C, given_CN in zip(*(x.split(ctx.size) for x in inputs), strict=True):
+        of_hidden, inputs = [], (hidden_WD, targets_W, of_logp_W / ctx.temperature, of_entropy_W / ctx.temperature)
+        for chunk_CD, *given_C in zip(*(x.split(ctx.size) for x in inputs), strict=True):
             logits_CV = F.linear(chunk_CD, head_VD)
-            for logits_RV, target_R, given_RN in in_cache(logits_CV, target_C, given_CN):
-                logits_RV.copy_(of_logits(logits_RV.float() / ctx.temperature, target_R, *given_RN.split(1, 1)))
+            for logits_RV, *given_R in in_cache(logits_CV, *given_C):
+                logits_RV.copy_(of_logits(logits_RV.float() / ctx.temperature, *given_R))
             of_hidden.append(logits_CV @ head_VD)
             if of_head_VD is not None:
                 of_head_VD += logits_CV.T @ chunk_CD
         return torch.cat(of_hidden), of_head_VD, None, None, None
 
 
-def of_logits(logits_RV: Tensor, target_R: Tensor, of_logp_R1: Tensor, of_entropy_R1: Tensor | None = None) -> Tensor:
+def of_logits(logits_RV: Tensor, target_R: Tensor, of_logp_R: Tensor, of_entropy_R: Tensor) -> Tensor:
     """The gradient of the logits, of those of log-probabilities and entropies."""
     logp_RV = logits_RV.log_softmax(-1)
     share_RV = logp_RV.exp()
-    factor_RV = of_logp_R1
-    if of_entropy_R1 is not None:
-        factor_RV = factor_RV + of_entropy_R1 * (logp_RV - (share_RV * logp_RV).sum(-1, keepdim=True))
-    return share_RV.mul_(-factor_RV).scatter_add_(1, target_R[:, None], of_logp_R1)
+    factor_RV = of_logp_R[:, None]
+    if of_entropy_R.any():  # an entropy is seldom part of a loss
+        factor_RV = factor_RV + of_entropy_R[:, None] * (logp_RV - (share_RV * logp_RV).sum(-1, keepdim=True))
+    return share_RV.mul_(-factor_RV).scatter_add_(1, target_R[:, None], of_logp_R[:, None])
 
 
 def in_cache(logits_CV: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]:

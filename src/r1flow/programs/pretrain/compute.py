@@ -37,7 +37,7 @@ from r1flow.artifacts.manifest import sha256
 from r1flow.core import llama
 from r1flow.core.errors import UserError
 from r1flow.core.precision import decided, fastest_dtype
-from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.core.pretrained import check_dropped, read_model, read_pretrained
 from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
@@ -95,10 +95,11 @@ def train(stage: Stage) -> dict[str, Any]:
 
 def adopt(stage: Stage) -> dict[str, Any]:
     """Use an existing model, which gets the stage's chat template; `source` in the metrics says where it is from."""
-    source, layers = stage.config["init_from"], stage.config["layers"]
+    source, dropped = stage.config["init_from"], stage.config["drop_layers"]
     model, tokenizer, made_from = from_gguf(stage) if is_gguf(source) else from_safetensors(stage)
-    if layers:
-        made_from = made_from | {"layers": keep_layers(model, layers)}
+    if dropped:
+        drop_layers(model, dropped)
+        made_from = made_from | {"dropped_layers": dropped}
     check_tags(
         "init_from",
         lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
@@ -141,24 +142,21 @@ def from_gguf(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, d
     return model, tokenizer, where | about | {"license": licence or about["license"]}
 
 
-def keep_layers(model: PreTrainedModel, count: int) -> list[int]:
-    """Leave out all but `count` layers, evenly spread from the first to the last; returns their numbers, from 0.
+def drop_layers(model: PreTrainedModel, dropped: list[int]) -> None:
+    """Leave out the layers of these numbers, from 0, in place.
 
-    This is how small students are often initialised (DistilBERT, arXiv 1910.01108, section 3). What comes out answers
-    worse than the whole model, or not at all, until it is trained.
+    Layers side by side in the middle are the least missed, and the model must be trained afterwards (Gromov et al.,
+    arXiv 2403.17887).
     """
     layers = getattr(getattr(model, "model", None), "layers", ())
-    if count > len(layers):
-        raise UserError(f"layers: {count}; the model has {len(layers)} of the kind that can be left out")
-    last = len(layers) - 1
-    kept = [round(number * last / (count - 1)) if count > 1 else last for number in range(count)]
+    check_dropped(dropped, len(layers))
+    kept = [number for number in range(len(layers)) if number not in dropped]
     model.model.layers = torch.nn.ModuleList(layers[number] for number in kept)
     for place, layer in enumerate(model.model.layers):
         layer.self_attn.layer_idx = place  # its place in the cache
-    model.config.num_hidden_layers = count
+    model.config.num_hidden_layers = len(kept)
     if types := getattr(model.config, "layer_types", None):
         model.config.layer_types = [types[number] for number in kept]
-    return kept
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

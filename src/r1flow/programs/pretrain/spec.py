@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.pretrained import check_dropped
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model, model_in
@@ -25,7 +26,7 @@ class Pretrain(Seeded):
     adamw: dict[str, Any]
     trainer: dict[str, Any]
     file: str | None
-    layers: int | None
+    drop_layers: list[int]
     sha256: dict[str, str] | None = None  # of the source's files, by name; a hub's are filled in from sources.lock
 
 
@@ -33,8 +34,10 @@ def check_pretrain(config: dict[str, Any]) -> None:
     if not config["init_from"] and not config["template"]:
         raise UserError("template: a model trained from scratch has none of its own; choose one of conf/template/")
     source = config["init_from"] or ""
-    if config["layers"] is not None:
-        check_layers(source, config["layers"])
+    if config["drop_layers"] and not source:
+        raise UserError("drop_layers: a model trained from scratch has model.num_hidden_layers; set drop_layers to []")
+    if config["drop_layers"] and Path(source).exists():
+        check_dropped(config["drop_layers"], model_in(Path(source)).layers)
     if is_gguf(source) and config["revision"]:
         raise UserError(f"revision: {source} has none; set it to null")
     if source.startswith(PACKAGE):
@@ -46,14 +49,6 @@ def check_pretrain(config: dict[str, Any]) -> None:
             read_header(Path(source))
         except UserError as error:
             raise UserError(f"init_from: {error}") from None
-
-
-def check_layers(source: str, layers: int) -> None:
-    if not source:
-        raise UserError("layers: a model trained from scratch has model.num_hidden_layers; set layers to null")
-    have = model_in(Path(source)).layers if Path(source).exists() else layers
-    if not 1 <= layers <= have:
-        raise UserError(f"layers: {layers}; use 1 or more" + (f", {have} at most" if layers > have else ""))
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
