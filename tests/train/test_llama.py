@@ -116,6 +116,20 @@ def test_loras_adapters_are_added_to_their_weights(active: bool) -> None:
             torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-4, msg=name)
 
 
+def test_the_sampler_has_the_heads_adapter_too() -> None:
+    model = make()
+    get_peft_model(model, LoraConfig(r=2, target_modules=["lm_head"], init_lora_weights=False))
+    hidden_NE = torch.randn(3, SIZE["hidden_size"])
+    weights = Weights.of(model, torch.float32, merged=True)
+    torch.testing.assert_close(hidden_NE @ weights.head.T, model.lm_head(hidden_NE))
+
+
+def test_adapted_embeddings_are_not_our_passs_affair() -> None:
+    model = make()
+    get_peft_model(model, LoraConfig(r=2, target_modules=["embed_tokens"]))
+    assert not is_plain(model)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_muon_makes_the_updates_of_torchs_own(dtype: torch.dtype) -> None:
     """In bfloat16 torch's own numbers; in float32 those of the same iteration with less rounding."""

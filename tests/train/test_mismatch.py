@@ -189,8 +189,12 @@ def test_the_old_policy_is_what_the_sampler_said(base: Path, monkeypatch, beta: 
 
 def test_an_engine_that_samples_from_another_model_stops_the_training(base: Path, monkeypatch) -> None:
     real = Weights.of
-    sharper = classmethod(lambda cls, *given, **also: replace(weights := real(*given, **also), head=8 * weights.head))
-    monkeypatch.setattr(Weights, "of", sharper)
+
+    def sharper(cls: type[Weights], *given: Any, **also: Any) -> Weights:
+        weights = real(*given, **also)
+        return weights if weights.head is None else replace(weights, head=8 * weights.head)
+
+    monkeypatch.setattr(Weights, "of", classmethod(sharper))
     with pytest.raises(UserError, match=r"stop_above\.mismatch: .* above 0\.1: .*our engine"):
         grpo.compute(ours(base, "broken"))
 

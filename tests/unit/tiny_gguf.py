@@ -86,9 +86,9 @@ def make_wheel(folder: Path, files: Mapping[str, bytes], name: str = "tiny_llama
     info = f"{name}-1.0.dist-info"
     about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nLicense: {licence}\nLicense-File: LICENSE\n"
     tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    all_files = {f"{info}/METADATA": about, f"{info}/WHEEL": tag, f"{info}/LICENSE": "As you like it.\n", **files}
+    own = {f"{info}/METADATA": about, f"{info}/WHEEL": tag, f"{info}/LICENSE": "As you like it.\n"}
     path = folder / f"{name}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for inside, content in {**all_files, f"{info}/RECORD": ""}.items():
+        for inside, content in {**files, **own, f"{info}/RECORD": ""}.items():
             archive.writestr(inside, content)
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -60,7 +60,7 @@ def add_stage(project: Checkout, stage: str, program: str, colour: str) -> None:
         f'    Row("{stage}", "{program}", "{colour}"),\n',
     )
     insert(project.folder / "conf/config.yaml", "  - evaluate: default\n", f"  - {program}@{stage}: default\n")
-    insert(project.folder / "conf/config.yaml", "report: {}", f"{stage}: {{init_from: base}}\n")
+    insert(project.folder / "conf/config.yaml", "report:\n  caveats", f"{stage}: {{init_from: base}}\n")
 
 
 def assert_reported(project: Checkout, stage: str, colour: str) -> None:

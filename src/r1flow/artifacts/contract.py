@@ -120,7 +120,7 @@ def prefilled(template: str | None) -> bool | None:
     try:
         compiled = jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
         return compiled.render(values, add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
-    except jinja2.TemplateError:
+    except Exception:  # a template may raise anything
         return None
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 a first session:
-  make run                                              the whole recipe, about 10 minutes on 2 cores
+  make run                                              the whole recipe, about 8 minutes on 2 cores
   r1flow plan overrides="seed=2"                        what a run would compute, why, and how long that took last time
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
@@ -27,7 +27,7 @@ a first session:
   r1flow clean --dry-run                                how much space old runs take; removes nothing
 
 `r1flow COMMAND --help` explains a command. To run the recipe, call Snakemake:
-  snakemake --cores all --config experiment=r1_zero overrides="seed=2"
+  snakemake --cores all --config experiment=r1_zero overrides="seed=2" run=zero_seed2
 Add `-n` to see only the plan, or `--set-scatter rejection=4` to let four jobs sample at once. `make help` lists short
 forms; `make ui` shows the runs in MLflow.
 """
@@ -133,7 +133,14 @@ def add_seeds(commands: argparse._SubParsersAction) -> None:
         "command after an interruption: what is finished isn't computed again.",
     )
     seeds.add_argument("experiment", metavar="EXPERIMENT", help="for example r1_tiny")
-    seeds.add_argument("--seeds", nargs="+", type=int, required=True, metavar="SEED", help="at least two; five decide")
+    seeds.add_argument(
+        "--seeds",
+        nargs="+",
+        type=int,
+        required=True,
+        metavar="SEED",
+        help="two or more; with fewer than five, no claim is decided",
+    )
     seeds.add_argument("--overrides", default="", help='of all runs: --overrides "zero_rl.trainer.beta=0.01"')
     seeds.add_argument("--run", metavar="NAME", help="the runs' names before -s<seed> (default: the experiment's)")
     seeds.add_argument("--report-only", action="store_true", help="run nothing: report on the runs that are there")

@@ -25,6 +25,8 @@ def is_plain(model: Any) -> bool:
     """Whether `hidden_states` is this model's pass: a whole Llama on a CPU without biases, dropout, checkpointing."""
     if model.device.type != "cpu" or not is_plain_llama(model.config.to_dict()) or model.is_gradient_checkpointing:
         return False
+    if type(model.model.embed_tokens) is not torch.nn.Embedding:
+        return False
     return all(is_plain_linear(module) for name, module in model.named_modules() if name.endswith("_proj"))
 
 
@@ -56,7 +58,7 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, layer: Any, merged: bool) -> "Part":
-        """`merged`: the adapters are added to the weight."""
+        """`merged`: the adapters are added to the weight, as peft's own `weight` isn't."""
         weight = layer.base_layer.weight if is_adapted(layer) else layer.weight
         names = layer.active_adapters if is_adapted(layer) and not layer.disable_adapters else []
         if merged:
@@ -111,7 +113,7 @@ class Weights:
     padding: int | None  # the token whose row transformers doesn't train where it is read
     layers: list[Layer]
     norm: Tensor
-    head: Tensor
+    head: Tensor | None  # only for the sampler: training reads it where it scores (training/scoring.py)
     rotary: Any  # the model's own module, so that every kind of rope scaling is right
     eps: float
     heads: tuple[int, int, int]  # H, G, D
@@ -119,7 +121,7 @@ class Weights:
 
     @classmethod
     def of(cls, model: Any, dtype: torch.dtype, merged: bool = False) -> "Weights":
-        """`merged`: LoRA's adapters are added to the weights, which costs less where no gradient is wanted."""
+        """`merged`: for the sampler, with LoRA's adapters added to the weights, which costs less without a gradient."""
         config, body = model.config, model.model
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return cls(
@@ -127,7 +129,7 @@ class Weights:
             padding=body.embed_tokens.padding_idx,
             layers=[layer_weights(layer, size**-0.5, dtype, merged) for layer in body.layers],
             norm=body.norm.weight.float(),
-            head=model.lm_head.weight.to(dtype),
+            head=Part.of(model.lm_head, merged).weight.to(dtype) if merged else None,
             rotary=body.rotary_emb,
             eps=config.rms_norm_eps,
             heads=(config.num_key_value_heads, config.num_attention_heads // config.num_key_value_heads, size),

@@ -11,6 +11,8 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 
+DECODERS = ("llama", "mistral", "qwen2", "qwen3")  # model_type of those whose layers are all alike
+
 
 def read_model(auto: Any, folder: Path | str, **options: Any) -> Any:
     """`auto.from_pretrained` of safetensors; raises UserError if there are none, or the folder's code would run."""
@@ -40,13 +42,12 @@ def check_weights(folder: Path | str) -> None:
         )
 
 
-def check_dropped(dropped: list[int], layers: float) -> None:
+def check_dropped(dropped: list[int], layers: int) -> None:
     """Raise UserError unless a model of so many layers has those to be dropped, from 0, each once, and one is left."""
     known = all(0 <= number < layers for number in dropped) and len(set(dropped)) == len(dropped)
-    if dropped and not (known and len(dropped) < layers):
-        count = int(layers) if layers > 0 else 0  # 0 of the kind that can be dropped, where it has another build
+    if not known or len(dropped) >= layers:
         raise UserError(
-            f"drop_layers: {dropped}; the model has {count} layers: give numbers from 0, each once, not all"
+            f"drop_layers: {dropped}; the model has {layers} layers: give numbers from 0, each once, not all"
         )
 
 

@@ -28,6 +28,11 @@ CONTROL, USER_DEFINED = 3, 4  # kinds of tokens: special, and ordinary ones that
 # How a text is split before BPE, by tokenizer.ggml.pre: whether each digit is a piece of its own.
 DIGITS_APART = {"gpt-2": False, "smollm": True}
 SPECIAL = {"eos": "eos_token_id", "bos": "bos_token_id", "pad": "padding_token_id"}  # ours: theirs
+FRACTIONS = ("attention.layer_norm_rms_epsilon", "rope.freq_base")
+# What llama.cpp reads a scaling of positions from, each with the values that mean none.
+UNSCALED = {"llama.rope.scaling.type": ["none"]} | {
+    f"llama.rope.{key}": [0, 1] for key in ("scaling.factor", "scale_linear")
+}
 INSTEAD = "take its safetensors from a hub or a folder"
 REPLY = "An answer."
 
@@ -73,6 +78,10 @@ class Sizes:
         found = (layers, positions, hidden, inner, heads, key_heads, width, vocabulary)
         if not all(type(size) is int and size > 0 for size in found):
             raise ValueError(f"{found} aren't all numbers above 0")
+        if hidden % heads or heads % key_heads or width % 2:
+            raise ValueError(
+                f"{heads} heads of {width}, {key_heads} of keys, {hidden} features don't divide each other"
+            )
         return cls(*found)
 
 
@@ -93,8 +102,13 @@ def read_header(path: Path) -> Header:
     except ValueError as error:
         raise UserError(f"{path}: no GGUF file that can be read ({error}); copy or download it again") from None
     for fault in faults(header):
-        raise UserError(f"{path}: {fault}")
+        raise UserError(f"{path}: {in_one_line(fault)}")
     return header
+
+
+def in_one_line(text: str) -> str:
+    """Names in a file may have line breaks, by which it could write lines of its own into a message."""
+    return " ".join(text.split())
 
 
 class Cursor:
@@ -154,8 +168,9 @@ def faults(header: Header) -> Iterator[str]:
     values = header.values
     if (kind := values.get("general.architecture")) != "llama":
         yield f"a model of the architecture {kind!r}, and only Llamas are read from GGUF; {INSTEAD}"
-    if (scaling := values.get("llama.rope.scaling.type", "none")) != "none":
-        yield f"its positions are scaled (llama.rope.scaling.type: {scaling!r}), which isn't read; {INSTEAD}"
+    for key, plain in UNSCALED.items():
+        if key in values and values[key] not in plain:
+            yield f"its positions are scaled ({key}: {values[key]!r}), which isn't read; {INSTEAD}"
     yield from tokenizer_faults(values)
     yield from tensor_faults(header)
     if (end := max(tensor.start + tensor.size for tensor in header.tensors.values())) > header.size:
@@ -171,6 +186,8 @@ def tokenizer_faults(values: dict[str, Any]) -> Iterator[str]:
         yield f"its tokenizer splits texts by {own['pre']!r}, and only {known} are known here; {INSTEAD}"
     tokens, kinds = own["tokens"], own["token_type"]
     listing = isinstance(tokens, list) and isinstance(kinds, list) and isinstance(own["merges"], list)
+    if not isinstance(values.get("tokenizer.chat_template", ""), str):
+        yield f"its chat template is no text; {INSTEAD}"
     if not listing or not all(isinstance(token, str) for token in tokens) or len(set(tokens)) != len(kinds):
         yield f"tokens, token_type and merges of its tokenizer don't fit each other; {INSTEAD}"
     for name in SPECIAL.values():
@@ -187,7 +204,8 @@ def tensor_faults(header: Header) -> Iterator[str]:
 
     try:
         sizes = Sizes.of(header.values)
-        float(header.values["llama.attention.layer_norm_rms_epsilon"]), float(header.values["llama.rope.freq_base"])
+        if not all(type(header.values[f"llama.{name}"]) is float for name in FRACTIONS):
+            raise TypeError(f"{', '.join(FRACTIONS)} must be fractions")
     except (KeyError, TypeError, ValueError) as error:
         yield f"its header doesn't give the sizes of a Llama ({error}); {INSTEAD}"
     if sizes.layers > len(header.tensors) or sizes.vocabulary < len(header.values["tokenizer.ggml.tokens"]):
@@ -235,7 +253,7 @@ def read_llama(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     try:
         tokenizer = build_tokenizer(header.values)
     except Exception as error:  # tokenizers has no exceptions of its own
-        raise UserError(f"{path}: its tokenizer can't be built ({error}); {INSTEAD}") from error
+        raise UserError(f"{path}: its tokenizer can't be built ({in_one_line(str(error))}); {INSTEAD}") from error
     told = tokenizer.eos_token_id
     used = closing(tokenizer)
     if used is not None:
@@ -315,12 +333,10 @@ def build_tokenizer(values: dict[str, Any]) -> Any:
 
 def closing(tokenizer: Any) -> int | None:
     """The special token by which the chat template closes the assistant's turn; None where there is none."""
-    import jinja2
-
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": REPLY}]
     try:
         text = tokenizer.apply_chat_template(turns, tokenize=False) if tokenizer.chat_template else ""
-    except jinja2.TemplateError:  # then it can't be used; a stage may set a template of its own
+    except Exception:  # a template may raise anything; then it can't be used, and a stage may set one of its own
         return None
     _, found, after = text.rpartition(REPLY)
     special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}

@@ -1,5 +1,6 @@
 """Mixes general rows among others, so that a model learns to reason and doesn't forget to talk (section 2.3.3)."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,11 +29,11 @@ def mix_in(general: Sequence[Any], rows: Sequence[Any], share: float, chooser: r
     """
     wanted = round(len(rows) * share / (1 - share))
     if wanted > len(general):
-        reached = len(general) / (len(rows) + len(general))
+        reached = math.floor(1000 * len(general) / (len(rows) + len(general))) / 1000
         raise UserError(
             f"general_share: {share} of all would be {wanted} general rows beside {len(rows)} others, and"
             f" general_sft.jsonl (or general_data) has {len(general)}; make data write more, take fewer others"
-            f" (data.limit, or for rejection samples_in_mix), or set it to {reached:.3f} or less"
+            f" (data.limit, or for rejection samples_in_mix), or set it to {reached} or less"
         )
     mix = [*rows, *chooser.sample(general, wanted)]
     chooser.shuffle(mix)

