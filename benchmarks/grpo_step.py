@@ -4,9 +4,10 @@
 
 Variants, each adding to the one before: `trl` samples with generate and trains on 256 rows with sdpa attention, as TRL
 does when left alone; `attention` computes attention eagerly, 64 rows at a time; `engine` samples with r1flow's engine;
-`scoring` skips padding and prompts in the training passes. They take turns within one process, so that a noisy machine
-is noisy for all of them; the first step of each (kernels are prepared) is left out of the medians. CPU seconds count
-all threads and hardly notice other processes.
+`scoring` skips padding and prompts in the training passes; `shared` computes each prompt once for all its completions
+in a pass, which a stage does only for longer prompts than these. They take turns within one process, so that a noisy
+machine is noisy for all of them; the first step of each (kernels are prepared) is left out of the medians. CPU seconds
+count all threads and hardly notice other processes.
 """
 
 import argparse
@@ -26,15 +27,16 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from r1flow.programs.grpo.compute import rollout
-from r1flow.training.scoring import CompactGRPOTrainer
+from r1flow.training import scoring
 
-WHOLE = {"attention": "sdpa", "rows": 256, "engine": False, "trainer": GRPOTrainer}
+WHOLE = {"attention": "sdpa", "rows": 256, "engine": False, "trainer": GRPOTrainer, "shared": scoring.SHARED}
 SMALL = {"attention": "eager", "rows": 64}
 VARIANTS: dict[str, dict[str, Any]] = {
     "trl": WHOLE,
     "attention": WHOLE | SMALL,
     "engine": WHOLE | SMALL | {"engine": True},
-    "scoring": WHOLE | SMALL | {"engine": True, "trainer": CompactGRPOTrainer},
+    "scoring": WHOLE | SMALL | {"engine": True, "trainer": scoring.CompactGRPOTrainer},
+    "shared": WHOLE | SMALL | {"engine": True, "trainer": scoring.CompactGRPOTrainer, "shared": 0},
 }
 # Options of TRL's trainers, here and in sft_step.py: bfloat16 on a CPU, no files, no progress bars.
 OPTIONS = {
@@ -73,6 +75,7 @@ def steps(
     model.load_state_dict(weights)
     model.set_attn_implementation(variant["attention"])
     model.__dict__.pop("forward", None)  # what the trainer before has put there
+    scoring.SHARED = variant["shared"]
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as folder:
         config = GRPOConfig(

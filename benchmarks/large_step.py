@@ -21,6 +21,7 @@ loading and saving, attention's own products in the FLOPs.
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -64,6 +65,7 @@ from r1flow.sampling import ENGINES, SamplingParams, load_sampler
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
+from r1flow.training import scoring
 from r1flow.training.ranks import parameters_of
 
 ROOT = Path(__file__).parents[1]
@@ -324,6 +326,8 @@ def train(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any
     torch.set_num_threads(config["threads"])  # as a stage has
     if case.who == "r1flow" and not options.return_freed:
         keep_freed_memory()  # as a stage does
+    if options.prompts_apart:
+        scoring.SHARED = math.inf
     clock.install()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -628,6 +632,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--device", choices=["cuda", "cpu"], help="default: cuda where there is one")
     add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/prices.yaml hasn't that GPU")
     add("--return-freed", action="store_true", help="ours returns freed memory to the system, which a stage doesn't")
+    add("--prompts-apart", action="store_true", help="ours computes a prompt for each of its completions, on a CPU")
     add("--toy", action="store_true", help=f"sizes for a CPU: {json.dumps(TOY)}")
     add("--smollm2", action="store_true", help=f"SmolLM2-135M on a CPU: {json.dumps(SMOLLM2)}")
     asked = parser.parse_known_args()[0]

@@ -14,8 +14,9 @@ from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import END, check_resume, chunk_sizes, make_model, make_stage, make_tokenizer, weights_hash
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
-from trl.trainer.utils import add_fused_lm_head
+from trl.trainer.utils import add_fused_lm_head, split_tensor_dict
 
+from r1flow.core import llama
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.core.template import render
@@ -328,6 +329,55 @@ def test_scores_and_their_gradients_are_trls(
     torch.testing.assert_close(entropies_BC, theirs.entropy[:, -completion:], atol=1e-5, rtol=1e-5)
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(ours[name], parameter.grad, atol=1e-4, rtol=1e-4)
+
+
+def groups_of_five(ids_BT: torch.Tensor, mask_BT: torch.Tensor, completion: int) -> torch.Tensor:
+    """The same rows with eight prompts, in any order; one completion has no token. Returns their mask."""
+    of_prompt_BP = torch.arange(0, 40, 5).repeat_interleave(5)[torch.randperm(40)]
+    ids_BT[:, :-completion] = ids_BT[of_prompt_BP, :-completion]
+    mask_BT = torch.cat((mask_BT[of_prompt_BP, :-completion], mask_BT[:, -completion:]), 1)
+    mask_BT[3, -completion:] = 0
+    return mask_BT
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_scores_and_gradients_are_the_same_where_completions_share_their_prompt(base, monkeypatch, adapted) -> None:
+    model = AutoModelForCausalLM.from_pretrained(base / "base", dtype=torch.float32)
+    if adapted:
+        peft.inject_adapter_in_model(peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False), model)
+    ids_BT, mask_BT, completion = padded_batch(model.config.vocab_size)
+    mask_BT = groups_of_five(ids_BT, mask_BT, completion)
+    sharing: list[int] = []
+    real = llama.SharedPrompts
+    monkeypatch.setattr(llama, "SharedPrompts", lambda *given: sharing.append(len(given[0])) or real(*given))
+    found = []
+    for least in (10**6, 0):
+        monkeypatch.setattr(scoring, "SHARED", least)
+        logps_BC, entropies_BC = score(model, ids_BT, mask_BT, completion, temperature=0.7)
+        model.zero_grad()
+        (logps_BC.sin().sum() + entropies_BC.sum()).backward()
+        gradients = [parameter.grad.flatten() for parameter in model.parameters() if parameter.requires_grad]
+        found.append((logps_BC.detach(), entropies_BC.detach(), torch.cat(gradients)))
+    assert sharing == [8]  # prompts, in the second pass
+    for ours, apart in zip(*found, strict=True):
+        torch.testing.assert_close(ours, apart, atol=1e-5, rtol=1e-4)
+
+
+def test_an_updates_rows_come_by_prompt_and_none_is_lost() -> None:
+    prompts = torch.tensor([[0, 7], [5, 6], [0, 7], [5, 6], [8, 8], [5, 6], [8, 8], [0, 7]])
+    rows = {
+        "prompt_ids": prompts,
+        "completion_ids": torch.arange(8)[:, None],
+        "tools": list("abcdefgh"),
+        "images": None,
+    }
+    passes = split_tensor_dict(rows | {"num_items_in_batch": torch.tensor(9)}, 4)
+    of_two = scoring.regrouped(passes, 2)  # two updates of two passes each
+    assert [one["prompt_ids"][:, 1].tolist() for one in of_two] == [[7, 7], [6, 6], [8, 8], [6, 7]]
+    assert [one["completion_ids"][:, 0].tolist() for one in of_two] == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert [one["tools"] for one in of_two] == [["a", "c"], ["b", "d"], ["e", "g"], ["f", "h"]]
+    assert all(one["images"] is None and one["num_items_in_batch"] == 9 for one in of_two)
+    assert scoring.regrouped(passes, 1) is passes and scoring.regrouped(passes, 3) is passes
 
 
 @pytest.mark.parametrize("part", [0, 1])  # log-probabilities, entropies

@@ -146,5 +146,5 @@ def test_freed_memory_is_kept_as_in_a_stage_unless_asked_otherwise(bench, monkey
     monkeypatch.setattr(bench, "stage_config", lambda *_: {"threads": torch.get_num_threads()})
     monkeypatch.setattr(bench, "keep_freed_memory", lambda: calls.append("kept"))
     with pytest.raises(InterruptedError):
-        bench.train(bench.Case("sft", "toy", 32, who), Namespace(return_freed=returned), Path())
+        bench.train(bench.Case("sft", "toy", 32, who), Namespace(return_freed=returned, prompts_apart=False), Path())
     assert len(calls) == kept

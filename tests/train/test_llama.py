@@ -8,7 +8,7 @@ import torch
 from peft import IA3Config, LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from r1flow.core.llama import Weights, autocast_dtype, hidden_states, is_plain
+from r1flow.core.llama import Weights, autocast_dtype, by_mask, hidden_states, is_plain
 from r1flow.training.muon import Muon
 from r1flow.training.scoring import same_row
 
@@ -48,7 +48,7 @@ def test_hidden_states_and_gradients_are_those_of_transformers(kind: str) -> Non
     position_NS = torch.tensor([[*range(12)], [*range(5), *range(7)], [*range(3), *range(3), *range(6)]])
     mask_N1SS = same_row(row_NS)
     expected_NSE = model.model(input_ids=ids_NS, position_ids=position_NS, attention_mask=mask_N1SS).last_hidden_state
-    found_NSE = hidden_states(Weights.of(model, torch.float32), ids_NS, position_NS, mask_N1SS)
+    found_NSE = hidden_states(Weights.of(model, torch.float32), ids_NS, position_NS, by_mask(mask_N1SS))
     torch.testing.assert_close(found_NSE, expected_NSE, rtol=1e-4, atol=1e-5)
     expected, found = gradients(model, expected_NSE), gradients(model, found_NSE)
     for name, gradient in expected.items():
@@ -57,7 +57,7 @@ def test_hidden_states_and_gradients_are_those_of_transformers(kind: str) -> Non
 
 def test_products_run_in_the_dtype_of_autocast() -> None:
     model, ids_NS = make(), torch.randint(50, (2, 8))
-    seen = ids_NS, torch.arange(8)[None], same_row(torch.zeros(2, 8))
+    seen = ids_NS, torch.arange(8)[None], by_mask(same_row(torch.zeros(2, 8)))
     assert autocast_dtype() == torch.float32
     fine = hidden_states(Weights.of(model, autocast_dtype()), *seen)
     with torch.autocast("cpu", torch.bfloat16):
@@ -107,7 +107,7 @@ def test_loras_adapters_are_added_to_their_weights(active: bool) -> None:
     mask_N1SS = same_row(torch.zeros(3, 12))
     with nullcontext() if active else adapted.disable_adapter():
         expected_NSE = model.model(ids_NS, position_ids=position_NS, attention_mask=mask_N1SS).last_hidden_state
-        found_NSE = hidden_states(Weights.of(model, torch.float32), ids_NS, position_NS, mask_N1SS)
+        found_NSE = hidden_states(Weights.of(model, torch.float32), ids_NS, position_NS, by_mask(mask_N1SS))
     torch.testing.assert_close(found_NSE, expected_NSE, rtol=1e-4, atol=1e-5)
     if active:
         expected, found = gradients(model, expected_NSE), gradients(model, found_NSE)

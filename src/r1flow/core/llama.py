@@ -7,16 +7,19 @@ and the residual stream are float32. The numbers are transformers' up to roundin
 
 Left out: other architectures, biases, dropout, other adapters and gradient checkpointing (`is_plain` tells).
 
-Shapes: N rows, S tokens, E features, H key-value heads, G query heads per key-value head, D head size.
+Shapes: N rows, S tokens, E features, H key-value heads, G query heads per key-value head, D head size; T tokens that
+are attended to, U prompts, B completions, K tokens of all of them.
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from r1flow.core.pretrained import is_plain_llama
 
@@ -200,15 +203,23 @@ def rotary_tables(weights: Weights, length: int, device: torch.device) -> tuple[
     return cos_1SD[0].to(weights.dtype), sin_SD.to(weights.dtype)
 
 
-def hidden_states(weights: Weights, ids_NS: Tensor, position_NS: Tensor, mask_N1SS: Tensor) -> Tensor:
-    """The last hidden state of each token, N×S×E in float32; the mask is added to attention's scores."""
-    tables = rotary_tables(weights, int(position_NS.max()) + 1, ids_NS.device)
-    rotation = tuple(table[position_NS][:, :, None] for table in tables)
-    x = F.embedding(ids_NS, weights.embedding, weights.padding)
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries, keys, values (…, heads, D) -> mixed values (…, HGD)
+
+
+def hidden_states(weights: Weights, ids: Tensor, position: Tensor, attend: Attend) -> Tensor:
+    """The last hidden state of each token, (…, E) in float32, of ids and positions of any shape that `attend` knows."""
+    tables = rotary_tables(weights, int(position.max()) + 1, ids.device)
+    rotation = tuple(table[position].unsqueeze(-2) for table in tables)
+    x = F.embedding(ids, weights.embedding, weights.padding)
     for layer in weights.layers:
-        mixed = attention(*attention_inputs(weights, layer, x, rotation), mask_N1SS)
+        mixed = attend(*attention_inputs(weights, layer, x, rotation))
         x = feed_forward(weights, layer, x + layer.output(mixed))
     return weights.normed(x, weights.norm).float()
+
+
+def by_mask(mask_N1SS: Tensor) -> Attend:
+    """Attention within rows N×S; the mask is added to the scores."""
+    return lambda q, k, v: attention(q, k, v, mask_N1SS)
 
 
 def attention_inputs(
@@ -222,12 +233,51 @@ def attention_inputs(
     return q, k, v
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, mask_N1SS: Tensor) -> Tensor:
-    """Mixed values N×S×HGD, of queries N×S×HG×D and of keys and values N×S×H×D."""
+class SharedPrompts:
+    """Attention of prompts and of completions that continue them: K tokens in a row, all prompts' first, none padded.
+
+    A completion's tokens see its prompt, whose keys and values are computed once for all its completions.
+    """
+
+    def __init__(self, length_U: list[int], length_B: list[int], prompt_of_B: Tensor) -> None:
+        self.length_U, self.length_B, self.prompt_of_B = length_U, length_B, prompt_of_B
+        column_P, column_C = torch.arange(max(length_U)), torch.arange(max(length_B))
+        is_prompt_BP = column_P < torch.tensor(length_U)[prompt_of_B, None]
+        seen_BCP = is_prompt_BP[:, None].expand(-1, len(column_C), -1)
+        causal_CC = column_C <= column_C[:, None]
+        seen_BCT = torch.cat((seen_BCP, causal_CC.expand(len(length_B), -1, -1)), -1)
+        self.of_prompts_11PP = added(column_P <= column_P[:, None])[None, None]
+        self.of_completions_B1CT = added(seen_BCT)[:, None]
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        of_prompts, of_completions = zip(*(self.rows(x) for x in (q, k, v)), strict=True)
+        mixed_UP = attention(*of_prompts, self.of_prompts_11PP)
+        seen = (
+            torch.cat((prompts.index_select(0, self.prompt_of_B), own), 1)
+            for prompts, own in zip(of_prompts[1:], of_completions[1:], strict=True)
+        )
+        mixed_BC = attention(of_completions[0], *seen, self.of_completions_B1CT)
+        lengths = [*self.length_U, *self.length_B]
+        return torch.cat([row[:length] for row, length in zip((*mixed_UP, *mixed_BC), lengths, strict=True)])
+
+    def rows(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The K tokens as padded rows: prompts U×P×…, completions B×C×…."""
+        rows = x.split([*self.length_U, *self.length_B])
+        count = len(self.length_U)
+        return pad_sequence(rows[:count], batch_first=True), pad_sequence(rows[count:], batch_first=True)
+
+
+def added(seen: Tensor) -> Tensor:
+    """What is added to attention's scores: 0 where a token is seen, else the least number."""
+    return torch.where(seen, 0.0, torch.finfo(torch.float32).min)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask_N1ST: Tensor) -> Tensor:
+    """Mixed values N×S×HGD, of queries N×S×HG×D and of keys and values N×T×H×D."""
     (rows, length, _, size), heads = q.shape, k.shape[2]
     q = q.unflatten(2, (heads, -1)).permute(0, 2, 3, 1, 4).reshape(rows, heads, -1, size)  # N×H×GS×D
     k, v = k.transpose(1, 2), v.transpose(1, 2)
-    scores = torch.matmul(q, k.transpose(2, 3)).unflatten(2, (-1, length)) + mask_N1SS[:, :, None]
+    scores = torch.matmul(q, k.transpose(2, 3)).unflatten(2, (-1, length)) + mask_N1ST[:, :, None]
     mixed = torch.matmul(scores.softmax(-1).to(v.dtype).flatten(2, 3), v)
     return mixed.unflatten(2, (-1, length)).permute(0, 3, 1, 2, 4).flatten(2)
 

@@ -12,14 +12,14 @@ scored, N blocks of S tokens, D the width of a hidden state, V vocabulary.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from trl import GRPOTrainer
-from trl.trainer.utils import FusedCausalLMOutput
+from trl.trainer.utils import FusedCausalLMOutput, split_tensor_dict
 
 from r1flow.core import llama
 from r1flow.core.schema import MASKED
@@ -29,13 +29,25 @@ BLOCK = 128
 # Tokens of the blocks that are computed at once. As with 64 padded rows (conf/grpo/default.yaml), activations of so few
 # stay in a CPU's cache.
 TOKENS = 2048
+# Prompt tokens saved for each row, from which on prompts are shared: for few, laying rows out anew costs more
+# (benchmarks/grpo_step.py).
+SHARED = 32
 # Logits that exist at once: 32,768 tokens of the default vocabulary of 512, 341 of one of 49,152. Of those, as many
 # are read at once, in float32, as stay in a CPU's cache.
 LOGITS, CACHED = 2**24, 2**19
 
 
 class CompactGRPOTrainer(GRPOTrainer):
-    """Overrides TRL's method that turns token ids into log-probabilities, and nothing else."""
+    """Overrides TRL's method that turns token ids into log-probabilities, and the order of the rows of an update."""
+
+    def _prepare_inputs(self, generation_batch: dict[str, Any]) -> dict[str, Any]:
+        """Where an update has several passes, completions of a prompt come into the same one; TRL shuffles them all."""
+        earlier = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        if self._buffered_inputs is earlier:
+            return inputs
+        self._buffered_inputs = regrouped(self._buffered_inputs, self.args.gradient_accumulation_steps)
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -53,30 +65,71 @@ class CompactGRPOTrainer(GRPOTrainer):
         return logps_BC, entropies_BC if compute_entropy else None, None
 
 
+def regrouped(passes: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Sort the rows of each `count` passes by prompt, in the order in which prompts first come.
+
+    An update's gradient is the sum over its passes, so their order within it changes only rounding.
+    """
+    if count == 1 or len(passes) % count:
+        return passes
+    found = []
+    for start in range(0, len(passes), count):
+        some = passes[start : start + count]
+        rows = {key: joined([one[key] for one in some]) for key in some[0]}
+        prompts = [tuple(ids) for ids in rows["prompt_ids"].tolist()]
+        rank = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
+        order = sorted(range(len(prompts)), key=lambda row: rank[prompts[row]])
+        found += split_tensor_dict({key: in_order(value, order) for key, value in rows.items()}, count)
+    return found
+
+
+def joined(parts: list[Any]) -> Any:
+    """Rows of several passes as one tensor or list; what isn't in rows is the same for all passes."""
+    if isinstance(parts[0], Tensor) and parts[0].ndim:
+        return torch.cat(parts)
+    return [*chain(*parts)] if isinstance(parts[0], list) else parts[0]
+
+
+def in_order(rows: Any, order: list[int]) -> Any:
+    if isinstance(rows, Tensor) and rows.ndim:
+        return rows[order]
+    return [rows[row] for row in order] if isinstance(rows, list) else rows
+
+
 def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperature: float) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies of the last `completion` tokens, two tensors B×C, 0 where there is padding.
 
     Rows are prompts that are padded on the left, each followed by a completion that is padded on the right.
     """
     mask_BT = mask_BT.bool()
-    hidden_KD = hidden_states(model, ids_BT[mask_BT], mask_BT.sum(1))
     kept_BT = mask_BT.clone()
     kept_BT[:, :-completion] = False
-    logp_W, entropy_W, _ = score_tokens(model, hidden_KD, kept_BT[mask_BT], ids_BT[kept_BT], temperature)
+    hidden_WD = of_shared_prompts(model, ids_BT, mask_BT, completion)
+    if hidden_WD is None:
+        hidden_WD = before(hidden_states(model, ids_BT[mask_BT], mask_BT.sum(1)), kept_BT[mask_BT])
+    logp_W, entropy_W, _ = score_tokens(model, hidden_WD, ids_BT[kept_BT], temperature)
     kept_BC = kept_BT[:, -completion:]
     empty_BC = logp_W.new_zeros(kept_BC.shape)
     return empty_BC.masked_scatter(kept_BC, logp_W), empty_BC.masked_scatter(kept_BC, entropy_W)
 
 
-def score_tokens(
-    model: Any, hidden_KD: Tensor, wanted_K: Tensor, targets_W: Tensor, temperature: float = 1.0
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each of the W tokens that are wanted: its log-probability, the entropy there, and whether it is the likeliest.
+def before(hidden_KD: Tensor, wanted_K: Tensor) -> Tensor:
+    """The hidden states from which the wanted tokens are predicted, W×D: those of the tokens before them.
 
-    `wanted_K` marks them among the K tokens. No row's first token may be wanted: nothing before it predicts it. Where
-    the vocabulary is large the logits are made in chunks, and made again for the gradient.
+    No row's first token may be wanted: nothing before it predicts it.
     """
-    hidden_WD, head = hidden_KD[wanted_K.nonzero()[:, 0] - 1], model.lm_head
+    return hidden_KD[wanted_K.nonzero()[:, 0] - 1]
+
+
+def score_tokens(
+    model: Any, hidden_WD: Tensor, targets_W: Tensor, temperature: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each of W tokens: its log-probability, the entropy there, and whether it is the likeliest.
+
+    Hidden states are those of the tokens before them. Where the vocabulary is large the logits are made in chunks, and
+    made again for the gradient.
+    """
+    head = model.lm_head
     size = max(1, LOGITS // model.config.vocab_size)
     if len(targets_W) <= size or not llama.is_plain_linear(head):
         return score_logits(head(hidden_WD).float() / temperature, targets_W)
@@ -163,14 +216,46 @@ def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
 
 def body_of(model: Any) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The model without its head: from ids, positions and mask to hidden states; our own pass where it has one."""
-    model = model.get_base_model() if hasattr(model, "get_base_model") else model  # of peft's, with its adapters
+    model = without_peft(model)
     if llama.is_plain(model):
-        return partial(llama.hidden_states, llama.Weights.of(model, llama.autocast_dtype()))
+        weights = llama.Weights.of(model, llama.autocast_dtype())
+        return lambda ids_NS, position_NS, mask_N1SS: llama.hidden_states(
+            weights, ids_NS, position_NS, llama.by_mask(mask_N1SS)
+        )
     return lambda ids_NS, position_NS, mask_N1SS: (
         model.model(
             input_ids=ids_NS, position_ids=position_NS, attention_mask=mask_N1SS, use_cache=False
         ).last_hidden_state
     )
+
+
+def without_peft(model: Any) -> Any:
+    """The model that peft has wrapped, with its adapters in it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def of_shared_prompts(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int) -> Tensor | None:
+    """The hidden states before each completion's token, W×D, each prompt computed once for all its completions.
+
+    None where that isn't worth it, or the model isn't one of our forward pass. Rows are those of `score`.
+    """
+    model = without_peft(model)
+    prompts_BP = ids_BT.where(mask_BT, -1)[:, :-completion]
+    prompts_UP, prompt_of_B = prompts_BP.unique(dim=0, return_inverse=True)
+    length_U, length_B = (prompts_UP >= 0).sum(1), mask_BT[:, -completion:].sum(1)
+    saved = int(length_U[prompt_of_B].sum() - length_U.sum())
+    if saved < SHARED * len(length_B) or not length_B.any() or not llama.is_plain(model):
+        return None
+    ids_K = torch.cat((prompts_UP[prompts_UP >= 0], ids_BT[:, -completion:][mask_BT[:, -completion:]]))
+    length_N = torch.cat((length_U, length_B))
+    position_K = torch.arange(len(ids_K)) - (length_N.cumsum(0) - length_N).repeat_interleave(length_N)
+    position_K[length_U.sum() :] += length_U[prompt_of_B].repeat_interleave(length_B)
+    attend = llama.SharedPrompts(length_U.tolist(), length_B.tolist(), prompt_of_B)
+    hidden_KD = llama.hidden_states(llama.Weights.of(model, llama.autocast_dtype()), ids_K, position_K, attend)
+    before_W = torch.arange(int(length_U.sum()), len(ids_K)) - 1
+    starts_B = length_B.cumsum(0) - length_B
+    before_W[starts_B[length_B > 0]] = (length_U.cumsum(0) - 1)[prompt_of_B[length_B > 0]]
+    return hidden_KD[before_W]
 
 
 def places(lengths: list[int], size: int) -> tuple[list[int], int]:
@@ -220,7 +305,7 @@ def score_labels_only(model: Any) -> None:
         else:
             kept_BT = attention_mask.bool()
             hidden_KD = hidden_states(model, input_ids[kept_BT], kept_BT.sum(1))
-        scored = score_tokens(model, hidden_KD, learnt_BT[kept_BT], labels[learnt_BT])
+        scored = score_tokens(model, before(hidden_KD, learnt_BT[kept_BT]), labels[learnt_BT])
         per_token = dict(zip(("log_probs", "entropy", "is_top1"), scored, strict=True))
         learnt_BT = learnt_BT[:, 1:]  # TRL wants a value at the token before
         empty_BT = torch.zeros(learnt_BT.shape, device=learnt_BT.device)

@@ -196,7 +196,8 @@ def use_own_pass(model: LlamaForCausalLM) -> None:
     def forward(input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> BaseModelOutputWithPast:
         positions = torch.arange(input_ids.shape[1])[None]
         weights = llama.Weights.of(model, llama.autocast_dtype())
-        return BaseModelOutputWithPast(llama.hidden_states(weights, input_ids, positions, attention_mask))
+        attend = llama.by_mask(attention_mask)
+        return BaseModelOutputWithPast(llama.hidden_states(weights, input_ids, positions, attend))
 
     model.model.forward = forward
 
