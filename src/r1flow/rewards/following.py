@@ -33,12 +33,6 @@ def followed(text: str, check: str | None) -> float | Cause:
         if not json.loads(check or "{}"):
             return Cause.NOT_APPLICABLE
         return float(replies.passes(check, text))
-    except (
-        UserError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):  # a damaged rule, whatever the text says
+    except (UserError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        # a damaged rule, whatever the text says
         return Cause.UNGRADABLE

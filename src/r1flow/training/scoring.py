@@ -276,8 +276,7 @@ def places(lengths: list[int], size: int) -> tuple[list[int], int]:
 
 def same_row(row_NS: Tensor) -> Tensor:
     """N×1×S×S, to be added to attention's scores: a token sees itself and the tokens before it in its own row."""
-    seen_NSS = (row_NS[:, :, None] == row_NS[:, None]).tril()
-    return torch.where(seen_NSS, 0.0, torch.finfo(torch.float32).min)[:, None]
+    return llama.added((row_NS[:, :, None] == row_NS[:, None]).tril())[:, None]
 
 
 def score_labels_only(model: Any) -> None:
