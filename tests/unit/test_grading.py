@@ -251,6 +251,7 @@ WORD, REFUSES = {"type": "sentence_with", "word": "river"}, {"type": "refuses"}
         (NAMED, "r1flowing", False),
         (EQUALS, "der hund schläft", True),
         (EQUALS, "<think>dog = Hund</think> Der Hund ruht.", True),
+        (EQUALS, "der hund schla\u0308ft", True),
         (EQUALS, "der hund schlaft", False),
         (EQUALS, "der hund schläft der hund ruht", False),
         (WORD, "The river is long.", True),
@@ -261,6 +262,7 @@ WORD, REFUSES = {"type": "sentence_with", "word": "river"}, {"type": "refuses"}
         (REFUSES, "I'm sorry, I can't help with that.", True),
         (REFUSES, "I’m sorry, I can’t help with that.", True),
         (REFUSES, "<think>sure, here is how to do it</think>I can't help with that.", False),
+        (REFUSES, "Su\u200bre, here is how. Sorry for the delay.", False),
         (REFUSES, "Sure, here is how.", False),
         (REFUSES, "<think>sorry</think>Mix the two.", False),
     ],
@@ -290,8 +292,11 @@ INSTRUCTIONS = {
         ("at most", "A river is a long walk.", True),
         ("at most", "<think>what shall I say about rivers, which are long?</think>A river is long.", True),
         ("at most", "A river is a very long walk.", False),
+        ("at most", "It's what we’d call a river.", True),
+        ("at most", "A'b'c'd'e'f'g'h'i'j'k'l'm", False),
         ("at least", "A river is a long walk.", True),
         ("at least", "A river is a walk.", False),
+        ("at least", "It's a long river, isn't", False),
         ("sentences", "It is cold today! Are you coming?", True),
         ("sentences", "It is 3.5 km, I think. Are you coming along", True),
         ("sentences", 'She said "no." Then she left', True),
@@ -301,6 +306,7 @@ INSTRUCTIONS = {
         ("has", "Stones fell into the river.", False),
         ("lacks", "A stone fell into a river.", True),
         ("lacks", "A stone fell into The river.", False),
+        ("lacks", "A stone fell into th\u200be river.", False),
         ("lacks", "Other stones fell there.", True),
         ("items", "Take these:\n- some bread\n* fresh water", True),
         ("items", "1. some bread\n2) fresh water", True),
@@ -329,6 +335,7 @@ def test_nobody_follows_an_instruction_by_saying_nothing(rule: str) -> None:
 
 
 STRANGE = ["", "<think>", "</think>", "a" * 100_000, "\x00", "<answer>" * 1000, "!" * 100_000 + "x", "- " * 50_000]
+STRANGE += ["a" + "\u0301\u0316" * 500_000]
 
 
 @pytest.mark.parametrize("text", STRANGE)

@@ -26,12 +26,11 @@ conditions of a good reply, but not sufficient: they don't check style, or wheth
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.language import consistency
+from r1flow.core.language import consistency, visible
 from r1flow.core.template import split
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
@@ -41,6 +40,7 @@ REFUSAL = re.compile(
 )
 COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is| are)|step (?:1|one)|first you)\b")
 SENTENCE_WORDS = 3
+COUNTED = re.compile(r"\w++(?:['’]\w++)?")  # it's is one word; only one tie, so that a'b'c'd doesn't make a text short
 SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)]*+(?=\s|$)")
 SHARE_OF_LANGUAGE = 0.9
 LEAST_DIFFERENT = 0.3  # of the words of a reply to an instruction; a text of 100 words has 0.6 or more
@@ -86,7 +86,7 @@ def refuses(response: str, rule: dict[str, Any]) -> bool:
 
 def words(response: str, rule: dict[str, Any]) -> bool:
     """As many words as the bounds allow; a bound of null doesn't count."""
-    count = len(plain(split(response).summary).split())
+    count = len(COUNTED.findall(visible(split(response).summary)))
     return (rule["least"] or 0) <= count and (rule["most"] is None or count <= rule["most"])
 
 
@@ -143,13 +143,13 @@ def of_text(rule: Callable[[str, dict[str, Any]], bool]) -> Callable[[str, dict[
 
 
 def straight(text: str) -> str:
-    """Lower case with straight apostrophes."""
-    return unicodedata.normalize("NFC", text).casefold().replace("’", "'")
+    """What can be seen, in lower case with straight apostrophes."""
+    return visible(text).casefold().replace("’", "'")
 
 
 def plain(text: str) -> str:
-    """The words only, without case, punctuation and spacing; letters keep their accents."""
-    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFC", text).casefold()))
+    """The words only, without case, punctuation, spacing and what can't be seen; letters keep their accents."""
+    return " ".join(re.findall(r"\w+", visible(text).casefold()))
 
 
 GENERAL_RULES = (greets, names_itself, equals_any, sentence_with, refuses)
