@@ -106,6 +106,7 @@ BROKEN = "{{ raise_exception('never') }}"
         (0, OWN, 0),
         (0, "{% for message in messages %}{{ message.content }}\n{% endfor %}", 0),
         (0, BROKEN, 0),
+        (0, "{{ 1 // 0 }}", 0),
         (0, None, 0),
     ],
 )

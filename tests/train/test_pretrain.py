@@ -145,6 +145,11 @@ def test_a_student_may_be_some_layers_of_another_stages_model(folder: Path, drop
         pretrain.compute(stage)
 
 
+def test_layers_that_may_differ_are_not_left_out() -> None:
+    with pytest.raises(UserError, match="layers of a gemma3_text may differ, so none is left out; known: llama, "):
+        pretrain.drop_layers(SimpleNamespace(config=SimpleNamespace(model_type="gemma3_text")), [0])
+
+
 def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder: Path):
     """Else the stage after it would refuse what this one made."""
     make_model(folder / "torn")

@@ -26,6 +26,7 @@ TEMPLATES = {  # some that do and some that don't open the reasoning themselves
     "{% for m in messages %}{{ m.content }}{% break %}{% endfor %}<think>": True,
     "{% generation %}{{ messages[0].content }}{% endgeneration %}": None,  # a tag of transformers' own
     "{{ raise_exception('a system message is needed') }}": None,
+    "{{ 1 // 0 }}": None,
 }
 SFT = {"template": None, "trainer": {"completion_only_loss": True}}
 GRPO = {"template": None, "trainer": {"max_completion_length": 96}}

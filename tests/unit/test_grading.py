@@ -320,6 +320,8 @@ INSTRUCTIONS = {
         ("German", "The river is very long and flows through the land.", False),
         ("end", "A river is long. That is all!", True),
         ("end", "That is all. A river is long.", False),
+        ("end", "That is all.", False),
+        ("end", "So, that is all!", False),
         ("quoted", '"A river is long."', True),
         ("quoted", '"A river is long.', False),
     ],

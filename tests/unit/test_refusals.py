@@ -18,7 +18,7 @@ from r1flow.core.schema import read_jsonl
 from r1flow.data import humaneval, loaders, sources, tasks, tokenizer
 from r1flow.engine import checks, driver, pricing
 from r1flow.engine.run import Run
-from r1flow.programs import trainings
+from r1flow.programs import costs, trainings
 from r1flow.programs.curate import compute as curate
 from r1flow.programs.data import compute as data
 from r1flow.programs.data.spec import check_data
@@ -95,6 +95,10 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     "a configuration of a model that is none": (
         "config.json can't be read as JSON (",
         lambda folder: checks.config_of(str(written(folder / "config.json").parent), None),
+    ),
+    "a model whose config.json names no sizes": (
+        "config.json: no sizes of a model can be read from it (KeyError('num_attention_heads'))",
+        lambda folder: costs.model_in(Path(model_folder(folder, None))),
     ),
     "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),
     "no prompts for RL": ("no prompts to train on", lambda folder: grpo.load_rows(written(folder / "a"), None)),

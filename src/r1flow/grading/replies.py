@@ -122,7 +122,9 @@ def in_language(response: str, rule: dict[str, Any]) -> bool:
 
 
 def ends_with(response: str, rule: dict[str, Any]) -> bool:
-    return plain(split(response).summary).endswith(plain(rule["text"]))
+    """Ends with the text, after some words: nothing but the ending was what RL learnt to say (docs/log.md)."""
+    said, ending = plain(split(response).summary), plain(rule["text"])
+    return said.endswith(ending) and len(said.removesuffix(ending).split()) >= SENTENCE_WORDS
 
 
 def quoted(response: str, rule: dict[str, Any]) -> bool:
