@@ -54,7 +54,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from r1flow.artifacts.manifest import write_json
 from r1flow.core.errors import UserError
-from r1flow.core.processes import keep_freed_memory
+from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.schema import write_jsonl
 from r1flow.engine import pricing
 from r1flow.engine.config import compose
@@ -324,8 +324,10 @@ def ends_with_answer(completions: list[str], answer: list[str], **columns: Any) 
 def train(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any]:
     config, clock = stage_config(case, options), Clock()
     torch.set_num_threads(config["threads"])  # as a stage has
-    if case.who == "r1flow" and not options.return_freed:
-        keep_freed_memory()  # as a stage does
+    if case.who == "r1flow":  # as a stage does
+        keep_few_kernels()
+        if not options.return_freed:
+            keep_freed_memory()
     if options.prompts_apart:
         scoring.SHARED = math.inf
     clock.install()

@@ -145,6 +145,7 @@ def test_freed_memory_is_kept_as_in_a_stage_unless_asked_otherwise(bench, monkey
     monkeypatch.setattr(bench, "Clock", lambda: SimpleNamespace(install=install))
     monkeypatch.setattr(bench, "stage_config", lambda *_: {"threads": torch.get_num_threads()})
     monkeypatch.setattr(bench, "keep_freed_memory", lambda: calls.append("kept"))
+    monkeypatch.setattr(bench, "keep_few_kernels", lambda: None)
     with pytest.raises(InterruptedError):
         bench.train(bench.Case("sft", "toy", 32, who), Namespace(return_freed=returned, prompts_apart=False), Path())
     assert len(calls) == kept

@@ -1,6 +1,8 @@
 """Work side by side: in order, no more of it held than is said; errors come back. Kills: tests/train/test_curate.py."""
 
+import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,3 +97,24 @@ print(-fill(3) + fill(10))
 def test_freed_memory_is_used_again() -> None:
     """A page is 4 to 64 kB."""
     assert faults("keep_freed_memory()") < 50 < 10 * 2**26 // 2**16 // 2 < faults("")
+
+
+def first_shape_again(prepare: str) -> str:
+    """What oneDNN says of the kernel of the first shape after 300 others: create:cache_hit or …_miss."""
+    code = f"""
+from r1flow.core.processes import keep_few_kernels
+{prepare}
+import torch
+for rows in (32, *range(100, 400), 32):
+    torch.ones(rows, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)
+"""
+    settings = {key: value for key, value in os.environ.items() if key != "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}
+    command, verbose = [sys.executable, "-c", code], settings | {"ONEDNN_VERBOSE": "2"}
+    printed = subprocess.run(command, env=verbose, check=True, capture_output=True, text=True).stdout
+    made = re.findall(r"create:cache_\w+", printed)
+    return made[-1] if made else pytest.skip("oneDNN multiplies no bfloat16 on this processor")
+
+
+def test_kernels_of_shapes_that_are_long_past_are_not_kept() -> None:
+    assert first_shape_again("keep_few_kernels()") == "create:cache_miss"
+    assert first_shape_again("") == "create:cache_hit"

@@ -37,7 +37,7 @@ from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, module_of
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.core.errors import UserError, printable
-from r1flow.core.processes import keep_freed_memory
+from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, pricing
 from r1flow.programs import promises
 from r1flow.programs.specs import spec_of
@@ -242,6 +242,7 @@ def prepare_process(config: dict[str, Any]) -> None:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     keep_freed_memory()
+    keep_few_kernels()
 
 
 def import_less(libraries: Collection[str]) -> None:
