@@ -57,25 +57,25 @@ def passes(check: str, response: str) -> bool:
 
 def greets(response: str, rule: dict[str, Any]) -> bool:
     """Opens with a greeting and soon comes to an end."""
-    words = plain(split(response).summary).split()
-    opens = " ".join(words[:1]) in GREETINGS or " ".join(words[:2]) in GREETINGS
-    return opens and len(words) <= GREETING_WORDS
+    said = words_of(response)
+    opens = " ".join(said[:1]) in GREETINGS or " ".join(said[:2]) in GREETINGS
+    return opens and len(said) <= GREETING_WORDS
 
 
 def names_itself(response: str, rule: dict[str, Any]) -> bool:
-    return plain(rule["name"]) in plain(split(response).summary).split()
+    return plain(rule["name"]) in words_of(response)
 
 
 def equals_any(response: str, rule: dict[str, Any]) -> bool:
-    return plain(split(response).summary) in {plain(value) for value in rule["values"]}
+    return " ".join(words_of(response)) in {plain(value) for value in rule["values"]}
 
 
 def sentence_with(response: str, rule: dict[str, Any]) -> bool:
     """One sentence of at least three different words, one of which is the word asked for."""
     summary = split(response).summary.strip()
-    words = plain(summary).split()
+    said = words_of(response)
     one = not re.search(r"[.!?]\s+\S", summary) and "\n" not in summary
-    return one and len(set(words)) >= SENTENCE_WORDS and plain(rule["word"]) in words
+    return one and len(set(said)) >= SENTENCE_WORDS and plain(rule["word"]) in said
 
 
 def refuses(response: str, rule: dict[str, Any]) -> bool:
@@ -97,12 +97,12 @@ def sentences(response: str, rule: dict[str, Any]) -> bool:
 
 
 def has_words(response: str, rule: dict[str, Any]) -> bool:
-    said = plain(split(response).summary).split()
+    said = words_of(response)
     return all(plain(word) in said for word in rule["words"])
 
 
 def lacks_words(response: str, rule: dict[str, Any]) -> bool:
-    said = plain(split(response).summary).split()
+    said = words_of(response)
     return not any(plain(word) in said for word in rule["words"])
 
 
@@ -122,9 +122,8 @@ def in_language(response: str, rule: dict[str, Any]) -> bool:
 
 
 def ends_with(response: str, rule: dict[str, Any]) -> bool:
-    """Ends with the text, after some words: nothing but the ending was what RL learnt to say (docs/log.md)."""
-    said, ending = plain(split(response).summary), plain(rule["text"])
-    return said.endswith(ending) and len(said.removesuffix(ending).split()) >= SENTENCE_WORDS
+    ending = plain(rule["text"]).split()
+    return words_of(response)[-len(ending) :] == ending
 
 
 def quoted(response: str, rule: dict[str, Any]) -> bool:
@@ -133,15 +132,24 @@ def quoted(response: str, rule: dict[str, Any]) -> bool:
 
 
 def of_text(rule: Callable[[str, dict[str, Any]], bool]) -> Callable[[str, dict[str, Any]], bool]:
-    """The rule, for replies that say something: a few different words, which aren't repeated all the time."""
+    """The rule, for replies with a few different words of their own, which aren't repeated all the time.
+
+    The words that the rule asks for don't count: asked to end with "That is all.", a model learnt to say just that.
+    """
 
     def checked(response: str, options: dict[str, Any]) -> bool:
-        said = plain(split(response).summary).split()
-        different = len(set(said))
         followed = rule(response, options)  # in any case, so that a damaged rule is found whatever the text says
-        return followed and different >= SENTENCE_WORDS and different >= LEAST_DIFFERENT * len(said)
+        said = words_of(response)
+        different = set(said)
+        own = different.difference(plain(" ".join([*options.get("words", ()), options.get("text", "")])).split())
+        return followed and len(own) >= SENTENCE_WORDS and len(different) >= LEAST_DIFFERENT * len(said)
 
     return checked
+
+
+def words_of(response: str) -> list[str]:
+    """The words of what a user reads, without case and punctuation."""
+    return plain(split(response).summary).split()
 
 
 def straight(text: str) -> str:
