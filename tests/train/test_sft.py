@@ -16,6 +16,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.engine.checks import check_stage
 from r1flow.programs.sft import compute as sft
+from r1flow.training import scoring
 from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())
@@ -145,13 +146,19 @@ def test_a_snapshot_that_a_kill_or_a_power_cut_left_is_set_aside_for_the_one_bef
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_examples_in_one_row_dont_see_each_other(base: Path, attention: str) -> None:
+def test_examples_in_one_row_dont_see_each_other(base: Path, attention: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And attention costs what it costs for rows apart, not the square of a packed row."""
     one_step = {"max_steps": 1, "per_device_train_batch_size": 40, "max_length": 128, "warmup_steps": 0, "bf16": False}
     apart, together = stage_of(base, "apart", **one_step), stage_of(base, "together", **one_step, packing=True)
     for stage in (apart, together):
         stage.config["attention"] = attention
+    lengths, hidden_states = [], scoring.hidden_states
+    monkeypatch.setattr(
+        scoring, "hidden_states", lambda *rows: lengths.append(sorted(rows[2].tolist())) or hidden_states(*rows)
+    )
     losses = [sft.compute(stage)["history"][0]["loss"] for stage in (apart, together)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    assert len(lengths) == 2 and lengths[0] == lengths[1]
 
 
 def test_packing_that_mixes_examples_is_refused() -> None:

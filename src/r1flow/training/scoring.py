@@ -283,27 +283,32 @@ def score_labels_only(model: Any) -> None:
     """Replace the fused head that TRL's SFTTrainer gave this Llama model by one without logits of other tokens.
 
     It is called with `fused_lm_head=True`, ids B×T and labels B×T, MASKED where a token isn't learnt, and returns TRL's
-    own kind of output; every other call goes to TRL's. Rows that TRL has packed come without a mask.
+    own kind of output; every other call goes to TRL's. Rows that TRL has packed come side by side in one, without a
+    mask and each with positions from 0; they are computed as if they had come apart, or attention would take the square
+    of all their tokens.
     """
     of_trl = model.forward
 
     def forward(
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         fused_lm_head: bool = False,
         **kwargs: Any,
     ) -> Any:
         if not fused_lm_head:
-            return of_trl(input_ids, attention_mask, labels=labels, **kwargs)
+            return of_trl(input_ids, attention_mask, position_ids, labels=labels, **kwargs)
         learnt_BT = labels != MASKED
         learnt_BT[:, 0] = False
         if attention_mask is None:
             kept_BT = torch.ones_like(learnt_BT)
-            hidden_KD = model.model(input_ids, **kwargs | {"use_cache": False}).last_hidden_state.flatten(0, 1)
+            start_R = (position_ids.flatten() == 0).nonzero()[:, 0]
+            length_R = start_R.diff(append=start_R.new_tensor([kept_BT.numel()]))
         else:
             kept_BT = attention_mask.bool()
-            hidden_KD = hidden_states(model, input_ids[kept_BT], kept_BT.sum(1))
+            length_R = kept_BT.sum(1)
+        hidden_KD = hidden_states(model, input_ids[kept_BT], length_R)
         scored = score_tokens(model, before(hidden_KD, learnt_BT[kept_BT]), labels[learnt_BT])
         per_token = dict(zip(("log_probs", "entropy", "is_top1"), scored, strict=True))
         learnt_BT = learnt_BT[:, 1:]  # TRL wants a value at the token before
