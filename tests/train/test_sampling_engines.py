@@ -27,6 +27,7 @@ from r1flow.programs.data import compute as data
 from r1flow.programs.pretrain import compute as pretrain
 from r1flow.programs.pretrain.compute import build
 from r1flow.sampling import SamplingParams, load_sampler, vllm
+from r1flow.sampling import engine as sampling
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import Engine, ends_of
 
@@ -143,6 +144,25 @@ def test_a_completion_depends_on_its_prompt_and_seed_and_not_on_its_neighbours(m
     assert shuffled == [together[i] for i in order]
     assert engine.generate(prompts, FREE, seeds, 7) == together
     assert engine.generate(prompts[3:4], FREE, seeds[3:4], 1) == together[3:4]
+
+
+def test_prompts_are_read_a_few_at_a_time_and_continued_the_same(model, monkeypatch) -> None:
+    prompts, inputs, read = ids_of(texts(30)), sampling.attention_inputs, []
+
+    def counted(weights, layer, x, rotation):
+        if x.dim() == 3:  # prompts: rows, tokens, features
+            read.append(x.shape[:2])
+        return inputs(weights, layer, x, rotation)
+
+    monkeypatch.setattr(sampling, "attention_inputs", counted)
+    at_once = engine32(model).generate(prompts, FREE, list(range(45)), 64)
+    assert {rows for rows, _ in read} == {30}
+    read.clear()
+    monkeypatch.setattr(sampling, "READ_AT_ONCE", 25 * SIZE["hidden_size"])
+    assert engine32(model).generate(prompts, FREE, list(range(45)), 64) == at_once
+    assert sum(rows for rows, _ in read) == 30 * SIZE["num_hidden_layers"]
+    assert max(rows * tokens for rows, tokens in read) <= 25
+    assert sum(rows * tokens for rows, tokens in read) < 1.2 * sum(map(len, prompts[:30])) * SIZE["num_hidden_layers"]
 
 
 def test_the_same_call_gives_the_same_bytes_in_bfloat16(model) -> None:

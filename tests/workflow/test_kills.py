@@ -73,6 +73,13 @@ def assert_nothing_broken_or_left(killed: Checkout) -> None:
     assert all(path.name in ("lock", "live.lock") for path in left), left
 
 
+def test_a_stage_that_is_killed_alone_is_explained(empty_checkout):
+    kill = dict(stage="data", event="start", n=1, victim="stage", flag=str(empty_checkout.folder / "killed"))
+    done = empty_checkout.snakemake("--until", "data", hooks={"HOOK_KILL": json.dumps([kill])})
+    assert done.returncode == 1
+    assert "r1flow: SIGKILL mostly comes from the kernel, when memory runs out" in done.stderr
+
+
 @pytest.mark.slow
 def test_a_training_killed_at_its_worst_moment_ends_as_an_undisturbed_one_in_another_folder(micro, copy):
     """The slow suite kills every stage."""

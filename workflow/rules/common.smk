@@ -25,6 +25,19 @@ CHATTER = (
 logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 
 
+def explain_kill(record):
+    """Say what SIGKILL means beside Snakemake's own words: a killed stage can say nothing itself."""
+    if "died with <Signals.SIGKILL" in str(record.msg):
+        record.msg = (
+            f"{record.msg}\nr1flow: SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). A smaller "
+            "batch_size or trainer.per_device_train_batch_size of the stage needs less; started again, the run goes on."
+        )
+    return True
+
+
+logger.addFilter(explain_kill)
+
+
 def gpus_given():
     """The GPUs that --set-resources or a profile gives to rules, except expressions (2*attempt), which need the job."""
     given = workflow.resource_settings.overwrite_resources.items()

@@ -1,15 +1,16 @@
 """Our own rollout engine: small Llama-architecture models, many short rows at once, made for CPUs.
 
 Differences from `generate`: the key-value cache grows by several columns at once; q, k and v are one multiplication,
-and so are gate and up; a prompt is read once, and its keys and values are shared by all its rows; finished rows are
-dropped from the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16 if the CPU supports it natively,
-like the trainer's autocast; softmax and the residual stream are float32. Left out: other architectures, biases, sliding
-windows, beams, penalties: a UserError says to use `engine: transformers`.
+and so are gate and up; a prompt is read once, with others of about its length, and its keys and values are shared by
+all its rows; finished rows are dropped from the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16
+if the CPU supports it natively, like the trainer's autocast; softmax and the residual stream are float32. Left out:
+other architectures, biases, sliding windows, beams, penalties: a UserError says to use `engine: transformers`.
 
 Shapes: R rows, P distinct prompts, S prompt tokens, T new tokens, H key-value heads, N query heads per key-value head,
 D head size, V vocabulary.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from r1flow.core.errors import UserError
 from r1flow.core.llama import Weights, attention_inputs, feed_forward, rotary_tables
@@ -30,6 +32,9 @@ ROWS_STEP = 16
 # The cache of generated tokens grows by so many columns: again few shapes, and products read whole tensors, where a
 # slice of a larger one would be copied first. Columns that aren't filled yet are masked.
 COLUMNS_STEP = 16
+# Prompts are read so many at a time that the residual stream is about this many numbers: what a layer makes of them
+# then stays in a processor's caches, and short prompts aren't padded to the longest.
+READ_AT_ONCE = 2**20
 # Finished rows are dropped once at most this share is left: each time the cache is copied, so not after every row.
 KEEP_ABOVE = 0.7
 
@@ -150,7 +155,6 @@ class Batch:
     prompt_mask: Tensor  # P×1×1×S: 0, and -inf where a prompt is padded
     keys: list[Tensor]  # one tensor per layer, R×H×C×D; C columns, a multiple of COLUMNS_STEP
     values: list[Tensor]  # R×H×C×D
-    mask_C: Tensor  # 0, and -inf where a column isn't filled yet
     length_R: Tensor  # number of prompt tokens of each row
     row_R: Tensor  # each row's number in the output
     cell_R: Tensor  # each row's cell in the grid of P prompts by G rows
@@ -163,12 +167,10 @@ class Batch:
 
     def fill(self, column: int) -> None:
         """Make room for the next tokens' keys and values, which come into `column`."""
-        if column == len(self.mask_C):
+        if column == self.keys[0].shape[2]:
             self.keys, self.values = (
                 [F.pad(x, (0, 0, 0, COLUMNS_STEP)) for x in xs] for xs in (self.keys, self.values)
             )
-            self.mask_C = F.pad(self.mask_C, (0, COLUMNS_STEP), value=float("-inf"))
-        self.mask_C[column] = 0
 
     def gridded(self, x: Tensor) -> Tensor:
         """R×H×N×… to P×H×GN×…, the rows of a prompt side by side; empty cells are zero."""
@@ -229,28 +231,37 @@ def decode(
 
 def prefill(weights: Weights, prompts: list[list[int]], device: torch.device) -> tuple[Batch, Tensor]:
     """Read each distinct prompt once; returns the rows, ready to decode, and the logits of their first tokens."""
-    distinct = list(dict.fromkeys(map(tuple, prompts)))
+    distinct = sorted(dict.fromkeys(map(tuple, prompts)), key=len)
     place_R, cell_R, group = arrange(prompts, distinct)
-    width = max(map(len, distinct))
-    ids_PS = torch.tensor([list(p) + [0] * (width - len(p)) for p in distinct], device=device)
+    place_R, (heads, _, size) = place_R.to(device), weights.heads
     length_P = torch.tensor([len(p) for p in distinct], device=device)
-    keys, values, logits_PV = read_prompts(weights, ids_PS, length_P)
+    count, width = len(distinct), len(distinct[-1])
     padded_PS = torch.arange(width, device=device) >= length_P[:, None]
     mask_PS = torch.zeros(padded_PS.shape, device=device, dtype=weights.dtype).masked_fill(padded_PS, float("-inf"))
-    (heads, _, size), place_R = weights.heads, place_R.to(device)
     batch = Batch(
-        prompt_keys=[k.transpose(2, 3).contiguous() for k in keys],
-        prompt_values=[v.contiguous() for v in values],
+        prompt_keys=[mask_PS.new_zeros(count, heads, size, width) for _ in weights.layers],
+        prompt_values=[mask_PS.new_zeros(count, heads, width, size) for _ in weights.layers],
         prompt_mask=mask_PS[:, None, None],
-        keys=[k.new_empty(len(prompts), heads, 0, size) for k in keys],
-        values=[v.new_empty(len(prompts), heads, 0, size) for v in values],
-        mask_C=mask_PS.new_empty(0),
+        keys=[mask_PS.new_empty(len(prompts), heads, 0, size) for _ in weights.layers],
+        values=[mask_PS.new_empty(len(prompts), heads, 0, size) for _ in weights.layers],
         length_R=length_P[place_R],
         row_R=torch.arange(len(prompts), device=device),
         cell_R=cell_R.to(device),
         group=group,
     )
+    at_once = READ_AT_ONCE // weights.embedding.shape[1]
+    logits_PV = torch.cat([read(weights, distinct[part], batch, part) for part in parts(distinct, at_once)])
     return batch, logits_PV[place_R]
+
+
+def parts(prompts: list[tuple[int, ...]], tokens: int) -> Iterator[slice]:
+    """Parts of prompts in ascending order of length: each at most so many tokens with padding, or a single prompt."""
+    start = 0
+    for end, prompt in enumerate(prompts):
+        if end > start and (end + 1 - start) * len(prompt) > tokens:
+            yield slice(start, end)
+            start = end
+    yield slice(start, len(prompts))
 
 
 def arrange(prompts: list[list[int]], distinct: list[tuple[int, ...]]) -> tuple[Tensor, Tensor, int]:
@@ -266,22 +277,23 @@ def arrange(prompts: list[list[int]], distinct: list[tuple[int, ...]]) -> tuple[
     return place_R, place_R * max(taken) + torch.tensor(slot), max(taken)
 
 
-def read_prompts(weights: Weights, ids_PS: Tensor, length_P: Tensor) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """Keys and values of whole prompts, per layer P×H×S×D, and the logits after their last tokens."""
+def read(weights: Weights, prompts: list[tuple[int, ...]], batch: Batch, part: slice) -> Tensor:
+    """Put these prompts' keys and values into their part of the batch; returns the logits after their last tokens."""
+    device = batch.prompt_mask.device
+    length_P = torch.tensor([len(p) for p in prompts], device=device)
+    ids_PS = pad_sequence([torch.tensor(p) for p in prompts], batch_first=True).to(device)
     count, width = ids_PS.shape
-    rotation = tuple(table[:, None] for table in rotary_tables(weights, width, ids_PS.device))
-    keys, values = [], []
+    rotation = tuple(table[:, None] for table in rotary_tables(weights, width, device))
     x = weights.embedding[ids_PS]
-    for layer in weights.layers:
-        q, k, v = (part.transpose(1, 2) for part in attention_inputs(weights, layer, x, rotation))
+    for index, layer in enumerate(weights.layers):
+        q, k, v = (one.transpose(1, 2) for one in attention_inputs(weights, layer, x, rotation))
+        batch.prompt_keys[index][part, ..., :width] = k.transpose(2, 3)
+        batch.prompt_values[index][part, :, :width] = v
         grouped = q.shape[1] != k.shape[1]
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0, enable_gqa=grouped)
         mixed = mixed.transpose(1, 2).reshape(count, width, -1)
         x = feed_forward(weights, layer, x + layer.output(mixed))
-        keys.append(k)
-        values.append(v)
-    last_P = x[torch.arange(count, device=x.device), length_P - 1]
-    return keys, values, logits(weights, last_P)
+    return logits(weights, x[torch.arange(count, device=device), length_P - 1])
 
 
 def logits(weights: Weights, x: Tensor) -> Tensor:
@@ -295,17 +307,19 @@ def step(weights: Weights, batch: Batch, token_R: Tensor, rotation: tuple[Tensor
     for index, layer in enumerate(weights.layers):
         q, k, v = attention_inputs(weights, layer, x, rotation)
         batch.keys[index][:, :, column], batch.values[index][:, :, column] = k, v
-        mixed = attend(batch, index, q.unflatten(1, weights.heads[:2]))
+        mixed = attend(batch, index, q.unflatten(1, weights.heads[:2]), column + 1)
         x = feed_forward(weights, layer, x + layer.output(mixed.flatten(1)))
     return logits(weights, x)
 
 
-def attend(batch: Batch, layer: int, q: Tensor) -> Tensor:
-    """Attention of the rows' queries R×H×N×D over their prompts and over what they have generated."""
+def attend(batch: Batch, layer: int, q: Tensor, filled: int) -> Tensor:
+    """Attention of the rows' queries R×H×N×D over their prompts and over the `filled` columns they have generated."""
     to_prompt = torch.matmul(batch.gridded(q), batch.prompt_keys[layer]) + batch.prompt_mask
     # Keys times queries: for one row of queries the other order takes up to three times as long in bfloat16.
-    to_own = torch.matmul(batch.keys[layer], q.transpose(2, 3)).transpose(2, 3) + batch.mask_C
+    to_own = torch.matmul(batch.keys[layer], q.transpose(2, 3)).transpose(2, 3)
     width = to_prompt.shape[-1]
-    share = torch.cat((batch.by_row(to_prompt), to_own), -1).float().softmax(-1).to(q.dtype)
+    score = torch.cat((batch.by_row(to_prompt), to_own), -1).float()
+    score[..., width + filled :] = float("-inf")
+    share = score.softmax(-1).to(q.dtype)
     from_prompt = torch.matmul(batch.gridded(share[..., :width]), batch.prompt_values[layer])
     return batch.by_row(from_prompt) + torch.matmul(share[..., width:], batch.values[layer])
