@@ -195,6 +195,26 @@ def test_more_gpus_divide_the_hours_and_the_states():
     assert "! more memory than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
 
 
+def test_what_a_cpu_computes_is_priced_in_hours_of_its_cores_unless_a_gpu_is_asked_for():
+    cost = costs("r1_smol")["reasoning_rl"]  # 2 threads, so 2 cores
+    hours = cost.flops / (PRICES["core_gflops"] * 1e9) / 3600
+    text = pricing.table([cost], None, None, PRICES)
+    assert f"{hours:.2f} hours of a core, {hours / 2:.2f} hours one after another" in text and "GPU hours" not in text
+    for gpu, gpus in (("H200", None), (None, 1)):
+        assert "GPU hours" in pricing.table([cost], gpu, gpus, PRICES)
+    assert "GPU hours" in pricing.table([cost, costs(ZERO)["zero_rl"]], None, None, PRICES)
+
+
+# Seconds of r1_smol's stages on 2 cores of a Xeon with AMX (docs/log.md).
+SECONDS = {"cold_start": 224, "reasoning_rl": 1066, "sft_mix": 519, "align_rl": 423, "distill": 457, "zero_rl": 481}
+
+
+def test_trainings_on_a_cpu_are_within_a_factor_of_one_and_a_half_of_what_was_measured():
+    found = costs("r1_smol")
+    for stage, measured in SECONDS.items():
+        assert 1 / 1.5 < found[stage].cpu_hours(PRICES) / found[stage].cores * 3600 / measured < 1.5, stage
+
+
 def test_an_unknown_gpu_is_refused_with_the_closest():
     with pytest.raises(UserError, match="did you mean 'H100'"):
         pricing.table([], "H10", 1, PRICES)

@@ -111,9 +111,11 @@ def add_plan(commands: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     plan.add_argument("--all", action="store_true", help="also list the jobs that are kept")
-    plan.add_argument("--price", action="store_true", help="also estimate the cost: tokens, FLOPs, GPU hours, memory")
-    plan.add_argument("--gpu", default="H100", help="GPU for --price, from conf/prices.yaml (default: H100)")
-    plan.add_argument("--gpus", type=int, default=1, metavar="N", help="number of GPUs for --price (default: 1)")
+    plan.add_argument("--price", action="store_true", help="also estimate the cost: tokens, FLOPs, hours, memory")
+    plan.add_argument(
+        "--gpu", help="GPU for --price, from conf/prices.yaml (default: H100, or the CPU that computes it)"
+    )
+    plan.add_argument("--gpus", type=int, metavar="N", help="number of GPUs for --price (default: 1)")
     plan.add_argument(
         "words",
         nargs="*",

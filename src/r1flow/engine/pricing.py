@@ -1,4 +1,4 @@
-"""What a run costs before it starts: tokens, FLOPs, GPU-hours, disk and memory of every job, from the configs alone.
+"""What a run costs before it starts: tokens, FLOPs, hours, disk and memory of every job, from the configs alone.
 
 FLOPs are counted as for `flops` in metrics.json: with N parameters a token takes 2N forward, and 6N forward and
 backward. Sampling is one forward pass over prompt and completion. Training is one forward and backward pass per
@@ -45,7 +45,8 @@ def price(run: "Run", prices: dict[str, Any]) -> list[Cost]:
     configs = {job: run.slice(stage_of(job)) for job in run.jobs}
     specs = {job: spec_of(program_of(job, config)) for job, config in configs.items()}
     costs = [(spec.cost or unknown)(book, job, configs[job]) for job, spec in specs.items()]
-    return [replace(cost, processes=specs[cost.job].by_ranks) for cost in costs]
+    cores = {job: config["threads"] if config["device"] == "cpu" else 0 for job, config in configs.items()}
+    return [replace(cost, processes=specs[cost.job].by_ranks, cores=cores[cost.job]) for cost in costs]
 
 
 def unknown(book: Book, job: str, config: dict[str, Any]) -> Cost:
@@ -124,46 +125,90 @@ def host_needed(cost: Cost, gpus: int) -> float:
     return cost.host * (gpus if cost.processes else 1)
 
 
-def table(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
-    """The price of these jobs on so many GPUs; raises UserError for a GPU that conf/prices.yaml doesn't have."""
+def table(costs: list[Cost], gpu: str | None, gpus: int | None, prices: dict[str, Any]) -> str:
+    """The price of these jobs on so many GPUs, or, if neither is said and a CPU computes them all, on its cores.
+
+    Raises UserError for a GPU that conf/prices.yaml doesn't have.
+    """
+    if gpu is None and gpus is None and costs and all(cost.cores for cost in costs):
+        return on_cpu(costs, prices)
+    gpu, gpus = gpu or "H100", 1 if gpus is None else gpus
     if gpu not in prices["gpus"]:
         raise UserError(f"--gpu {gpu}: {PRICES} has no such GPU{did_you_mean(gpu, list(prices['gpus']))}")
     if gpus < 1:
         raise UserError(f"--gpus {gpus}: use 1 or more")
-    card = prices["gpus"][gpu]
-    memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], prices) for cost in costs]
-    width = max(len(cost.job) for cost in costs) if costs else 0
-    titles = ("model", "sampled", "trained", "FLOPs", "GPU hours", "hours", "disk GB", "GB a GPU", "host GB")
-    lines = [f"{'':{width}}" + "".join(f"{title:>10}" for title in titles)]
-    for cost, spent in zip(costs, hours, strict=True):
-        need = memory_needed(cost, memory, gpus)
-        shown = [short(cost.parameters), short(cost.sampled), short(cost.trained), figure(cost.flops, ".1e")]
-        shown += [figure(value, ".2f") for value in (spent, spent / gpus, cost.disk / 1e9, need / 1e9)]
-        shown += [figure(host_needed(cost, gpus) / 1e9, ".1f")]
-        lines.append(f"{cost.job:<{width}}{''.join(f'{text:>10}' for text in shown)}{' !' * (need > memory)}".rstrip())
-    return "\n".join([*lines, *summary(costs, hours, gpu, gpus, prices)])
+    return on_gpus(costs, gpu, gpus, prices)
 
 
-def summary(costs: list[Cost], hours: list[float], gpu: str, gpus: int, prices: dict[str, Any]) -> list[str]:
-    card, spent = prices["gpus"][gpu], sum(known(hours))
-    flops = sum(known(cost.flops for cost in costs))
-    unknown = [cost.job for cost, job_hours in zip(costs, hours, strict=True) if math.isnan(job_hours)]
-    tight = [cost.job for cost in costs if memory_needed(cost, card["memory_gb"] * 1e9, gpus) > card["memory_gb"] * 1e9]
-    drawn, disk = prices["sampling"], disk_needed(costs) / 1e9
+def on_cpu(costs: list[Cost], prices: dict[str, Any]) -> str:
+    hours = [cost.cpu_hours(prices) for cost in costs]
+    each = [spent / cost.cores for cost, spent in zip(costs, hours, strict=True)]
+    columns = {
+        "CPU hours": [figure(spent, ".2f") for spent in hours],
+        "hours": [figure(spent, ".2f") for spent in each],
+        "disk GB": [figure(cost.disk / 1e9, ".2f") for cost in costs],
+        "memory GB": [figure((cost.states + cost.activations) / 1e9, ".2f") for cost in costs],
+    }
     lines = [
-        f"{'at least ' * bool(unknown)}{flops:.1e} FLOPs, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
-        f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk:.1f} GB of disk at the fullest",
+        f"{total(costs)}, {sum(known(hours)):.2f} hours of a core, {sum(known(each)):.2f} hours one after another, "
+        f"{disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
+        f"assumed: {prices['core_gflops']} GFLOP/s a core, as r1_smol reaches in bfloat16 (models of a few "
+        f"million parameters half of it or less), completions {prices['completion_share']:.0%} of the longest allowed; "
+        f"{PRICES} has the rest; --gpu prices the same work on a GPU",
+    ]
+    return "\n".join([*aligned(costs, columns), *lines, *unpriced(costs)])
+
+
+def on_gpus(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
+    card, drawn = prices["gpus"][gpu], prices["sampling"]
+    memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], prices) for cost in costs]
+    need = {cost.job: memory_needed(cost, memory, gpus) for cost in costs}
+    tight = [job for job, bytes_ in need.items() if bytes_ > memory]
+    columns = {
+        "GPU hours": [figure(spent, ".2f") for spent in hours],
+        "hours": [figure(spent / gpus, ".2f") for spent in hours],
+        "disk GB": [figure(cost.disk / 1e9, ".2f") for cost in costs],
+        "GB a GPU": [figure(bytes_ / 1e9, ".2f") for bytes_ in need.values()],
+        "host GB": [figure(host_needed(cost, gpus) / 1e9, ".1f") for cost in costs],
+    }
+    spent = sum(known(hours))
+    lines = [
+        f"{total(costs)}, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
+        f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
         f"assumed: {card['tflops']} TFLOP/s in bfloat16, {prices['training']:.0%} of it in training, "
         f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), shared states "
         f"over the GPUs, completions {prices['completion_share']:.0%} of the longest allowed; {PRICES} has the rest",
     ]
-    if unknown:
-        why = f"the data isn't there yet, or {PRICES} hasn't the model"
-        lines.append(f"? not known for {', '.join(unknown)}: {why}")
     if tight:
         remedy = "use more GPUs, smaller batches or gradient checkpointing"
         lines.append(f"! more memory than a GPU has: {', '.join(tight)}; {remedy}")
-    return lines
+    rows = [line + " !" * (job in tight) for job, line in zip(["", *need], aligned(costs, columns), strict=True)]
+    return "\n".join([*rows, *lines, *unpriced(costs)])
+
+
+def aligned(costs: list[Cost], columns: dict[str, list[str]]) -> list[str]:
+    """Lines with a title and one job each: what it computes, and these columns."""
+    counts = {
+        "model": [short(cost.parameters) for cost in costs],
+        "sampled": [short(cost.sampled) for cost in costs],
+        "trained": [short(cost.trained) for cost in costs],
+        "FLOPs": [figure(cost.flops, ".1e") for cost in costs],
+    }
+    titles, cells = zip(*(counts | columns).items(), strict=True)
+    rows = [("", *titles), *zip([cost.job for cost in costs], *cells, strict=True)]
+    width = max(len(job) for job, *_ in rows)
+    return [f"{job:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".rstrip() for job, *cells in rows]
+
+
+def total(costs: list[Cost]) -> str:
+    flops = [cost.flops for cost in costs]
+    return f"{'at least ' * any(map(math.isnan, flops))}{sum(known(flops)):.1e} FLOPs"
+
+
+def unpriced(costs: list[Cost]) -> list[str]:
+    """A line on the jobs whose FLOPs can't be known, if there are any."""
+    jobs = ", ".join(cost.job for cost in costs if math.isnan(cost.flops))
+    return [f"? not known for {jobs}: the data isn't there yet, or {PRICES} hasn't the model"] * bool(jobs)
 
 
 def short(count: float) -> str:

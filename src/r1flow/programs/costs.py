@@ -52,6 +52,7 @@ class Cost:
     is_shared: bool = False  # whether several GPUs share the states, or each holds all of them
     activations: float = 0  # in memory: a rough upper bound
     reserved: float = 0  # share of a GPU's memory that vLLM takes for its rollouts
+    cores: int = 0  # of the CPU that computes it; 0: GPUs do
 
     @property
     def flops(self) -> float:
@@ -60,6 +61,10 @@ class Cost:
     def gpu_hours(self, tflops: float, prices: dict[str, Any]) -> float:
         seconds = self.training / prices["training"] + self.sampling / prices["sampling"][self.engine]
         return seconds / (tflops * 1e12) / 3600
+
+    def cpu_hours(self, prices: dict[str, Any]) -> float:
+        """Hours of one core."""
+        return self.flops / (prices["core_gflops"] * 1e9) / 3600
 
 
 def model_of(config: dict[str, Any]) -> Model:
