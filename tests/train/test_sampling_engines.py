@@ -158,7 +158,7 @@ def test_prompts_are_read_a_few_at_a_time_and_continued_the_same(model, monkeypa
     at_once = engine32(model).generate(prompts, FREE, list(range(45)), 64)
     assert {rows for rows, _ in read} == {30}
     read.clear()
-    monkeypatch.setattr(sampling, "READ_AT_ONCE", 25 * SIZE["hidden_size"])
+    monkeypatch.setitem(sampling.READ_AT_ONCE, "cpu", 25 * SIZE["hidden_size"])
     assert engine32(model).generate(prompts, FREE, list(range(45)), 64) == at_once
     assert sum(rows for rows, _ in read) == 30 * SIZE["num_hidden_layers"]
     assert max(rows * tokens for rows, tokens in read) <= 25

@@ -26,11 +26,12 @@ logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
 
 
 def explain_kill(record):
-    """Say what SIGKILL means beside Snakemake's own words: a killed stage can say nothing itself."""
+    """Say what SIGKILL means below Snakemake's own words: a killed stage can say nothing, and no hook hears of it."""
     if "died with <Signals.SIGKILL" in str(record.msg):
         record.msg = (
-            f"{record.msg}\nr1flow: SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). A smaller "
-            "batch_size or trainer.per_device_train_batch_size of the stage needs less; started again, the run goes on."
+            f"{record.msg}\nr1flow: SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). The same "
+            "command goes on where the stage was; with a smaller batch_size or trainer.per_device_train_batch_size it "
+            "needs less memory, and begins again."
         )
     return True
 

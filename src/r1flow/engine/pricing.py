@@ -141,13 +141,13 @@ def table(costs: list[Cost], gpu: str | None, gpus: int | None, prices: dict[str
 
 
 def on_cpu(costs: list[Cost], prices: dict[str, Any]) -> str:
+    """Each job on as many cores as its stage has threads; no memory, which for sampling nobody has estimated."""
     hours = [cost.cpu_hours(prices) for cost in costs]
     each = [spent / cost.cores for cost, spent in zip(costs, hours, strict=True)]
     columns = {
-        "CPU hours": [figure(spent, ".2f") for spent in hours],
-        "hours": [figure(spent, ".2f") for spent in each],
+        "CPU hours": [figure(spent, ".3f") for spent in hours],
+        "hours": [figure(spent, ".3f") for spent in each],
         "disk GB": [figure(cost.disk / 1e9, ".2f") for cost in costs],
-        "memory GB": [figure((cost.states + cost.activations) / 1e9, ".2f") for cost in costs],
     }
     lines = [
         f"{total(costs)}, {sum(known(hours)):.2f} hours of a core, {sum(known(each)):.2f} hours one after another, "
@@ -160,15 +160,16 @@ def on_cpu(costs: list[Cost], prices: dict[str, Any]) -> str:
 
 
 def on_gpus(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
+    """Each job on all of these GPUs; those that don't fit are marked."""
     card, drawn = prices["gpus"][gpu], prices["sampling"]
     memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], prices) for cost in costs]
-    need = {cost.job: memory_needed(cost, memory, gpus) for cost in costs}
-    tight = [job for job, bytes_ in need.items() if bytes_ > memory]
+    need = [memory_needed(cost, memory, gpus) for cost in costs]
+    tight = [cost.job for cost, bytes_ in zip(costs, need, strict=True) if bytes_ > memory]
     columns = {
         "GPU hours": [figure(spent, ".2f") for spent in hours],
         "hours": [figure(spent / gpus, ".2f") for spent in hours],
         "disk GB": [figure(cost.disk / 1e9, ".2f") for cost in costs],
-        "GB a GPU": [figure(bytes_ / 1e9, ".2f") for bytes_ in need.values()],
+        "GB a GPU": [figure(bytes_ / 1e9, ".2f") for bytes_ in need],
         "host GB": [figure(host_needed(cost, gpus) / 1e9, ".1f") for cost in costs],
     }
     spent = sum(known(hours))
@@ -182,8 +183,9 @@ def on_gpus(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> s
     if tight:
         remedy = "use more GPUs, smaller batches or gradient checkpointing"
         lines.append(f"! more memory than a GPU has: {', '.join(tight)}; {remedy}")
-    rows = [line + " !" * (job in tight) for job, line in zip(["", *need], aligned(costs, columns), strict=True)]
-    return "\n".join([*rows, *lines, *unpriced(costs)])
+    titles, *rows = aligned(costs, columns)
+    marked = [row + " !" * (cost.job in tight) for cost, row in zip(costs, rows, strict=True)]
+    return "\n".join([titles, *marked, *lines, *unpriced(costs)])
 
 
 def aligned(costs: list[Cost], columns: dict[str, list[str]]) -> list[str]:
