@@ -19,6 +19,7 @@ TOY = {
     "sft_step": ("--steps=1 --rounds=1 --teach=1 --batch=4", "ours"),
     "pretrain_step": ("--rounds=1", "ours, torch.float32"),
     "sampling": ("--rows=4 --rounds=1 --teach=1 --max-new-tokens=4", "tokens"),
+    "reading": ("--rows=4 --lengths 3 9 --rounds=1 --layers=1", "ratio"),
     "sandbox": ("2", "programs/s"),
     "judging": ("--samples=16 --characters=200", "ms a sample"),
     "decontamination": ("--times=1 --processes=1", "rows a second"),
