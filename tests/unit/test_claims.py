@@ -1,8 +1,8 @@
 """The verdict rule on intervals, and the claims on runs whose effects we made ourselves."""
 
 import random
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from r1flow.core.metrics import PROBLEM_METRICS, Interval, per_problem, residual
 from r1flow.programs.report.collect import scores_of
 from r1flow.recipe.claims import (
     CANT_TELL,
+    CLAIMS,
     MIN_PROBLEMS,
     NOT_IN_RUN,
     NOT_REPRODUCED,
@@ -34,6 +35,29 @@ from r1flow.recipe.claims import (
 )
 
 DEV = "dev/accuracy"
+
+
+@dataclass
+class Noting(Mapping[str, object]):
+    """A mapping that has every key, all with one value, and notes which were asked for."""
+
+    value: object
+    keys_read: set[str] = field(default_factory=set)
+
+    def __getitem__(self, key: str) -> object:
+        self.keys_read.add(key)
+        return self.value
+
+    __iter__ = __len__ = None
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
+def test_a_claim_names_what_it_reads(claim):
+    scores, thinking = Noting({}), Noting({})
+    accuracy, lengths, dev = Noting([0.0]), Noting([0.0]), Noting({0: 0.0})
+    named = claim(Evidence(scores, accuracy, (), thinking, {}, lengths, dev))
+    assert set(named.models) == scores.keys_read | thinking.keys_read
+    assert set(named.curves) == accuracy.keys_read | lengths.keys_read | dev.keys_read
 
 
 def interval(low: float, high: float, n: int = 100) -> Interval:

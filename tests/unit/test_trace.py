@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import yaml
-from fabricated_run import SKILLS, fabricate_samples
+from fabricated_run import fabricate_samples
 
 from r1flow.artifacts.frozen import digest
 from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
@@ -123,15 +123,9 @@ def test_a_claim_has_the_evaluations_that_it_compares(run, capsys):
     assert [name for name in names(found) if "/" in name] == ["evaluate/base", "evaluate/zero_rl"]
 
 
-def test_what_a_claim_looks_at_is_asked_of_the_claim():
+def test_the_stages_of_a_claim_are_the_evaluations_and_trainings_that_it_reads():
     assert stages_of_claim("C5") == {"evaluate/zero_rl_language", "evaluate/zero_rl"}
-    compared = {f"evaluate/{model}" for model in ("base", "cold_start", "zero_rl")}
-    assert stages_of_claim("C4") == compared | {"reasoning_rl", "zero_rl"}
-    for number in range(1, 13):
-        assert {name.removeprefix("evaluate/") for name in stages_of_claim(f"C{number}")} <= set(SKILLS)
-    assert stages_of_claim("C11") == {"evaluate/align_rl", "evaluate/zero_rl"}
-    controls = ("zero_rl_random", "zero_rl_format", "self_sft")
-    assert stages_of_claim("C12") == {f"evaluate/{model}" for model in ("base", "zero_rl", *controls)}
+    assert stages_of_claim("C2") == {"evaluate/base", "evaluate/zero_rl", "zero_rl"}
     assert stages_of_claim("C13") is None
 
 

@@ -16,8 +16,8 @@ not hashed again (`r1flow verify` does that). MLflow's run is looked up only in 
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -172,28 +172,13 @@ def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | Non
 
 
 def stages_of_claim(name: str) -> set[str] | None:
-    """The stages that a claim looks at, found by calling it with evidence that notes what is asked for."""
-    from r1flow.recipe.claims import CLAIMS, Evidence
+    """The stages that a claim reads, as it says itself; None for a claim that isn't ours."""
+    from r1flow.recipe.claims import Evidence, judge  # imports scipy, and every trace would wait for it
 
-    for claim in CLAIMS:
-        models, trainings, dev = Asked({}), Asked([0.0]), Asked({0: 0.0})
-        if claim(Evidence(models, trainings, dev=dev)).id == name:
-            return {f"evaluate/{model}" for model in models.names} | trainings.names | dev.names
+    for claim in judge(Evidence({})):
+        if claim.id == name:
+            return {f"evaluate/{model}" for model in claim.models} | set(claim.curves)
     return None
-
-
-@dataclass
-class Asked(Mapping[str, Any]):
-    """A mapping that has every key, all with one value, and notes which were asked for; nobody can iterate over it."""
-
-    value: Any
-    names: set[str] = field(default_factory=set)
-
-    def __getitem__(self, key: str) -> Any:
-        self.names.add(key)
-        return self.value
-
-    __iter__ = __len__ = None  # type: ignore[assignment]
 
 
 # -- the chain ---------------------------------------------------------------------------------------------------

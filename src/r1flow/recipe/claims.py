@@ -130,7 +130,9 @@ class Claim:
     text: str  # the claim
     source: str  # where the paper makes it
     how: str  # one sentence: what was measured
+    models: tuple[str, ...]  # the models whose samples the parts compare
     parts: tuple[Part, ...]
+    curves: tuple[str, ...] = ()  # the stages whose training curves the parts look at
 
     @property
     def deciding(self) -> Part:
@@ -294,6 +296,7 @@ def c1(evidence: Evidence) -> Claim:
         how="pass@1 of zero_rl minus pass@1 of base, paired over the reasoning test problems; the base model is scored "
         "leniently (without an <answer> its last box or number counts), so that learning the format isn't the gain. "
         "Skill, too, must rise: the problems solved when both models are made to think.",
+        models=arms,
         parts=(
             Part("pass@1, zero_rl − base (lenient)", compare(evidence, *arms, second_metric="pass_at_1_lenient")),
             replace(skill, counts=True),
@@ -319,6 +322,8 @@ def c2(evidence: Evidence) -> Claim:
         how="Response length in tokens, and the paper's ten reflection words with their translations per 100 tokens, "
         "zero_rl minus base, with thinking given to both (a model that thinks more often writes longer responses "
         "without any longer thought); both must rise, and so must the length of the rollouts that think, in training.",
+        models=arms,
+        curves=("zero_rl",),
         parts=(
             Part(
                 "length given thinking, zero_rl − base",
@@ -357,6 +362,7 @@ def c3(evidence: Evidence) -> Claim:
         source="Table 2",
         how="cons@k minus pass@1 of zero_rl over the same samples, paired over the reasoning test problems; zero_rl "
         "decides, as in the paper, and base (lenient) is shown beside it.",
+        models=("zero_rl", "base"),
         parts=(
             Part("cons@k − pass@1, zero_rl", compare(evidence, "zero_rl", "zero_rl", "cons_at_k", "pass_at_1")),
             Part(
@@ -381,6 +387,8 @@ def c4(evidence: Evidence) -> Claim:
         "the first quarter of the training; steadier: how much nearer accuracy on the same dev problems, answered "
         "greedily, lies to its straight line in the first half of its measurements; reasoning_rl against zero_rl, "
         "paired by step. All four must hold.",
+        models=("cold_start", "zero_rl", "base"),
+        curves=arms,
         parts=(
             Part(
                 "language consistency, cold_start − zero_rl",
@@ -430,6 +438,7 @@ def c5(evidence: Evidence) -> Claim:
         how="Language consistency of zero_rl_language minus that of zero_rl, the same training without the language "
         "reward, must be above 0, and the loss of pass@1 smaller than three points; paired over the reasoning test "
         "problems. Both start from base, which often answers in another language.",
+        models=arms,
         parts=(
             Part("language consistency, with − without", compare(evidence, *arms, "language_rate")),
             Part("pass@1, with − without", compare(evidence, *arms), floor=-SMALL_COST, ceiling=-SMALL_COST),
@@ -444,6 +453,7 @@ def c6(evidence: Evidence) -> Claim:
         source="Table 6",
         how="pass@1 of distill minus pass@1 of student_rl, paired over the reasoning test problems; both start from "
         "student_base.",
+        models=("distill", "student_rl"),
         parts=(
             Part("pass@1, distill − student_rl", compare(evidence, "distill", "student_rl")),
             Part(
@@ -469,6 +479,7 @@ def c7(evidence: Evidence) -> Claim:
         how="align_rl minus sft_mix, which it starts from: the rule-checked score on general prompts above 0, and the "
         "loss of pass@1 on reasoning smaller than two points (the interval above −2); paired over problems. The second "
         "stage's checkpoint is shown too: against it the last RL would get the credit for what SFT on the mix did.",
+        models=("align_rl", "sft_mix", "reasoning_rl"),
         parts=(
             Part("general prompts, align_rl − sft_mix", compare(evidence, *arms, scope="general")),
             no_worse("pass@1 on reasoning, align_rl − sft_mix", compare(evidence, *arms)),
@@ -490,6 +501,7 @@ def c8(evidence: Evidence) -> Claim:
         source="journal version, Table 3",
         how="pass@1 on reasoning of zero_rl minus cold_start and the score on general prompts of cold_start minus "
         "zero_rl, both above 0; paired over problems.",
+        models=("zero_rl", "cold_start", "base"),
         parts=(
             Part("pass@1 on reasoning, zero_rl − cold_start", compare(evidence, "zero_rl", "cold_start")),
             Part("general prompts, cold_start − zero_rl", compare(evidence, "cold_start", "zero_rl", scope="general")),
@@ -505,6 +517,7 @@ def c9(evidence: Evidence) -> Claim:
         text="RL after the cold start brings reasoning back.",
         source="journal version, Table 3",
         how="pass@1 of reasoning_rl minus cold_start above 0, paired over the reasoning test problems.",
+        models=arms,
         parts=(
             Part("pass@1, reasoning_rl − cold_start", compare(evidence, *arms)),
             *skill_parts(evidence, *arms),
@@ -519,6 +532,7 @@ def c10(evidence: Evidence) -> Claim:
         text="SFT on the mix gains on general prompts.",
         source="journal version, Table 3",
         how="The rule-checked score on general prompts of sft_mix minus reasoning_rl above 0, paired over prompts.",
+        models=arms,
         parts=(
             Part("general prompts, sft_mix − reasoning_rl", compare(evidence, *arms, scope="general")),
             Part("pass@1 on reasoning, sft_mix − reasoning_rl", compare(evidence, *arms), counts=False),
@@ -534,6 +548,7 @@ def c11(evidence: Evidence) -> Claim:
         source="journal version, Table 3",
         how="The loss of pass@1 of align_rl against zero_rl smaller than two points (the interval above −2), paired "
         "over the reasoning test problems.",
+        models=arms,
         parts=(
             no_worse("pass@1, align_rl − zero_rl", compare(evidence, *arms)),
             *skill_parts(evidence, *arms),
@@ -552,6 +567,7 @@ def c12(evidence: Evidence) -> Claim:
         how="pass@1 of zero_rl minus that of the same training with a random reward, with a reward for the form alone, "
         "and of SFT on the base model's own right samples; all are scored leniently and paired over the reasoning test "
         "problems, and all three must be above 0. What each control gained over base is shown.",
+        models=("zero_rl", "base", *CONTROLS),
         parts=(
             *(Part(f"pass@1 (lenient), {name}", interval) for name, interval in beaten),
             *(Part(f"pass@1 (lenient), {name}", interval, counts=False) for name, interval in gains),
