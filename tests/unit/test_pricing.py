@@ -205,7 +205,7 @@ def test_what_a_cpu_computes_is_priced_in_hours_of_its_cores_unless_a_gpu_is_ask
     assert "GPU hours" in pricing.table([cost, costs(ZERO)["zero_rl"]], None, None, PRICES)
 
 
-# Seconds of r1_smol's trainings on 2 cores of a Xeon with AMX (docs/log.md); prices.yaml's rate is fitted to them.
+# Seconds of r1_smol's trainings on 2 cores of a Xeon with AMX (docs/history); prices.yaml's rate is fitted to them.
 SECONDS = {"cold_start": 224, "reasoning_rl": 1066, "sft_mix": 519, "align_rl": 423, "distill": 457, "zero_rl": 481}
 SECONDS |= {"student_rl": 428}
 

@@ -37,7 +37,7 @@ def keep_freed_memory() -> None:
     """Let this process keep the memory of freed tensors for its next ones, where the C library is glibc.
 
     glibc gives back every block above 32 MB at once, and the kernel clears each page of the next one. A training of
-    135M parameters spent a third to a half of its time on that (docs/log.md). No result changes.
+    135M parameters spent a third to a half of its time on that (docs/history). No result changes.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt and mallopt(M_MMAP_THRESHOLD, 2**30):
@@ -49,7 +49,7 @@ def keep_few_kernels() -> None:
 
     Every batch of texts has its own number of tokens, so few kernels are used again after their pass, and those that
     are kept lie between the blocks of freed tensors, which then can't be joined: a training of 135M parameters grew
-    from 5 to 11 GB within 114 steps (docs/log.md). To be called before torch multiplies anything. No result changes.
+    from 5 to 11 GB within 114 steps (docs/history). To be called before torch multiplies anything. No result changes.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 

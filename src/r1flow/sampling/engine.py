@@ -33,7 +33,7 @@ ROWS_STEP = 16
 # slice of a larger one would be copied first. Columns that aren't filled yet are masked.
 COLUMNS_STEP = 16
 # Prompts are read so many at a time that the residual stream has at most this many numbers, so that short ones aren't
-# padded to the longest of the batch: 96 of 20 to 270 tokens take SmolLM2-135M 4 s, and 12 all at once (docs/log.md).
+# padded to the longest of the batch: 96 of 20 to 270 tokens take SmolLM2-135M 4 s, and 12 all at once (docs/history).
 READ_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 # Finished rows are dropped once at most this share is left: each time the cache is copied, so not after every row.
 KEEP_ABOVE = 0.7

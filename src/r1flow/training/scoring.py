@@ -24,7 +24,7 @@ from trl.trainer.utils import FusedCausalLMOutput, split_tensor_dict
 from r1flow.core import llama
 from r1flow.core.schema import MASKED
 
-# Tokens of a block; a longer row sets the size. Of 96, 128 and 192, 128 was fastest or equal (docs/log.md).
+# Tokens of a block; a longer row sets the size. Of 96, 128 and 192, 128 was fastest or equal (docs/history).
 BLOCK = 128
 # Tokens of the blocks that are computed at once. As with 64 padded rows (conf/grpo/default.yaml), activations of so few
 # stay in a CPU's cache.
