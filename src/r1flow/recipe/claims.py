@@ -130,8 +130,8 @@ class Claim:
     text: str  # the claim
     source: str  # where the paper makes it
     how: str  # one sentence: what was measured
-    models: tuple[str, ...]  # the models whose samples the parts compare
     parts: tuple[Part, ...]
+    models: tuple[str, ...] = ()  # the models whose samples the parts compare
     curves: tuple[str, ...] = ()  # the stages whose training curves the parts look at
 
     @property
