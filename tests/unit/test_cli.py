@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from r1flow import sampling
 from r1flow.artifacts import manifest
 from r1flow.commands import chat, clean, export
-from r1flow.commands.cli import main, pairs_of
+from r1flow.commands.cli import COMMANDS, main
+from r1flow.commands.plan import pairs_of
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_place
 from r1flow.engine.plan import COMPUTE, Step
@@ -86,8 +87,7 @@ def left(project: Path) -> set[str]:
 def test_help_teaches_and_imports_nothing_heavy():
     code = """
 import sys
-from r1flow.commands.cli import main, pairs_of
-from r1flow.core.errors import UserError
+from r1flow.commands.cli import main
 try:
     main(["--help"])
 finally:
@@ -95,6 +95,20 @@ finally:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert all(word in done.stdout for word in ("make run", "chat", "export", "clean", "pin", "overrides"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_loads_no_library_for_it(command):
+    code = f"""
+import sys
+from r1flow.commands.cli import main
+try:
+    main(["{command}", "--help"])
+finally:
+    assert not {{"torch", "mlflow", "transformers", "snakemake", "hydra"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not done.stderr and done.stdout.startswith(f"usage: r1flow {command} ") and done.stdout.count("\n\n") >= 2
 
 
 REFUSED = {

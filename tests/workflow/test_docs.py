@@ -35,6 +35,7 @@ import yaml
 
 from r1flow import rewards, sandbox
 from r1flow.commands import cli
+from r1flow.commands.plan import pairs_of
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.run import WORDS, Run
 from r1flow.recipe.stages import RULES
@@ -301,7 +302,7 @@ def check_r1flow(words: list[str], whole: bool) -> None:
     if words[0] != "serve-rollouts":  # takes vLLM's, too
         knows(options, words)
     if whole and words[0] == "plan":
-        assert {word for word, _ in cli.pairs_of(words[1:])} <= set(WORDS)
+        assert {word for word, _ in pairs_of(words[1:])} <= set(WORDS)
     elif whole:
         _, rest = cli.parser().parse_known_args(words)
         assert not rest

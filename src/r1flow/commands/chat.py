@@ -7,12 +7,14 @@
 Left out: a conversation. The models were trained on single questions, so every question is asked alone.
 """
 
+import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError, printable
 from r1flow.core.template import THINK_OPEN, render, split
 
@@ -24,27 +26,47 @@ DIM, PLAIN = "\033[2m", "\033[0m"
 Ask = Callable[[str, int], tuple[str, bool]]  # question, its number -> completion, whether it ended by itself
 
 
-def chat(
-    model: Path,
-    prompt: str | None,
-    temperature: float,
-    top_p: float,
-    max_new_tokens: int,
-    engine: str,
-    seed: int,
-) -> int:
-    """Answer `prompt`, or else every line of standard input until it ends; raises UserError."""
-    check_options(temperature, top_p, max_new_tokens)
-    ask = asker(model, temperature, top_p, max_new_tokens, engine, seed)
-    if prompt is not None:
-        print(present(*ask(prompt, 0), dim=sys.stdout.isatty()))
-        return 0
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Talk to a model. Each line you type is a new conversation, because these models were trained on "
+        "single questions. End with Ctrl-D. Questions may also come from standard input, one per line."
+    )
+    parser.set_defaults(writes_codes=True)
+    parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    parser.add_argument("--prompt", help="ask this one question, print the reply and exit")
+    parser.add_argument(
+        "--temperature", type=float, default=0.6, help="randomness; 0: always the likeliest reply (default: 0.6)"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=0.95,
+        help="draw only from the likeliest tokens, up to this total probability (default: 0.95)",
+    )
+    parser.add_argument("--max-new-tokens", type=int, default=192, help="longest reply, in tokens (default: 192)")
+    parser.add_argument(
+        "--engine",
+        default="r1flow",
+        help="r1flow (fast, small Llama models) or transformers (any model) (default: r1flow)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of the random numbers; another seed gives other replies (default: 1)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Answer the one prompt, or else every line of standard input until it ends; raises UserError."""
+    check_options(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
+    model = model_folder(arguments.model)
+    ask = asker(model, arguments)
+    if arguments.prompt is not None:
+        print(present(*ask(arguments.prompt, 0), dim=sys.stdout.isatty()))
+        return
     for number, question in enumerate(questions(model)):
         try:
             print(present(*ask(question, number), dim=sys.stdout.isatty()), flush=True)
         except UserError as error:  # this question is too long; the next one may not be
             print(f"r1flow: {error}", file=sys.stderr)
-    return 0
 
 
 def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None:
@@ -56,23 +78,23 @@ def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None
         raise UserError(f"--max-new-tokens: {max_new_tokens} gives no reply; use 1 or more")
 
 
-def asker(model: Path, temperature: float, top_p: float, max_new_tokens: int, engine: str, seed: int) -> Ask:
+def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
     from jinja2 import TemplateError
 
     from r1flow.sampling import SamplingParams, seed_of
 
-    sampler = load_quietly(model, engine)
+    sampler = load_quietly(model, arguments.engine)
     if not sampler.tokenizer.chat_template:
         raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
-    params = SamplingParams(temperature, top_p, max_new_tokens)
+    params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
 
     def ask(question: str, number: int) -> tuple[str, bool]:
         try:
             prompt = render(sampler.tokenizer, question)
         except TemplateError as error:
             raise UserError(f"{model}: its chat template can't show the question: {error}") from error
-        [completion] = sampler.sample([prompt], params, [seed_of(seed, question, number)])
+        [completion] = sampler.sample([prompt], params, [seed_of(arguments.seed, question, number)])
         return completion.text, completion.finished
 
     return ask

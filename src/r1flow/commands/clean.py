@@ -9,6 +9,7 @@ Never touches data/, anything outside the project's root, or what a symbolic lin
 .memo may themselves be links, to a larger disk. MLflow keeps its records.
 """
 
+import argparse
 import os
 import shutil
 import sys
@@ -17,28 +18,49 @@ from pathlib import Path
 from typing import IO
 
 from r1flow.artifacts import store
+from r1flow.commands.places import project_root
 from r1flow.core.errors import UserError, listed
 
 STORE_GB = 10.0
 
 
-def clean(root: Path, runs: list[str], scratch: bool, yes: bool, dry_run: bool, store_gb: float | None = None) -> int:
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List what can be removed with its size, ask, and remove it. Without options that is: scratch/, "
+        "every run in results/ except the newest, and what the store of computed results (.memo/) holds above 10 GB, "
+        "beginning with what was unused for longest. data/ and MLflow's records stay."
+    )
+    parser.add_argument(
+        "--run", action="append", default=[], metavar="NAME", help="remove only this run; may be repeated"
+    )
+    parser.add_argument(
+        "--scratch", action="store_true", help="remove only scratch/, the snapshots of interrupted stages"
+    )
+    parser.add_argument(
+        "--store-gb", type=float, metavar="GB", help="only trim the store (.memo/) to this size; 0 empties it"
+    )
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Remove the named runs or scratch, or trim the store; by default scratch, all runs but the newest, and the store
     above STORE_GB. Returns 0, or 1 if the user said no.
 
     Raises UserError for an unknown run, when a run is live, and when nobody can be asked.
     """
+    root, store_gb = project_root(), arguments.store_gb
     if store_gb is not None and not store_gb >= 0:
         raise UserError(f"--store-gb {store_gb:g}: no store is that small; use 0 (empties it) or more")
-    targets = chosen(root, runs, scratch, store_gb)
+    targets = chosen(root, arguments.run, arguments.scratch, store_gb)
     if not targets:
         print("nothing to remove")
         return 0
     listing(root, targets)
-    if dry_run:
+    if arguments.dry_run:
         return 0
     lock = refuse_live(root)  # noqa: F841  (held until all is removed)
-    if not yes and not agreed():
+    if not arguments.yes and not agreed():
         return 1
     kept = []
     for target in targets:

@@ -14,6 +14,7 @@ Equal means: the same manifest.json and the same provenance.json for every stage
 again (`r1flow verify` does that). Left out: what is inside the files; cost.json, which always differs.
 """
 
+import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,18 @@ TOLD_APART = ("config", "code", "modules", "inputs", "libraries")
 TOLD_BY_PROVENANCE = ("seed", "threads", "device")  # keys that the provenance has, too; reported from there
 SHOWN_FILES = 6
 TASKS = ("reasoning", "general")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Compare the manifests and provenance of all stages. Exit code 0: the runs are equal. Exit code 1: "
+        "they differ, and the first stage that differs is shown, with the cause and how much the results changed."
+    )
+    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return diff(*arguments.runs)
 
 
 def diff(run_a: Path, run_b: Path) -> int:

@@ -5,6 +5,7 @@ Reads the stage's folder (provenance.json, config.yaml, metrics.json) and, if th
 it. DEST appears complete, by a rename. Left out: uploading it anywhere.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 
 from r1flow.artifacts import provenance
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256
+from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError
 from r1flow.recipe.stages import STAGES
 
@@ -56,13 +58,24 @@ LICENCE = "LICENSE"
 COLUMNS = ("pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k")
 
 
-def export(model: Path, destination: Path, force: bool) -> None:
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Copy a stage's model (weights, configuration, tokenizer) to a new folder, with a README.md made "
+        "from its provenance, configuration and results. transformers loads the folder as it is."
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    parser.add_argument("destination", type=Path, metavar="DEST", help="a folder that does not exist yet")
+    parser.add_argument("--force", action="store_true", help="replace DEST if it is a model's folder")
+
+
+def run(arguments: argparse.Namespace) -> None:
     """Copy the stage's model to `destination` with its card; raises UserError, and then nothing was written.
 
     `force` replaces what is there, if that is a model's folder too.
     """
+    model, destination = model_folder(arguments.model), arguments.destination
     stage = stage_folder(model)
-    refuse_overwriting(destination, model, force)
+    refuse_overwriting(destination, model, arguments.force)
     base = base_of(stage)
     text = card(stage, base)
     partial = destination.absolute().with_name(f".{destination.absolute().name}.partial-{os.getpid()}")
@@ -77,6 +90,7 @@ def export(model: Path, destination: Path, force: bool) -> None:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise UserError(f"{destination}: can't be written: {error.strerror}") from error
+    print(f"{destination}: model and card are there")
 
 
 def stage_folder(model: Path) -> Path:

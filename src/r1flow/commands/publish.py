@@ -8,6 +8,7 @@ A run is published only if it is consistent: every file is what its manifest say
 stages beside it. Left out: a trainer's state, which is in scratch/ (and in .dvcignore, should it get here).
 """
 
+import argparse
 import shlex
 import shutil
 from pathlib import Path
@@ -15,8 +16,22 @@ from pathlib import Path
 import yaml
 
 from r1flow.artifacts import versions
-from r1flow.commands.restore import Hashing, problems, reads_pinned_data, run_folder, stages
+from r1flow.commands.places import enter_project, run_folder
+from r1flow.commands.verify import Hashing, problems, reads_pinned_data, stages
 from r1flow.core.errors import UserError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Add every stage of the run to DVC, push the files to the remote, and print what to commit."
+    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    parser.add_argument(
+        "--remote", help="name of a remote in `dvc remote list` (default: the one DVC is configured with)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    enter_project()
+    publish(arguments.run, arguments.remote)
 
 
 def publish(run: Path, remote: str | None = None) -> None:

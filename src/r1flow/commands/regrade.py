@@ -12,6 +12,7 @@ read. Nothing is written. A problem whose gold answer can't be graded any more w
 are listed with None and no number counts them. Left out: rewards during training, whose completions aren't kept.
 """
 
+import argparse
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ import pyarrow.parquet as parquet
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
+from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.trace import Record, folder_of, read_record
 from r1flow.core.errors import UserError
 from r1flow.programs import filters
@@ -36,6 +38,21 @@ from r1flow.sampling import Completion
 Row = dict[str, Any]
 Number = tuple[str | None, str]  # task, name
 Graded = tuple[list[Row], list[Row | None], dict[Number, Any], dict[Number, Any]]  # rows and numbers, then and now
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Grade the samples of every evaluation and of the rejection sampling again. Exit code 0: every "
+        "verdict is the same. Exit code 1: the verdicts that changed are listed, with the numbers they change. Writes "
+        "nothing."
+    )
+    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    enter_project()
+    return regrade(run_folder(arguments.run), arguments.json)
 
 
 def regrade(run: Path, as_json: bool = False) -> int:

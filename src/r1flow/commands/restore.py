@@ -1,29 +1,38 @@
-"""Brings published runs back, and verifies what is on disk: every file by its hash, every stage by its inputs.
+"""Brings published runs back and verifies them.
 
-    results/r1_tiny/sft_mix/model/model.safetensors is not what its manifest says
-    results/r1_tiny/align_rl/provenance.json says that sft_mix (input model) was another one
-    22 stages, 164 files, 61.3 MB hashed: 2 problems
-
-The plan (plan.py) decides by content, so a restored run has nothing to do, whatever its files' times. Left out: inputs
-from outside the project, which the plan hashes when it reads them.
+The plan (engine/plan.py) decides by content, so a restored run has nothing to do, whatever its files' times.
 """
 
+import argparse
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from r1flow.artifacts import manifest, provenance, versions
+from r1flow.artifacts import versions
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
-from r1flow.commands.clean import megabytes, refuse_live
-from r1flow.core.errors import UserError, listed, printable
-from r1flow.tracking.progress import Progress
+from r1flow.commands.clean import refuse_live
+from r1flow.commands.places import enter_project
+from r1flow.commands.verify import Hashing, faults, provenance_of, run_of
+from r1flow.core.errors import UserError, listed
 
 SHOWN = 5  # changed files in one line
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Check out REV, fetch its runs from DVC's remote and verify every hash. Running the restored run "
+        "again then finds nothing to do."
+    )
+    parser.add_argument("revision", nargs="?", metavar="REV", help="a commit, tag or branch (default: as checked out)")
+    parser.add_argument("--run", metavar="NAME", help="restore only this run")
+    parser.add_argument("--remote", help="name of the DVC remote that has it (default: the one DVC is configured with)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    enter_project()
+    restore(arguments.revision, arguments.run, arguments.remote)
 
 
 def restore(revision: str | None, run: str | None, remote: str | None = None) -> None:
@@ -140,122 +149,3 @@ def remove_wrong(found: list[Fault]) -> None:
             f"{listed([str(fault) for fault in found])}; removed, so that a run makes it anew. To restore it, mend the "
             "remote, delete .dvc/cache and restore again"
         )
-
-
-def verify(run: Path | None) -> int:
-    """Hash all files of a run (None: of all runs and of data/) and print every problem; 1 if there is one."""
-    runs = [run_folder(run)] if run else sorted(RESULTS.glob("*/"))
-    folders = [folder for each in runs for folder in stages(each) if any(folder.iterdir())]  # empty: not made yet
-    if versions.DATA.is_dir() and (run is None or reads_pinned_data(runs[0])):
-        folders.append(versions.DATA)
-    hashing, count = Hashing(folders), 0
-    for problem in problems(folders, hashing):
-        print(printable(str(problem)))
-        count += 1
-    verdict = f"{count} problem{'s' if count > 1 else ''}" if count else "everything is as its manifest says"
-    print(f"{len(folders)} stages, {hashing} hashed: {verdict}")
-    return 1 if count else 0
-
-
-def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
-    """Everything that is wrong with these stages: contents, provenance, the stages they were made from, the pin."""
-    for folder in folders:
-        yield from faults(folder, hashing)
-        yield from strangers(folder)
-        if folder == versions.DATA:
-            yield from unpinned(folder)
-
-
-def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
-    """Files that aren't as manifest and provenance say; data/ may lack a provenance, as data.dvc pins its files."""
-    unproved = folder == versions.DATA and provenance_of(folder) is None
-    yield from (manifest if unproved else provenance).faults(folder, hashing.sha256)
-
-
-def strangers(folder: Path) -> Iterator[Fault]:
-    """Inputs that the stage was made from and that no stage on disk is now."""
-    for name, entry in ((provenance_of(folder) or {}).get("inputs") or {}).items():
-        edges = [source / MANIFEST for source in sources(folder, entry.get("stage"))]
-        if "stage" in entry and entry["sha256"] not in [sha256(edge) for edge in edges if edge.is_file()]:
-            what = "was another one" if any(edge.is_file() for edge in edges) else "was there, which it isn't now"
-            yield Fault(folder / "provenance.json", f"says that {entry['stage']} (input {name}) {what}")
-
-
-def sources(folder: Path, stage: str | None) -> list[Path]:
-    """Where a stage that `folder` was made from can be: in its run; else in data/ (for data) or in any other run."""
-    own = run_of(folder) / str(stage)
-    if own.is_dir():
-        return [own]
-    return [versions.DATA] if stage == "data" else sorted(RESULTS.glob(f"*/{stage}"))
-
-
-def unpinned(folder: Path) -> Iterator[Fault]:
-    """Files of data/ that aren't the ones that data.dvc pins."""
-    expected, found = versions.pinned().get("files"), hashes(folder)
-    if not expected or found is None:
-        return
-    for name in sorted(expected.keys() | found.keys() - {"metrics.json"}):
-        if expected.get(name) != found.get(name):
-            yield Fault(folder / name, f"is not what {versions.POINTER} pins")
-
-
-def hashes(folder: Path) -> dict[str, str] | None:
-    """sha256 of each file as the manifest has it; None if the manifest is missing or can't be read."""
-    try:
-        return {name: entry["sha256"] for name, entry in manifest.read_manifest(folder / MANIFEST)["files"].items()}
-    except (OSError, ValueError):
-        return None
-
-
-def provenance_of(folder: Path, name: str = "provenance.json") -> dict[str, Any] | None:
-    """The folder's record of what it was made from; None if that is missing or can't be read."""
-    try:
-        return provenance.read_provenance(folder / name)
-    except (OSError, ValueError):
-        return None
-
-
-def run_folder(run: Path) -> Path:
-    """`results/r1_tiny`, also when `r1_tiny` was given; raises UserError for a run that isn't there."""
-    for folder in (run, RESULTS / run):
-        if folder.is_dir():
-            return folder
-    known = ", ".join(sorted(path.name for path in RESULTS.glob("*/")))
-    raise UserError(f"{run}: there is no such run; in results/: {known or 'none'}")
-
-
-def run_of(folder: Path) -> Path:
-    return folder.parent.parent if folder.parent.name == "evaluate" else folder.parent
-
-
-def stages(run: Path) -> list[Path]:
-    """A run's stage folders; evaluate has one per model."""
-    return sorted(path for path in [*run.glob("*/"), *run.glob("evaluate/*/")] if path != run / "evaluate")
-
-
-def reads_pinned_data(run: Path) -> bool:
-    return versions.POINTER.exists() and not (run / "data").is_dir()
-
-
-@dataclass
-class Hashing:
-    """Hashes the stages' files and counts them; on a terminal it says how far it is."""
-
-    folders: list[Path]
-    files: int = 0
-    size: int = 0  # bytes
-
-    def __post_init__(self) -> None:
-        self.total = sum(len(hashes(folder) or ()) for folder in self.folders)
-        self.terminal = Progress("verify", sys.stderr) if sys.stderr.isatty() else None
-
-    def sha256(self, path: Path) -> str:
-        digest = sha256(path)
-        self.files += 1
-        self.size += path.stat().st_size
-        if self.terminal:
-            self.terminal.update(self.files, self.total, read=megabytes(self.size))
-        return digest
-
-    def __str__(self) -> str:
-        return f"{self.files} files, {megabytes(self.size)}"

@@ -9,6 +9,7 @@
 A finished run has nothing to do, so after a kill the same command goes on where it was.
 """
 
+import argparse
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, write_json
+from r1flow.commands.places import enter_project
 from r1flow.commands.trace import Record, folder_of, read_file, read_record
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError
@@ -29,14 +31,36 @@ RESULTS = Path("results")
 Jobs = dict[str, Record]
 
 
-def run_seeds(experiment: str, seeds: Sequence[int], overrides: str, name: str | None, report_only: bool) -> None:
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Makes the runs <experiment>-s<seed> with Snakemake, one after the other, and "
+        "results/<experiment>-seeds/report.html: the claims with intervals over the seeds (docs/claims.md). Repeat the "
+        "command after an interruption: what is finished isn't computed again."
+    )
+    parser.add_argument("experiment", metavar="EXPERIMENT", help="for example r1_tiny")
+    parser.add_argument(
+        "--seeds",
+        nargs="+",
+        type=int,
+        required=True,
+        metavar="SEED",
+        help="two or more; with fewer than five, no claim is decided",
+    )
+    parser.add_argument("--overrides", default="", help='of all runs: --overrides "zero_rl.trainer.beta=0.01"')
+    parser.add_argument("--run", metavar="NAME", help="the runs' names before -s<seed> (default: the experiment's)")
+    parser.add_argument("--report-only", action="store_true", help="run nothing: report on the runs that are there")
+
+
+def run(arguments: argparse.Namespace) -> None:
     """Make the runs, unless `report_only`, and their common report; the runs are <name>-s<seed>.
 
     Raises UserError for too few or repeated seeds, for a run that fails, and for runs that can't be compared.
     """
-    check_seeds(seeds, overrides)
-    name, seeds = name or experiment, sorted(seeds)
-    if not report_only:
+    enter_project()
+    experiment, overrides = arguments.experiment, arguments.overrides
+    check_seeds(arguments.seeds, overrides)
+    name, seeds = arguments.run or experiment, sorted(arguments.seeds)
+    if not arguments.report_only:
         check_report(experiment, f"seed={seeds[0]} {overrides}", f"{name}-s{seeds[0]}")
         for count, seed in enumerate(seeds, 1):
             print(f"seed {seed} ({count} of {len(seeds)}): {RESULTS / run_name(name, seed)}", flush=True)

@@ -14,6 +14,7 @@ The number's file is hashed, and every recorded input is compared with the manif
 not hashed again (`r1flow verify` does that). MLflow's run is looked up only in a local SQLite file, else "unknown".
 """
 
+import argparse
 import json
 import os
 from collections.abc import Callable
@@ -36,6 +37,21 @@ UNKNOWN = "unknown"
 FACTS = ("program", "config", "code", "seed", "threads", "device")
 SHOWN = (".safetensors", ".parquet")  # weights and samples; the manifest has the other files
 NOTES = {"unchanged": "", "changed": " (this run's {} has changed since)", "missing": " (this run's {} is missing)"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Follow a number of the report, or a model, back to its sources: evaluation, checkpoint, training "
+        "data and earlier stages, with hashes, seeds, commits, DVC and MLflow ids. Exit code 1: a file or an input is "
+        "not what it was then. For example: r1flow trace "
+        "'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'"
+    )
+    parser.add_argument("target", help="a number (FILE#KEY.KEY, in quotes), or the folder of a model or stage")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return trace(arguments.target, arguments.json)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""Shows what a run would compute, why, and on request what that costs; changes nothing.
+
+    r1flow plan experiment=r1_zero overrides="zero_rl.trainer.beta=0.01"
+
+    compute  zero_rl              96 s  config: trainer.beta 0.001 → 0.01
+    follow   evaluate/zero_rl      3 s  after zero_rl
+    1 to compute, 1 to compute if what runs before them comes out different, 4 kept; at most 99 s of computing
+
+What it says is decided in engine/plan.py; here are the words that it takes, which are those of a call of Snakemake.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from r1flow.commands.places import enter_project
+from r1flow.core.errors import UserError
+
+if TYPE_CHECKING:
+    from r1flow.engine.run import Run
+
+DESCRIPTION = """\
+List the jobs of a run that would not simply be kept, with the reason. The first word says what would happen:
+  compute   the configuration, code or inputs are new, so the job runs
+  restore   the same was computed before, so the result is copied from the store (.memo/)
+  follow    the job runs only if an earlier job that it reads comes out different
+For example: r1flow plan experiment=r1_zero overrides="zero_rl.trainer.beta=0.01"
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.set_defaults(takes_unknown=True)  # Snakemake's
+    parser.add_argument("--all", action="store_true", help="also list the jobs that are kept")
+    parser.add_argument("--price", action="store_true", help="also estimate the cost: tokens, FLOPs, hours, memory")
+    parser.add_argument(
+        "--gpu", help="GPU for --price, from conf/prices.yaml (default: H100, or the CPU that computes it)"
+    )
+    parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs for --price (default: 1)")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD=VALUE",
+        help='what you would write after Snakemake\'s --config, such as experiment=r1_zero overrides="seed=2"; of '
+        "Snakemake's own options, --set-scatter and --set-resources are checked and others are ignored",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from r1flow.engine.checks import check_parts, check_rules
+    from r1flow.engine.plan import table
+    from r1flow.engine.run import Run
+
+    enter_project()
+    words = arguments.typed  # in their order, with Snakemake's options between
+    scattered = [word.partition("=") for word in given(words, "scatter")]
+    check_parts({name: count for name, _, count in scattered})
+    check_rules(word.partition(":")[0] for word in given(words, "resources"))
+    run = Run.compose(Path(), **dict(pairs_of(words)))
+    print(table(run.steps, arguments.all))
+    if arguments.price:
+        print("\n" + priced(run, arguments))
+    for line in run.missing:
+        print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
+    run.check_libraries()
+
+
+# How many words without `=` an option takes; one of Snakemake's that isn't here may take any number.
+TAKES = {
+    **{"--gpu": 1, "--gpus": 1, "--cores": 1, "-c": 1, "--jobs": 1, "-j": 1, "--profile": 1, "--executor": 1, "-e": 1},
+    **dict.fromkeys(("", "--", "--all", "--price", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
+}
+
+
+def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The run's own key=value among Snakemake's words; values of its options (--set-scatter rejection=4) aren't.
+
+    Raises UserError for a word that belongs to no option: to ignore it would be to plan another run.
+    """
+    option, left = "", 0
+    for word in words:
+        if word.startswith("-"):
+            option, left = word, TAKES.get(word, len(words))
+        elif "=" in word and not option.startswith(("--set-", "--resources", "--default-resources")):
+            key, _, value = word.partition("=")
+            yield key, value
+            left = 0
+        elif left:
+            left -= 1
+        else:
+            raise UserError(
+                f"plan: {word!r} is neither KEY=VALUE nor the value of an option; did you mean experiment={word}?"
+            )
+
+
+def given(words: Sequence[str], what: str) -> list[str]:
+    """The values of Snakemake's option --set-<what>: NAME=2 for "scatter", RULE:gpu=2 for "resources"."""
+    found, option = [], ""
+    for word in words:
+        if word.startswith("-"):
+            option, _, word = word.partition("=")
+        if option == f"--set-{what}" and word:
+            found.append(word)
+    return found
+
+
+def priced(run: "Run", arguments: argparse.Namespace) -> str:
+    """The price of the jobs that the plan shows."""
+    from r1flow.engine import pricing
+    from r1flow.engine.plan import COMPUTE, FOLLOW
+
+    prices = pricing.read_prices()
+    shown = [step.job for step in run.steps if arguments.all or step.action in (COMPUTE, FOLLOW)]
+    costs = [cost for cost in run.price() if cost.job in shown]
+    return pricing.table(costs, arguments.gpu, arguments.gpus, prices)

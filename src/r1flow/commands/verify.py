@@ -1,0 +1,146 @@
+"""Verifies what is on disk: every file by its hash, every stage by its inputs.
+
+    results/r1_tiny/sft_mix/model/model.safetensors is not what its manifest says
+    results/r1_tiny/align_rl/provenance.json says that sft_mix (input model) was another one
+    22 stages, 164 files, 61.3 MB hashed: 2 problems
+
+Left out: inputs from outside the project, which the plan hashes when it reads them.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts import manifest, provenance, versions
+from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
+from r1flow.artifacts.versions import RESULTS
+from r1flow.commands.clean import megabytes
+from r1flow.commands.places import enter_project, run_folder
+from r1flow.core.errors import printable
+from r1flow.tracking.progress import Progress
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Hash every output and compare it with its manifest, and every manifest with the provenance of "
+        "the stages that were made from it. Exit code 1: something has changed."
+    )
+    parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    enter_project()
+    return verify(arguments.run)
+
+
+def verify(run: Path | None) -> int:
+    """Hash all files of a run (None: of all runs and of data/) and print every problem; 1 if there is one."""
+    runs = [run_folder(run)] if run else sorted(RESULTS.glob("*/"))
+    folders = [folder for each in runs for folder in stages(each) if any(folder.iterdir())]  # empty: not made yet
+    if versions.DATA.is_dir() and (run is None or reads_pinned_data(runs[0])):
+        folders.append(versions.DATA)
+    hashing, count = Hashing(folders), 0
+    for problem in problems(folders, hashing):
+        print(printable(str(problem)))
+        count += 1
+    verdict = f"{count} problem{'s' if count > 1 else ''}" if count else "everything is as its manifest says"
+    print(f"{len(folders)} stages, {hashing} hashed: {verdict}")
+    return 1 if count else 0
+
+
+def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
+    """Everything that is wrong with these stages: contents, provenance, the stages they were made from, the pin."""
+    for folder in folders:
+        yield from faults(folder, hashing)
+        yield from strangers(folder)
+        if folder == versions.DATA:
+            yield from unpinned(folder)
+
+
+def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
+    """Files that aren't as manifest and provenance say; data/ may lack a provenance, as data.dvc pins its files."""
+    unproved = folder == versions.DATA and provenance_of(folder) is None
+    yield from (manifest if unproved else provenance).faults(folder, hashing.sha256)
+
+
+def strangers(folder: Path) -> Iterator[Fault]:
+    """Inputs that the stage was made from and that no stage on disk is now."""
+    for name, entry in ((provenance_of(folder) or {}).get("inputs") or {}).items():
+        edges = [source / MANIFEST for source in sources(folder, entry.get("stage"))]
+        if "stage" in entry and entry["sha256"] not in [sha256(edge) for edge in edges if edge.is_file()]:
+            what = "was another one" if any(edge.is_file() for edge in edges) else "was there, which it isn't now"
+            yield Fault(folder / "provenance.json", f"says that {entry['stage']} (input {name}) {what}")
+
+
+def sources(folder: Path, stage: str | None) -> list[Path]:
+    """Where a stage that `folder` was made from can be: in its run; else in data/ (for data) or in any other run."""
+    own = run_of(folder) / str(stage)
+    if own.is_dir():
+        return [own]
+    return [versions.DATA] if stage == "data" else sorted(RESULTS.glob(f"*/{stage}"))
+
+
+def unpinned(folder: Path) -> Iterator[Fault]:
+    """Files of data/ that aren't the ones that data.dvc pins."""
+    expected, found = versions.pinned().get("files"), hashes(folder)
+    if not expected or found is None:
+        return
+    for name in sorted(expected.keys() | found.keys() - {"metrics.json"}):
+        if expected.get(name) != found.get(name):
+            yield Fault(folder / name, f"is not what {versions.POINTER} pins")
+
+
+def hashes(folder: Path) -> dict[str, str] | None:
+    """sha256 of each file as the manifest has it; None if the manifest is missing or can't be read."""
+    try:
+        return {name: entry["sha256"] for name, entry in manifest.read_manifest(folder / MANIFEST)["files"].items()}
+    except (OSError, ValueError):
+        return None
+
+
+def provenance_of(folder: Path, name: str = "provenance.json") -> dict[str, Any] | None:
+    """The folder's record of what it was made from; None if that is missing or can't be read."""
+    try:
+        return provenance.read_provenance(folder / name)
+    except (OSError, ValueError):
+        return None
+
+
+def run_of(folder: Path) -> Path:
+    return folder.parent.parent if folder.parent.name == "evaluate" else folder.parent
+
+
+def stages(run: Path) -> list[Path]:
+    """A run's stage folders; evaluate has one per model."""
+    return sorted(path for path in [*run.glob("*/"), *run.glob("evaluate/*/")] if path != run / "evaluate")
+
+
+def reads_pinned_data(run: Path) -> bool:
+    return versions.POINTER.exists() and not (run / "data").is_dir()
+
+
+@dataclass
+class Hashing:
+    """Hashes the stages' files and counts them; on a terminal it says how far it is."""
+
+    folders: list[Path]
+    files: int = 0
+    size: int = 0  # bytes
+
+    def __post_init__(self) -> None:
+        self.total = sum(len(hashes(folder) or ()) for folder in self.folders)
+        self.terminal = Progress("verify", sys.stderr) if sys.stderr.isatty() else None
+
+    def sha256(self, path: Path) -> str:
+        digest = sha256(path)
+        self.files += 1
+        self.size += path.stat().st_size
+        if self.terminal:
+            self.terminal.update(self.files, self.total, read=megabytes(self.size))
+        return digest
+
+    def __str__(self) -> str:
+        return f"{self.files} files, {megabytes(self.size)}"
