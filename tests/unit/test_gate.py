@@ -138,10 +138,10 @@ def test_the_same_data_has_the_same_report(tmp_path, monkeypatch, clean):
 
 @pytest.mark.parametrize("program", LEARNERS)
 def test_data_without_a_report_is_refused_by_whatever_learns_or_examines(folder, program):
-    gate.check_leaks("stage", program, {"data": folder})
+    gate.check_leaks("zero_rl", program, {"data": folder})
     (folder / REPORT).unlink()
-    with pytest.raises(UserError, match=r"^stage: .*decontamination.json is missing.*run the data stage again$"):
-        gate.check_leaks("stage", program, {"data": folder})
+    with pytest.raises(UserError, match=r"^zero_rl: .*decontamination.json is missing.*run the data stage again$"):
+        gate.check_leaks("zero_rl", program, {"data": folder})
 
 
 def test_the_data_stage_and_the_report_page_are_not_held_to_it(folder):

@@ -121,7 +121,7 @@ def slipped(worked: Worked, rng: random.Random) -> Worked:
 
 
 def conclusion(worked: Worked, original: Worked) -> str:
-    """The answer of a chain with an error: its last value, if the right answer is the last value of the right chain."""
+    """What a chain with a mistake concludes: its own last value, where the original chain concludes with its last."""
     last, right = worked.steps[-1][1], original.steps[-1][1]
     return str(last) if last != right and str(right) == original.problem.answer else original.problem.answer
 

@@ -16,7 +16,7 @@ from r1flow.artifacts import manifest
 from r1flow.core.errors import UserError
 from r1flow.data.decontaminate import RULE
 from r1flow.data.leaks import REPORT
-from r1flow.recipe.stages import RECIPE
+from r1flow.recipe.stages import RECIPE, stage_of
 
 PROGRAMS = {row.program for row in RECIPE.values()} - {"data", "report"}  # they train on rows, or ask their problems
 
@@ -26,9 +26,10 @@ def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
     if program not in PROGRAMS or "data" not in inputs:
         return
     folder = inputs["data"]
-    edge = folder / manifest.MANIFEST
-    makers = {row.rows_of for name, row in RECIPE.items() if name == stage} - {"data"} | {"curate"}  # passed this gate
-    if edge.is_file() and manifest.read_json(edge)["stage"] in makers:
+    # These stages make rows from data that they themselves read through this gate.
+    stages_checked_before = {"curate", RECIPE[stage_of(stage)].rows_of} - {"data"}
+    made_by = folder / manifest.MANIFEST
+    if made_by.is_file() and manifest.read_json(made_by)["stage"] in stages_checked_before:
         return
     if fault := fault_of(folder):
         raise UserError(f"{stage}: {fault}")

@@ -199,13 +199,13 @@ class Run:
         return any(step.job == job and step.action in (COMPUTE, FOLLOW) for step in self.steps)
 
     def first(self, job: str) -> list[str]:
-        """The jobs that run before this one, if it runs: all upstream ones that run, also those behind a kept one."""
+        """All upstream jobs that this plan runs, transitively: Snakemake doesn't look behind a kept job."""
         runs = [step.job for step in self.steps if step.action != KEEP]
         above = self.upstream(job) if job in runs else set()
         return [other for other in runs if other in above]
 
     def chain(self, stage: str) -> int:
-        """How many jobs must run after this stage, one after the other: the longest chain shall not wait for a core."""
+        """Length of the longest chain below; used as priority, so that the critical path starts first."""
         next_ones = [other for other in self.stages if stage in self.sources_of(other).values()]
         return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))  # its evaluation
 

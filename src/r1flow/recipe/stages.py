@@ -19,10 +19,10 @@ class Row:
 
     stage: str
     program: str  # the folder of r1flow.programs that computes it
-    colour: str | None = None  # its colour in the report, if it makes a language model; these models are evaluated
+    colour: str | None = None  # its colour in the report; None: it makes no language model to evaluate
     rows_of: str = "data"  # the stage that makes the rows it learns from, or the problems it asks
-    rewarded_by: str | None = None  # the stage whose model is one of its rewards, if these have a reward_model
-    general_of: str | None = None  # the stage that makes the general rows it mixes in, if the run has that stage
+    rewarded_by: str | None = None  # the stage that trains the reward model, where `rewards` names one
+    general_of: str | None = None  # the stage that makes the general rows it mixes in, where the run has that stage
     is_optional: bool = False  # in a run without this stage, `data` provides the rows
     arm_of: str | None = None  # the stage that it is compared with: both draw with the same random numbers
 

@@ -17,9 +17,9 @@ from r1flow.sandbox import interpreter
 from r1flow.sandbox.process import Limits, limited
 
 NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-# Process 1 of the namespace, a shell that waits for the command; all other processes end with it. bubblewrap can kill
-# it when we die, but couldn't kill a command of another uid. It is bubblewrap's child, unlike bubblewrap's own process
-# 1, which would be left to an init that many containers don't have; and no signal from inside reaches it.
+# A shell is process 1 of the namespace: killing it kills everything. bubblewrap kills it when we die, which it couldn't
+# do to a command of another uid. Why not bubblewrap's own process 1: that isn't bubblewrap's child, so it would be left
+# to the container's init, and many containers have none. No signal from inside the namespace reaches the shell.
 FIRST = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
 TOOLS = ("bwrap", "prlimit", "setpriv")
 LINKS = ("bin", "lib", "lib64", "sbin")
