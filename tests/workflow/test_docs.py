@@ -3,8 +3,7 @@
     ```sh run           run by `make test`, against a finished run of r1_micro
     ```sh run-slow      run by `make test-slow`, which runs the page's others before it
     ```sh               not run: NEVER says why
-    ```python           in docs/: run by `make test`, and what a line returns is compared with the comment beside it;
-                        in README.md: only parsed, because it trains a model
+    ```python           run by `make test`, and what a line returns is compared with the comment beside it
 
 A page's commands run in one shell, from top to bottom, in a copy of the project that starts as a reader's: in git, with
 its .venv made and not activated. One thing is substituted: where the pages speak of r1_tiny, which takes ten minutes,
@@ -44,11 +43,14 @@ ROOT = Path(__file__).parents[2]
 DOCS = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md"))
 HISTORY = [page for page in DOCS if page.startswith("docs/history/")]  # may name what there was
 PAGES = ["README.md", *(page for page in DOCS if page not in HISTORY)]
-RUN = ["README.md", "docs/reproducibility.md"]
-RUN_SLOW = ["README.md", "docs/reproducibility.md", "docs/scaling.md"]
+RUN = ["docs/reproducibility.md", "docs/use.md"]
+RUN_SLOW = ["docs/reproducibility.md", "docs/scaling.md", "docs/use.md"]
 # Blocks of commands that no test runs, by how they begin, and why.
 NEVER = {
-    "git clone <this repository>": "the whole default run, and all tests",
+    "git clone <this repository>": "the whole default run",
+    "r1flow seeds r1_claims": "five whole runs",
+    "make run experiment=r1_zero_plain": "a whole run",
+    "make run experiment=pass_at_k": "a whole run",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
     'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
     "git clone . ../other": "installs an environment",
@@ -505,7 +507,7 @@ def examples(page: str) -> list[tuple[int, ast.stmt, str]]:
 
 def pages_to_run() -> Iterator[Any]:
     for page in PAGES:
-        if page.startswith("docs/") and examples(page):
+        if examples(page):
             here = page != "docs/rewards/code_tests.md" or bool(sandbox.tiers())
             yield pytest.param(page, marks=pytest.mark.skipif(not here, reason="no sandbox holds on this machine"))
 
