@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -476,6 +477,12 @@ def test_the_navigation_of_the_documentation_names_every_page_but_the_history_on
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     assert sorted(named_in(site["nav"])) == [page.removeprefix("docs/") for page in DOCS if page not in HISTORY]
     assert site["not_in_nav"].split() == ["/history/"]
+
+
+def test_the_package_its_citation_and_the_changelog_have_the_same_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+    assert re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == version
 
 
 @pytest.mark.parametrize("page", PAGES)
