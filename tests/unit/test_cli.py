@@ -1,5 +1,6 @@
 """The command line: quick help, one-line refusals, and nothing written, removed or replaced by mistake."""
 
+import argparse
 import io
 import json
 import os
@@ -8,10 +9,12 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from documented import EXAMPLES, as_documented
 from jinja2 import TemplateError
 from safetensors import SafetensorError
 
@@ -21,9 +24,11 @@ from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import COMMANDS, main
 from r1flow.commands.plan import pairs_of
 from r1flow.core.errors import UserError
+from r1flow.engine import pricing
 from r1flow.engine.checks import check_place
-from r1flow.engine.plan import COMPUTE, Step
+from r1flow.engine.plan import COMPUTE, KEEP, Step
 from r1flow.engine.run import Run, hold
+from r1flow.programs.costs import Cost
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,11 +199,51 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("stream", "safe"), [(Terminal, True), (io.StringIO, False)])
 def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(project, monkeypatch, stream, safe):
     step = Step("zero_rl", COMPUTE, ["config: run.note a\x1b[2J → b"])
-    run = SimpleNamespace(steps=[step], missing=[], check_libraries=lambda: None)
+    run = SimpleNamespace(name="tiny", steps=[step], missing=[], check_libraries=lambda: None)
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
     monkeypatch.setattr(sys, "stdout", stream())
     assert main(["plan"]) == 0
     assert "run.note" in sys.stdout.getvalue() and ("\x1b" not in sys.stdout.getvalue()) == safe
+
+
+def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
+    cost = Cost("zero_rl", parameters=5.0, sampling=float("nan"))
+    step = Step("zero_rl", COMPUTE, ["config: trainer.beta 0.001 → 0.01"], seconds=3.5)
+    kept = Step("base", KEEP)
+    run = SimpleNamespace(
+        name="tiny",
+        steps=[kept, step],
+        missing=["vllm isn't installed"],
+        check_libraries=lambda: None,
+        price=lambda: [cost],
+    )
+    monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
+    monkeypatch.setattr(pricing, "read_prices", lambda: {})
+    monkeypatch.setattr(pricing, "table", lambda *words: "")
+    assert main(["plan", "--price", "--json", "experiment=a"]) == 0
+    shown = capsys.readouterr()
+    found = as_documented("plan", shown.out)
+    assert [job["job"] for job in found["jobs"]] == ["zero_rl"] and found["kept"] == 1
+    assert found["costs"][0]["parameters"] == 5 and found["costs"][0]["flops"] is None
+    assert shown.err.count("\n") == 1 and "vllm isn't installed" in shown.err
+
+
+def test_the_page_of_commands_has_those_that_take_json_and_no_others():
+    takes = {name for name in COMMANDS if "--json" in help_of(name)}
+    assert takes == set(EXAMPLES)
+
+
+def help_of(command: str) -> str:
+    module = import_module(f"r1flow.commands.{command.replace('-', '_')}")
+    parser = argparse.ArgumentParser()
+    module.arguments(parser)
+    return parser.format_help()
+
+
+def test_a_refusal_in_json_leaves_standard_output_empty(project, capsys):
+    assert main(["verify", "nowhere", "--json"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.startswith("r1flow: nowhere") and shown.err.count("\n") == 1
 
 
 def test_a_shell_whose_texts_arent_utf8_is_refused_before_anything(project):
@@ -301,6 +346,21 @@ def test_a_dry_run_lists_sizes_and_removes_nothing(project, capsys):
     before = left(project)
     assert main(["clean", "--dry-run"]) == 0
     assert re.search(r"scratch +1\.0 MB", capsys.readouterr().out) and left(project) == before
+
+
+def test_clean_in_json_asks_nobody(project, monkeypatch, capsys):
+    answer(monkeypatch, "y")
+    before = left(project)
+    assert main(["clean", "--json"]) == 2 and left(project) == before
+    assert "--yes" in capsys.readouterr().err
+    for option, removed in (
+        ("--dry-run", False),
+        ("--yes", True),
+        ("--yes", False),
+    ):  # at last nothing is left to remove
+        assert main(["clean", "--json", option]) == 0
+        found = as_documented("clean", capsys.readouterr().out)
+        assert found["removed"] == removed and found["bytes"] == sum(each["bytes"] for each in found["targets"])
 
 
 def test_clean_never_follows_a_link(project, tmp_path_factory):
@@ -495,6 +555,12 @@ def test_chat_answers_every_line_and_goes_on_after_one_that_is_too_long(project,
     assert main(["chat", "results/new/align_rl"]) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines() == ["you said hello", "you said bye"] and shown.err == "r1flow: too long\n"
+    said = iter(["hello", "x" * 30, "bye"])
+    assert main(["chat", "results/new/align_rl", "--json"]) == 0
+    shown = capsys.readouterr()
+    replies = [as_documented("chat", line) for line in shown.out.splitlines()]
+    assert [each["reply"] for each in replies] == ["you said hello", "you said bye"]
+    assert shown.err == "r1flow: too long\n"
 
 
 def next_or_end(said) -> str:

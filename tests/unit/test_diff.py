@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from documented import as_documented
 from test_trace import CONFIG, LIBRARIES, MODELS, make_run
 
 from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
@@ -20,6 +21,8 @@ def plain(tmp_path_factory) -> Path:
 
 
 def compared(capsys, a: Path, b: Path, expect: int = 1) -> list[str]:
+    assert diff(a, b, as_json=True) == expect
+    assert as_documented("diff", capsys.readouterr().out)["equal"] == (expect == 0)
     assert diff(a, b) == expect
     return capsys.readouterr().out.splitlines()
 

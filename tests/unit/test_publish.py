@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from documented import as_documented
 from test_cli import Terminal
 
 from r1flow.artifacts import frozen, manifest, versions
@@ -132,6 +133,8 @@ def test_a_published_run_comes_back_whole_and_proved(published, clone, capsys):
     git("-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "--quiet", "-am", "Later, with other data")
     restore("v1", None)
     assert "4 stages are restored and verified" in capsys.readouterr().out
+    restore("v1", None, as_json=True)
+    assert as_documented("restore", capsys.readouterr().out)["runs"] == ["tiny"]
     assert contents(clone) == contents(published)
     assert verify(None) == 0
 
@@ -349,6 +352,8 @@ def test_verify_names_what_is_wrong_and_publish_refuses_it(project, capsys, line
     BREAKAGES[line]()
     assert verify(RUN) == 1
     assert line in capsys.readouterr().out
+    assert verify(RUN, as_json=True) == 1
+    assert as_documented("verify", capsys.readouterr().out)["problems"]
     with pytest.raises(UserError, match="nothing was published"):
         publish(RUN)
 
@@ -372,9 +377,8 @@ def test_a_run_behind_a_link_is_published_and_comes_back_in_a_clone(published, t
     for link in map(Path, links):
         link.rename(disk / link.name)
         link.symlink_to(disk / link.name)
-    publish(RUN)
-    printed = capsys.readouterr().out
-    subprocess.run(next(line for line in printed.splitlines() if "git add" in line), shell=True, check=True)
+    publish(RUN, as_json=True)
+    subprocess.run(as_documented("publish", capsys.readouterr().out)["commit"], shell=True, check=True)
     assert git("status", "--porcelain") == "" and git("diff", "--stat", "v1", "linked") == ""  # the pointers are equal
     assert {path.name for path in disk.rglob("*")} & {".gitignore", "base.dvc"} == set()
     git("clone", "--quiet", str(project), str(clone))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import yaml
+from documented import as_documented
 
 from r1flow.artifacts import provenance
 from r1flow.artifacts.frozen import digest
@@ -126,7 +127,7 @@ def pickier(patch: pytest.MonkeyPatch) -> None:
 def regraded(run: Path, capsys: pytest.CaptureFixture[str], status: int) -> dict[str, Any]:
     capsys.readouterr()
     assert regrade(run, as_json=True) == status
-    return json.loads(capsys.readouterr().out)
+    return as_documented("regrade", capsys.readouterr().out)
 
 
 def contents(folder: Path) -> dict[str, tuple[str, int]]:

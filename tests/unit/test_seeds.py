@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
+from documented import as_documented
 from fabricated_run import TRAINED, fabricate_history
 from scipy.stats import ttest_1samp
 from test_diff import describe_again
@@ -271,7 +272,7 @@ def started(project, monkeypatch) -> list[list[str]]:
     commands = []
 
     class Recorder(nullcontext):
-        def __init__(self, command: list[str]) -> None:
+        def __init__(self, command: list[str], stdout: int | None) -> None:
             super().__init__(self)
             commands.append(command)
 
@@ -312,8 +313,15 @@ def test_snakemake_is_called_for_each_seed_as_a_user_would(project, started, cap
         ]
         for seed in (11, 12)
     ]
-    said = capsys.readouterr().out.splitlines()
-    assert said[:2] == ["seed 11 (1 of 2): results/beta-s11", "seed 12 (2 of 2): results/beta-s12"]
+    assert main(["seeds", "tiny", *words, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert as_documented("seeds", shown.out[shown.out.index("{") :])["runs"] == ["beta-s11", "beta-s12"]
+    said = shown.out[: shown.out.index("{")].splitlines()
+    assert (
+        said[:2]
+        == shown.err.splitlines()
+        == ["seed 11 (1 of 2): results/beta-s11", "seed 12 (2 of 2): results/beta-s12"]
+    )
     assert said[-1] == "report: results/beta-seeds/report.html"
     told = read_json(project / "results/beta-seeds/summary.json")
     assert told["seeds"] == [11, 12] and told["claims"]["C1"]["parts"][0]["values"] == [0.11, 0.12]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from documented import as_documented
 from hub import Hub
 
 from r1flow.core.errors import UserError
@@ -380,10 +381,10 @@ class TestLock:
         dataset(hub)
         (tmp_path / "Snakefile").touch()
         environment = os.environ | {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home")}
-        command = [sys.executable, "-m", "r1flow.commands.cli", "lock", "openai/gsm8k"]
+        command = [sys.executable, "-m", "r1flow.commands.cli", "lock", "openai/gsm8k", "--json"]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        assert COMMIT in done.stdout
+        assert as_documented("lock", done.stdout)["commit"] == COMMIT
         assert (
             yaml.safe_load((tmp_path / "sources.lock").read_text())["dataset openai/gsm8k@main"]["revision"] == COMMIT
         )

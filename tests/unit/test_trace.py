@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import yaml
+from documented import as_documented
 from fabricated_run import fabricate_samples
 
 from r1flow.artifacts.frozen import digest
@@ -101,7 +102,7 @@ def run(tmp_path, monkeypatch) -> Path:
 
 def traced(capsys, target: str, expect: int = 0) -> dict[str, Any]:
     assert trace(target, as_json=True) == expect
-    return json.loads(capsys.readouterr().out)
+    return as_documented("trace", capsys.readouterr().out)
 
 
 def names(found: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documented import as_documented
 
 from r1flow.artifacts.manifest import sha256
 from r1flow.commands import cli
@@ -178,12 +179,17 @@ sys.exit(1)
 
 
 @pytest.mark.parametrize("to", [None, "https://mlflow.lab"])
-def test_the_command_delivers_from_the_project_to_the_address_and_ends_as_the_delivery_does(project, monkeypatch, to):
+def test_the_command_delivers_from_the_project_to_the_address_and_ends_as_the_delivery_does(
+    project, monkeypatch, capsys, to
+):
     monkeypatch.setattr(spool, "DELIVERY", (sys.executable, "-c", TELL))
     (project / "Snakefile").touch()
     (project / "below").mkdir()
     monkeypatch.chdir(project / "below")
-    assert cli.main(["deliver", *(["--to", to] if to else [])]) == 1
+    (project / spool.TRACKING / "tiny-1").mkdir(parents=True)
+    (project / spool.TRACKING / "tiny-1/execution.jsonl").touch()
+    assert cli.main(["deliver", "--json", *(["--to", to] if to else [])]) == 1
+    assert as_documented("deliver", capsys.readouterr().out)["left"] == ["tiny-1"]
     told = json.loads((project / "told.json").read_text())
     assert told == {"words": [spool.REDIRECT] if to else [], "uri": to, "folder": str(project)}
 

@@ -248,7 +248,7 @@ def test_the_marked_commands_of_a_page_do_what_it_says_the_slow_ones_too(page, p
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_is_of_a_known_kind(page):
-    known = {"", "sh", "sh run", "sh run-slow", "python", "yaml"}
+    known = {"", "sh", "sh run", "sh run-slow", "python", "yaml", "json"}
     assert not [f"{page}:{block.line - 1}: {block.info}" for block in blocks(page) if block.info not in known]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from r1flow.commands.finding import tell
 from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError, printable
 from r1flow.core.template import THINK_OPEN, render, split
@@ -52,6 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the random numbers; another seed gives other replies (default: 1)"
     )
+    parser.add_argument("--json", action="store_true", help="print each reply as a line of JSON (docs/commands.md)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -60,11 +62,11 @@ def run(arguments: argparse.Namespace) -> None:
     model = model_folder(arguments.model)
     ask = asker(model, arguments)
     if arguments.prompt is not None:
-        print(present(*ask(arguments.prompt, 0), dim=sys.stdout.isatty()))
+        answer(arguments.prompt, *ask(arguments.prompt, 0), arguments.json)
         return
     for number, question in enumerate(questions(model)):
         try:
-            print(present(*ask(question, number), dim=sys.stdout.isatty()), flush=True)
+            answer(question, *ask(question, number), arguments.json)
         except UserError as error:  # this question is too long; the next one may not be
             print(f"r1flow: {error}", file=sys.stderr)
 
@@ -134,13 +136,24 @@ def questions(model: Path) -> Iterator[str]:
             yield line
 
 
+def answer(question: str, completion: str, finished: bool, as_json: bool) -> None:
+    """Print one reply; in JSON as the model wrote it, control codes escaped."""
+    reasoning, reply = parts_of(completion)
+    found = {"question": question, "reasoning": reasoning, "reply": reply, "finished": finished}
+    tell(found, present(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
+
+
+def parts_of(completion: str) -> tuple[str | None, str]:
+    """The reasoning, None without one, and the reply."""
+    parts = split(completion)
+    if parts.reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
+        return completion.strip().removeprefix(THINK_OPEN), ""
+    return parts.reasoning, parts.summary
+
+
 def present(completion: str, finished: bool, dim: bool) -> str:
     """A completion for a reader: the reasoning indented (and dim on a terminal), then the reply."""
-    completion = printable(completion)
-    parts = split(completion)
-    reasoning, reply = parts.reasoning, parts.summary
-    if reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
-        reasoning, reply = completion.strip().removeprefix(THINK_OPEN), ""
+    reasoning, reply = parts_of(printable(completion))
     lines = [f"    {line}" for line in (reasoning or "").strip().splitlines()]
     if lines and dim:
         lines = [f"{DIM}{line}{PLAIN}" for line in lines]

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import IO
 
 from r1flow.artifacts import store
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import project_root
 from r1flow.core.errors import UserError, listed
 
 STORE_GB = 10.0
+ROW = ("path", "bytes", "remark")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,12 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
     if store_gb is not None and not store_gb >= 0:
         raise UserError(f"--store-gb {store_gb:g}: no store is that small; use 0 (empties it) or more")
     targets = chosen(root, arguments.run, arguments.scratch, store_gb)
-    if not targets:
-        print("nothing to remove")
+    rows = listing(root, targets)
+    found = {"targets": [dict(zip(ROW, row, strict=True)) for row in rows], "bytes": sum(size for _, size, _ in rows)}
+    if not targets or arguments.dry_run:
+        tell(found | {"removed": False}, table(rows) if targets else "nothing to remove", arguments.json)
         return 0
-    listing(root, targets)
-    if arguments.dry_run:
-        return 0
+    if arguments.json and not arguments.yes:
+        raise UserError("--json: nobody is asked, so add --yes to remove what --dry-run lists")
+    if not arguments.json:
+        print(table(rows))
     lock = refuse_live(root)  # noqa: F841  (held until all is removed)
     if not arguments.yes and not agreed():
         return 1
@@ -67,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
     if kept:
         raise UserError(f"{listed(kept)}: could not be removed (perhaps somebody else owns it); everything else was")
-    print("removed")
+    tell(found | {"removed": True}, "removed", arguments.json)
     return 0
 
 
@@ -127,20 +133,21 @@ def size(folder: Path) -> int:
     return sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
 
 
-def listing(root: Path, targets: list[Path]) -> None:
+def listing(root: Path, targets: list[Path]) -> list[tuple[str, int, str]]:
+    """Path, bytes and a remark of each target; the results of the store are one line."""
     stored = [target for target in targets if store.STORE.name in target.parts]
-    for target in targets:
-        if target not in stored:
-            print(line(str(target.relative_to(root)), size(target), remark(target)))
+    others = [target for target in targets if target not in stored]
+    rows = [(str(target.relative_to(root)), size(target), remark(target)) for target in others]
     if stored:
         known = len(store.entries(root / store.STORE))
         remarks = f"{len(stored)} of the {known} results in the store, those unused for longest"
-        print(line(str(store.STORE), sum(map(size, stored)), remarks))
-    print(line("in all", sum(map(size, targets))))
+        rows.append((str(store.STORE), sum(map(size, stored)), remarks))
+    return rows
 
 
-def line(name: str, count: int, remark: str = "") -> str:
-    return f"{name:<40} {megabytes(count):>12}   {remark}".rstrip()
+def table(rows: list[tuple[str, int, str]]) -> str:
+    total = ("in all", sum(count for _, count, _ in rows), "")
+    return "\n".join(f"{name:<40} {megabytes(count):>12}   {remark}".rstrip() for name, count, remark in [*rows, total])
 
 
 def remark(target: Path) -> str:

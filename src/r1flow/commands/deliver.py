@@ -2,6 +2,7 @@
 
 import argparse
 
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import project_root
 from r1flow.tracking import spool
 
@@ -16,7 +17,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="the address for records that can't reach the one they were meant for, such as a mistyped one",
     )
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return spool.deliver(project_root(), arguments.to)
+    code = spool.deliver(project_root(), arguments.to)
+    if arguments.json:
+        left = sorted(path.parent.name for path in (project_root() / spool.TRACKING).glob(f"*/{spool.PARENT}.jsonl"))
+        tell({"delivered": code == 0, "left": left}, "", as_json=True)
+    return code

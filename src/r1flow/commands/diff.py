@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.trace import Record, folder_of, position, read_file, read_record
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
@@ -47,30 +48,44 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "they differ, and the first stage that differs is shown, with the cause and how much the results changed."
     )
     parser.add_argument("runs", nargs=2, type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return diff(*arguments.runs)
+    return diff(*arguments.runs, arguments.json)
 
 
-def diff(run_a: Path, run_b: Path) -> int:
+def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
     """Print whether two runs are equal (0), or the first difference, its cause and its consequences (1).
 
     Raises UserError for a run that isn't there or isn't whole.
     """
     a, b = read_run(run_a), read_run(run_b)
-    print(f"A: {run_a}\nB: {run_b}")
     stages = sorted(a.keys() | b.keys(), key=position)
     shared = [stage for stage in stages if stage in a and stage in b]
     other = [stage for stage in shared if a[stage].sha256 != b[stage].sha256]
     remade = [stage for stage in shared if stage not in other and a[stage].provenance != b[stage].provenance]
     alone = [stage for stage in stages if stage not in shared]
-    if not (other or remade or alone):
-        print(f"equal: the same manifest and provenance for each of the {len(stages)} stages")
-        return 0
-    print("\n".join([*differences(a, b, other), *missing(a, alone), *made_differently(a, b, remade, other)]))
-    print("\n".join(results(a, b)))
-    return 1
+    equal = not (other or remade or alone)
+    rows = [] if equal else compared(a, b)
+    found = {
+        "a": str(run_a),
+        "b": str(run_b),
+        "equal": equal,
+        "first": first_of(a, b, other) if other else None,
+        "other_bytes": {stage: list(causes(a[stage], b[stage])) for stage in other},
+        "made_differently": {stage: list(causes(a[stage], b[stage])) for stage in remade},
+        "only_in_a": [stage for stage in alone if stage in a],
+        "only_in_b": [stage for stage in alone if stage in b],
+        "results": rows,
+    }
+    if equal:
+        words = [f"equal: the same manifest and provenance for each of the {len(stages)} stages"]
+    else:
+        words = [*differences(a, b, other), *missing(a, alone), *made_differently(a, b, remade, other)]
+        words += results(a, b, rows)
+    tell(found, "\n".join([f"A: {run_a}", f"B: {run_b}", *words]), as_json)
+    return int(not equal)
 
 
 def read_run(run: Path) -> Run:
@@ -92,8 +107,7 @@ def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
     """The first stage with other bytes and its causes, then the later ones, and any causes of their own."""
     if not other:
         return
-    # a model may start from any stage, whatever its place in the order: take one that reads no other of them
-    first = next((stage for stage in other if not sources(a[stage], b[stage]) & set(other)), other[0])
+    first = first_of(a, b, other)
     found = list(causes(a[first], b[first]))
     yield f"the first stage that differs is {first}"
     yield f"  other bytes: {listed(list(artifacts(a[first].manifest, b[first].manifest)), SHOWN_FILES)}"
@@ -105,6 +119,11 @@ def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
         own = list(causes(a[stage], b[stage], inputs=False))
         if own:
             yield f"  {stage} has causes of its own: {'; '.join(own)}"
+
+
+def first_of(a: Run, b: Run, other: list[str]) -> str:
+    """The stage where the differences begin: one that reads no other of them, whatever its place in the order."""
+    return next((stage for stage in other if not sources(a[stage], b[stage]) & set(other)), other[0])
 
 
 def missing(a: Run, alone: list[str]) -> Iterator[str]:
@@ -181,27 +200,42 @@ def artifacts(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
 # -- how far the results moved -----------------------------------------------------------------------------------
 
 
-def results(a: Run, b: Run) -> Iterator[str]:
+def results(a: Run, b: Run, rows: list[dict[str, Any]]) -> Iterator[str]:
     """pass@1 of every model that both runs evaluated, and B − A in points."""
-    stages = [stage for stage in a if stage.startswith("evaluate/") and stage in b]
+    stages = evaluated(a, b)
     if not stages:
         yield "results: no model was evaluated in both runs"
-    elif all(a[stage].sha256 == b[stage].sha256 for stage in stages):
+    elif not rows:
         yield f"results: the same samples of all {len(stages)} evaluated models"
     else:
         yield f"{'pass@1 in %':<32}{'A':>8}{'B':>8}   B − A in points, 95 % interval paired by problem"
-        for stage in stages:
-            yield from result_lines(stage.removeprefix("evaluate/"), a[stage].folder, b[stage].folder)
+    for row in rows:
+        before, after = 100 * row["a"], 100 * row["b"]
+        known = row["low"] is not None
+        spread = f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]" if known else "other problems"
+        yield f"{row['model']:<22}{row['task']:<10}{before:>8.1f}{after:>8.1f}   {after - before:+.1f} {spread}"
 
 
-def result_lines(model: str, a: Path, b: Path) -> Iterator[str]:
-    one, two = (read_file(folder / "metrics.json")["tasks"] for folder in (a, b))
-    for task in TASKS:
-        if task in one and task in two:
-            before, after = (100 * tasks[task]["pass_at_1"] for tasks in (one, two))
-            interval = paired(a, b, task)
-            spread = f"[{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]" if interval else "other problems"
-            yield f"{model:<22}{task:<10}{before:>8.1f}{after:>8.1f}   {after - before:+.1f} {spread}"
+def evaluated(a: Run, b: Run) -> list[str]:
+    return [stage for stage in a if stage.startswith("evaluate/") and stage in b]
+
+
+def compared(a: Run, b: Run) -> list[dict[str, Any]]:
+    """pass@1 of every model and task in both runs, with the interval of B − A; empty where all samples are the same."""
+    stages = evaluated(a, b)
+    if all(a[stage].sha256 == b[stage].sha256 for stage in stages):
+        return []
+    rows = []
+    for stage in stages:
+        folders = a[stage].folder, b[stage].folder
+        one, two = (read_file(folder / "metrics.json")["tasks"] for folder in folders)
+        for task in TASKS:
+            if task in one and task in two:
+                interval = paired(*folders, task)
+                row = {"model": stage.removeprefix("evaluate/"), "task": task}
+                row |= {"a": one[task]["pass_at_1"], "b": two[task]["pass_at_1"]}
+                rows.append(row | {"low": interval and interval.low, "high": interval and interval.high})
+    return rows
 
 
 def paired(a: Path, b: Path, task: str) -> "Interval | None":

@@ -2,6 +2,7 @@
 
 import argparse
 
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 
 
@@ -13,6 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("repo", metavar="REPO[@REVISION]", help="for example openai/gsm8k@main (default: main)")
     parser.add_argument("--model", action="store_true", help="REPO is a model, not a data set")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -21,4 +23,6 @@ def run(arguments: argparse.Namespace) -> None:
     enter_project()
     repo, _, revision = arguments.repo.partition("@")
     entry = lock("model" if arguments.model else "dataset", repo, revision or "main")
-    print(f"{LOCK}: {repo}@{revision or 'main'} is {entry['revision']}, {len(entry['sha256'])} files; commit {LOCK}")
+    where = f"{repo}@{revision or 'main'}"
+    words = f"{LOCK}: {where} is {entry['revision']}, {len(entry['sha256'])} files; commit {LOCK}"
+    tell({"repo": where, "commit": entry["revision"], "sha256": entry["sha256"]}, words, arguments.json)

@@ -15,11 +15,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.core.errors import UserError
 
 if TYPE_CHECKING:
     from r1flow.engine.run import Run
+    from r1flow.programs.costs import Cost
+
+COST = ("job", "parameters", "sampled", "trained", "flops", "disk")  # tokens sampled and trained on; bytes of disk
 
 DESCRIPTION = """\
 List the jobs of a run that would not simply be kept, with the reason. The first word says what would happen:
@@ -40,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu", help="GPU for --price, from conf/prices.yaml (default: H100, or the CPU that computes it)"
     )
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs for --price (default: 1)")
+    add_json(parser)
     parser.add_argument(
         "words",
         nargs="*",
@@ -50,8 +55,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from r1flow.engine import pricing
     from r1flow.engine.checks import check_parts, check_rules
-    from r1flow.engine.plan import table
+    from r1flow.engine.plan import KEEP, table
     from r1flow.engine.run import Run
 
     enter_project()
@@ -60,9 +66,19 @@ def run(arguments: argparse.Namespace) -> None:
     check_parts({name: count for name, _, count in scattered})
     check_rules(word.partition(":")[0] for word in given(words, "resources"))
     run = Run.compose(Path(), **dict(pairs_of(words)))
-    print(table(run.steps, arguments.all))
+    jobs = [step for step in run.steps if arguments.all or step.action != KEEP]
+    found = {
+        "run": run.name,
+        "jobs": [{"job": step.job, "action": step.action, "why": step.why, "seconds": step.seconds} for step in jobs],
+        "kept": sum(step.action == KEEP for step in run.steps),
+        "missing": run.missing,
+    }
+    words = table(run.steps, arguments.all)
     if arguments.price:
-        print("\n" + priced(run, arguments))
+        costs = costs_of(run, arguments.all)
+        found["costs"] = [{name: getattr(cost, name) for name in COST} for cost in costs]
+        words += "\n\n" + pricing.table(costs, arguments.gpu, arguments.gpus, pricing.read_prices())
+    tell(found, words, arguments.json)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
     run.check_libraries()
@@ -71,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
 # How many words without `=` an option takes; one of Snakemake's that isn't here may take any number.
 TAKES = {
     **{"--gpu": 1, "--gpus": 1, "--cores": 1, "-c": 1, "--jobs": 1, "-j": 1, "--profile": 1, "--executor": 1, "-e": 1},
-    **dict.fromkeys(("", "--", "--all", "--price", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
+    **dict.fromkeys(("", "--", "--all", "--price", "--json", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
 }
 
 
@@ -107,12 +123,9 @@ def given(words: Sequence[str], what: str) -> list[str]:
     return found
 
 
-def priced(run: "Run", arguments: argparse.Namespace) -> str:
-    """The price of the jobs that the plan shows."""
-    from r1flow.engine import pricing
+def costs_of(run: "Run", everything: bool) -> list["Cost"]:
+    """The estimated costs of the jobs that the plan shows."""
     from r1flow.engine.plan import COMPUTE, FOLLOW
 
-    prices = pricing.read_prices()
-    shown = [step.job for step in run.steps if arguments.all or step.action in (COMPUTE, FOLLOW)]
-    costs = [cost for cost in run.price() if cost.job in shown]
-    return pricing.table(costs, arguments.gpu, arguments.gpus, prices)
+    shown = [step.job for step in run.steps if everything or step.action in (COMPUTE, FOLLOW)]
+    return [cost for cost in run.price() if cost.job in shown]

@@ -11,11 +11,13 @@ stages beside it. Left out: a trainer's state, which is in scratch/ (and in .dvc
 import argparse
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import yaml
 
 from r1flow.artifacts import versions
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.verify import Hashing, problems, reads_pinned_data, stages
 from r1flow.core.errors import UserError
@@ -27,14 +29,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remote", help="name of a remote in `dvc remote list` (default: the one DVC is configured with)"
     )
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     enter_project()
-    publish(arguments.run, arguments.remote)
+    publish(arguments.run, arguments.remote, arguments.json)
 
 
-def publish(run: Path, remote: str | None = None) -> None:
+def publish(run: Path, remote: str | None = None, as_json: bool = False) -> None:
     """Make the run's pointers, push what they name to the remote (None: the default one), print what to commit.
 
     Raises UserError when a file isn't what its manifest says (nothing is published then), and when the remote can't
@@ -48,8 +51,10 @@ def publish(run: Path, remote: str | None = None) -> None:
     add(folders)
     drop_pointers_without_a_stage(run)
     push(run, folders, remote)
-    print(f"{run}: {len(folders)} stages are versioned and pushed; commit their pointers with\n")
-    print(f"  {commit_command(run, folders)}")
+    command = commit_command(run, folders)
+    found = {"run": run.name, "stages": [str(folder) for folder in folders], "commit": command}
+    words = f"{run}: {len(folders)} stages are versioned and pushed; commit their pointers with\n\n  {command}"
+    tell(found, words, as_json)
 
 
 def check_whole(run: Path, folders: list[Path]) -> None:
@@ -87,7 +92,7 @@ def drop_pointers_without_a_stage(run: Path) -> None:
     for pointer in versions.pointers(run):
         if not versions.folder_of(pointer).is_dir():
             pointer.unlink()
-            print(f"{pointer}: removed, the run has no such stage now")
+            print(f"{pointer}: removed, the run has no such stage now", file=sys.stderr)
 
 
 def push(run: Path, folders: list[Path], remote: str | None) -> None:

@@ -13,7 +13,6 @@ are listed with None and no number counts them. Left out: rewards during trainin
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir
@@ -26,6 +25,7 @@ import pyarrow.parquet as parquet
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.trace import Record, folder_of, read_record
 from r1flow.core.errors import UserError
@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "nothing."
     )
     parser.add_argument("run", type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,11 +63,8 @@ def regrade(run: Path, as_json: bool = False) -> int:
     found = [(record, *GRADERS[record.provenance["program"]](record)) for record in graded_stages(run)]
     verdicts = [change for record, before, after, _, _ in found for change in changed_verdicts(record, before, after)]
     numbers = [change for record, _, _, then, now in found for change in changed_numbers(record, then, now)]
-    if as_json:
-        print(json.dumps({"run": str(run), "verdicts": verdicts, "numbers": numbers}, indent=1, ensure_ascii=False))
-    else:
-        for record, before, *_ in found:
-            print("\n".join(told(record.stage, len(before), verdicts, numbers)))
+    words = [line for record, before, *_ in found for line in told(record.stage, len(before), verdicts, numbers)]
+    tell({"run": str(run), "verdicts": verdicts, "numbers": numbers}, "\n".join(words), as_json)
     return int(bool(verdicts or numbers))
 
 

@@ -13,6 +13,7 @@ from r1flow.artifacts import versions
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.clean import refuse_live
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.commands.verify import Hashing, faults, provenance_of, run_of
 from r1flow.core.errors import UserError, listed
@@ -28,14 +29,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("revision", nargs="?", metavar="REV", help="a commit, tag or branch (default: as checked out)")
     parser.add_argument("--run", metavar="NAME", help="restore only this run")
     parser.add_argument("--remote", help="name of the DVC remote that has it (default: the one DVC is configured with)")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     enter_project()
-    restore(arguments.revision, arguments.run, arguments.remote)
+    restore(arguments.revision, arguments.run, arguments.remote, arguments.json)
 
 
-def restore(revision: str | None, run: str | None, remote: str | None = None) -> None:
+def restore(revision: str | None, run: str | None, remote: str | None = None, as_json: bool = False) -> None:
     """Check out `revision` (None: stay), pull its pointers of `run` (None: of all runs), verify every stage.
 
     Raises UserError naming the file or pointer that is missing or wrong (a wrong file is removed), and while a run is
@@ -52,7 +54,8 @@ def restore(revision: str | None, run: str | None, remote: str | None = None) ->
     hashing = Hashing(folders)
     remove_wrong([fault for folder in folders for fault in faults(folder, hashing)])
     runs = sorted({run_of(folder).name for folder in folders} - {""})
-    print(f"{len(folders)} stages are restored and verified ({hashing}); snakemake has nothing to do for", *runs)
+    words = f"{len(folders)} stages are restored and verified ({hashing}); snakemake has nothing to do for"
+    tell({"runs": runs, "stages": len(folders), **hashing.counts}, " ".join([words, *runs]), as_json)
 
 
 def checkout(revision: str) -> None:

@@ -15,10 +15,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, write_json
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.commands.trace import Record, folder_of, read_file, read_record
 from r1flow.core.changes import changes, leaves
@@ -49,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overrides", default="", help='of all runs: --overrides "zero_rl.trainer.beta=0.01"')
     parser.add_argument("--run", metavar="NAME", help="the runs' names before -s<seed> (default: the experiment's)")
     parser.add_argument("--report-only", action="store_true", help="run nothing: report on the runs that are there")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -58,14 +60,15 @@ def run(arguments: argparse.Namespace) -> None:
     """
     enter_project()
     experiment, overrides = arguments.experiment, arguments.overrides
+    progress = sys.stderr if arguments.json else sys.stdout
     check_seeds(arguments.seeds, overrides)
     name, seeds = arguments.run or experiment, sorted(arguments.seeds)
     if not arguments.report_only:
         check_report(experiment, f"seed={seeds[0]} {overrides}", f"{name}-s{seeds[0]}")
         for count, seed in enumerate(seeds, 1):
-            print(f"seed {seed} ({count} of {len(seeds)}): {RESULTS / run_name(name, seed)}", flush=True)
-            make_run(experiment, run_name(name, seed), f"seed={seed} {overrides}".strip())
-    report(name, seeds)
+            print(f"seed {seed} ({count} of {len(seeds)}): {RESULTS / run_name(name, seed)}", file=progress, flush=True)
+            make_run(experiment, run_name(name, seed), f"seed={seed} {overrides}".strip(), progress)
+    report(name, seeds, arguments.json)
 
 
 def run_name(name: str, seed: int) -> str:
@@ -89,17 +92,19 @@ def check_report(experiment: str, overrides: str, run: str) -> None:
         raise UserError(f"{experiment}: its stages have no report to compare seeds by; add evaluate and report")
 
 
-def make_run(experiment: str, run: str, overrides: str) -> None:
+def make_run(experiment: str, run: str, overrides: str, progress: TextIO) -> None:
     """Run Snakemake to its end; what is finished already isn't computed again. Raises UserError if it fails."""
     words = [f"experiment={experiment}", f"run={run}", f"overrides={overrides}"]
     command = [sys.executable, "-m", "snakemake", "--cores", "all", "--config", *words]
-    with subprocess.Popen(command) as snakemake:  # subprocess.run would kill it at Ctrl-C, which it handles itself
+    out = 2 if progress is sys.stderr else None  # where the jobs' own lines go
+    # subprocess.run would kill it at Ctrl-C, which it handles itself
+    with subprocess.Popen(command, stdout=out) as snakemake:
         if snakemake.wait():
             said = f"snakemake --cores all --config {shlex.join(words)}"
             raise UserError(f"{run} isn't finished ({said} failed, as said above); mend that and repeat the command")
 
 
-def report(name: str, seeds: Sequence[int]) -> None:
+def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     """Write the report over the seeds' finished runs."""
     folders = [RESULTS / run_name(name, seed) for seed in seeds]
     jobs = [read_jobs(folder) for folder in folders]
@@ -115,9 +120,12 @@ def report(name: str, seeds: Sequence[int]) -> None:
     summary = summarise_seeds(compared)
     write_json(out / "summary.json", summary)
     (out / "report.html").write_text(render_seeds(compared), encoding="utf-8")
+    claims, words = [], []
     for claim, told in summary["claims"].items():
-        print(f"{claim} {told['verdict']}: {told['text']}")
-    print(f"report: {out / 'report.html'}")
+        claims.append({"claim": claim, "verdict": told["verdict"], "text": told["text"]})
+        words.append(f"{claim} {told['verdict']}: {told['text']}")
+    found = {"runs": [folder.name for folder in folders], "claims": claims, "report": str(out / "report.html")}
+    tell(found, "\n".join([*words, f"report: {out / 'report.html'}"]), as_json)
 
 
 def read_jobs(folder: Path) -> Jobs:

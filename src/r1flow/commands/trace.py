@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlparse
 from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
+from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe.stages import STAGES
@@ -47,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'"
     )
     parser.add_argument("target", help="a number (FILE#KEY.KEY, in quotes), or the folder of a model or stage")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -122,13 +123,10 @@ def trace(target: str, as_json: bool = False) -> int:
     value = look_up(path, keys) if keys else None
     holds = is_as_made(record, place(path))
     links = follow(record, {}, only=chosen_inputs(record, path, keys.split(".")))
-    if as_json:
-        found = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
-        print(json.dumps(found, indent=1, ensure_ascii=False))
-    else:
-        note = "" if holds else f" ({path.name} has changed since {record.stage} wrote it)"
-        print(f"{target} = {json.dumps(value)}{note}" if keys else target + note)
-        print("\n".join(describe(links, record.stage, told=set())))
+    found = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
+    note = "" if holds else f" ({path.name} has changed since {record.stage} wrote it)"
+    first = f"{target} = {json.dumps(value)}{note}" if keys else target + note
+    tell(found, "\n".join([first, *describe(links, record.stage, told=set())]), as_json)
     edges = [edge for link in links.values() for edge in link["inputs"]]
     return int(not holds or any(edge.get("state", "unchanged") != "unchanged" for edge in edges))
 

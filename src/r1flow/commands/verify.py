@@ -18,6 +18,7 @@ from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.clean import megabytes
+from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.core.errors import printable
 from r1flow.tracking.progress import Progress
@@ -29,26 +30,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "the stages that were made from it. Exit code 1: something has changed."
     )
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR", help="default: all runs, and data/")
+    add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     enter_project()
-    return verify(arguments.run)
+    return verify(arguments.run, arguments.json)
 
 
-def verify(run: Path | None) -> int:
+def verify(run: Path | None, as_json: bool = False) -> int:
     """Hash all files of a run (None: of all runs and of data/) and print every problem; 1 if there is one."""
     runs = [run_folder(run)] if run else sorted(RESULTS.glob("*/"))
     folders = [folder for each in runs for folder in stages(each) if any(folder.iterdir())]  # empty: not made yet
     if versions.DATA.is_dir() and (run is None or reads_pinned_data(runs[0])):
         folders.append(versions.DATA)
-    hashing, count = Hashing(folders), 0
+    hashing, found = Hashing(folders), []
     for problem in problems(folders, hashing):
-        print(printable(str(problem)))
-        count += 1
-    verdict = f"{count} problem{'s' if count > 1 else ''}" if count else "everything is as its manifest says"
-    print(f"{len(folders)} stages, {hashing} hashed: {verdict}")
-    return 1 if count else 0
+        found.append({"path": str(problem.path), "problem": problem.what})
+        if not as_json:
+            print(printable(str(problem)))
+    verdict = f"{len(found)} problem{'s' if len(found) > 1 else ''}" if found else "everything is as its manifest says"
+    words = f"{len(folders)} stages, {hashing} hashed: {verdict}"
+    tell({"stages": len(folders), **hashing.counts, "problems": found}, words, as_json)
+    return 1 if found else 0
 
 
 def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
@@ -141,6 +145,10 @@ class Hashing:
         if self.terminal:
             self.terminal.update(self.files, self.total, read=megabytes(self.size))
         return digest
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"files": self.files, "bytes": self.size}
 
     def __str__(self) -> str:
         return f"{self.files} files, {megabytes(self.size)}"
