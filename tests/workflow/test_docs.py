@@ -35,7 +35,7 @@ import yaml
 
 from r1flow import rewards, sandbox
 from r1flow.commands import cli
-from r1flow.commands.plan import pairs_of
+from r1flow.commands.planning import pairs_of
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.run import WORDS, Run
 from r1flow.recipe.stages import RULES

@@ -91,11 +91,15 @@ class CommandParser(argparse.ArgumentParser):
     """The parser of one command. What the command takes is asked of its module, and only when the command is called."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        command = self.prog.split()[-1]
-        module = import_module(f"r1flow.commands.{command.replace('-', '_')}")
+        module = import_module(f"r1flow.commands.{module_of(self.prog.split()[-1])}")
         module.arguments(self)
         self.set_defaults(command=module.run)
         return super().parse_known_args(args, namespace)
+
+
+def module_of(command: str) -> str:
+    """The name of a command's module; that of `plan` has another, since engine/plan.py decides what it shows."""
+    return "planning" if command == "plan" else command.replace("-", "_")
 
 
 @contextmanager
