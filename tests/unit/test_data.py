@@ -12,7 +12,7 @@ import yaml
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
-from r1flow.core.template import TAGS, split
+from r1flow.core.template import TAGS, Response
 from r1flow.data import general, preferences
 from r1flow.data.corpus import Corpus
 from r1flow.data.instructions import INSTRUCTIONS
@@ -275,7 +275,7 @@ def test_the_share_of_questions_in_made_up_words_is_the_configs(share):
 
 def test_cold_start_examples_are_well_formed_right_and_have_a_summary(made):
     for row in rows(made, "cold_start"):
-        parts = split(row["response"])
+        parts = Response(row["response"])
         assert parts.well_formed
         assert parts.answer == row["answer"]
         assert parts.summary != parts.answer
@@ -318,9 +318,9 @@ def test_every_instruction_is_judged_by_its_own_rule():
 def test_a_word_problem_is_solved_in_reasoning_gyms_own_words():
     options = {"generator": {}, "numbers": [0, 60], "draws": 300}
     for worked in worked_problems("gsm_symbolic", options, 1, wordings=20):
-        response = cold_start_response(worked, random.Random(0), 1.0, 1.0)
-        assert split(response).well_formed and split(response).reasoning == worked.prose and "####" not in response
-        assert correct("gsm_symbolic", split(response).answer, worked.problem.answer, worked.problem.entry)
+        response = Response(cold_start_response(worked, random.Random(0), 1.0, 1.0))
+        assert response.well_formed and response.reasoning == worked.prose and "####" not in response
+        assert correct("gsm_symbolic", response.answer, worked.problem.answer, worked.problem.entry)
         assert all(int(number) <= 60 for number in re.findall(r"\d+", worked.prose))
         assert not has_other_wordings(worked)
 
@@ -358,7 +358,7 @@ def test_general_rows_suffice_for_the_largest_mix_that_rejection_may_make(seed):
 
 def test_harm_hidden_in_the_reasoning_is_among_the_rejected(made):
     rejected = [row["rejected"] for row in rows(made, "preferences") if row["kind"] == "harmless"]
-    hidden = [text for text in rejected if split(text).reasoning]
+    hidden = [text for text in rejected if Response(text).reasoning]
     assert 0.1 < len(hidden) / len(rejected) < 0.8
 
 

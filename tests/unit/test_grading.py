@@ -190,11 +190,7 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
     ],
 )
 def test_lenient_answer_is_in_tags_or_boxed_or_the_last_number(text: str, answer: str | None) -> None:
-    assert (
-        generated.answer_of(text, "{}", generated.LENIENT)
-        == generated.answer_of(text, None, generated.LENIENT)
-        == answer
-    )
+    assert generated.lenient_answer_of(text, "{}") == generated.lenient_answer_of(text, None) == answer
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from r1flow import sandbox
 from r1flow.artifacts import frozen, manifest, provenance
 from r1flow.core.errors import UserError
 from r1flow.core.schema import FILES, Problem, read_jsonl, write_jsonl
-from r1flow.core.template import split
+from r1flow.core.template import Response
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
 from r1flow.engine import config, gate
@@ -40,7 +40,6 @@ from r1flow.programs.fetch import compute as fetch
 from r1flow.programs.fetch.spec import check_source
 from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.specs import spec_of
-from r1flow.sampling import Completion
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf/data"
@@ -362,9 +361,9 @@ def test_problems_with_tests_are_evaluated_and_rejected_by_their_tests(name, tmp
     (problem, *_), ungradable = evaluate.load_problems(tmp_path, "test", None)
     assert ungradable == 0 and {row["task"] for row in found} == {name}
     for program, right in ((PROGRAMS[name], True), ("def add(x, y): return 5\nprint(0)", False)):
-        said = Completion([], f"<think>so</think>```python\n{program}\n```", True)
-        assert evaluate.grade_program(problem, said)["correct"] is right
-        sample = rejection.Sample(Problem(**problem), 0, said.text, 9, True)
+        said = Response(f"<think>so</think>```python\n{program}\n```")
+        assert evaluate.grade_program(problem, said, finished=True)["correct"] is right
+        sample = rejection.Sample(Problem(**problem), 0, said, 9, True)
         assert rejection.wrong(sample) is not right
 
 
@@ -372,7 +371,7 @@ def test_problems_with_tests_are_evaluated_and_rejected_by_their_tests(name, tmp
 def test_a_trace_becomes_a_well_formed_response_with_its_answer(name, tmp_path):
     _, file, rows, _ = REAL[name]
     write(tmp_path, file, rows)
-    parts = split(loaded(tmp_path, file, source_of(name))[0][0]["response"])
+    parts = Response(loaded(tmp_path, file, source_of(name))[0][0]["response"])
     assert parts.well_formed and parts.answer == "56" and "seven eights" in parts.reasoning
     assert parts.summary.startswith("It is")
 

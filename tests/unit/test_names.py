@@ -131,7 +131,6 @@ rank
 read_json
 read_samples
 readings
-reasoning_of
 refused
 remembered
 render
@@ -150,7 +149,6 @@ shown
 sift
 sources
 spent
-split
 stage_folder
 start
 summarise

@@ -66,7 +66,7 @@ def test_a_filter_says_what_the_rejection_stage_s_says(name, same, args):
 
 
 def test_no_summary_says_so_too_of_what_is_well_formed():
-    texts = [text for text in TEXTS if sample(text).parts.well_formed]
+    texts = [text for text in TEXTS if sample(text).response.well_formed]
     found = judged("no_summary", texts)
     assert found == [no_summary(sample(text)) for text in texts] and 0 < sum(found) < len(texts)
 

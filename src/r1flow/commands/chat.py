@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from r1flow.commands.finding import tell
 from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError, printable
-from r1flow.core.template import THINK_OPEN, render, split
+from r1flow.core.template import THINK_OPEN, Response, render
 
 if TYPE_CHECKING:
     from r1flow.sampling import Sampler
@@ -145,10 +145,10 @@ def answer(question: str, completion: str, finished: bool, as_json: bool) -> Non
 
 def parts_of(completion: str) -> tuple[str | None, str]:
     """The reasoning, None without one, and the reply."""
-    parts = split(completion)
-    if parts.reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
+    response = Response.parse(completion)
+    if response.reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
         return completion.strip().removeprefix(THINK_OPEN), ""
-    return parts.reasoning, parts.summary
+    return response.reasoning, response.summary
 
 
 def present(completion: str, finished: bool, dim: bool) -> str:

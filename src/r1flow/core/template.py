@@ -1,4 +1,4 @@
-"""The form of a response: its tags, and how a completion is split into reasoning and answer.
+"""The form of a response: its tags, and how it is taken apart into reasoning, summary and answer.
 
 A reasoning response has its reasoning in one block and its answer in another (DeepSeek-R1, Table 1 and section 2.3.1):
 
@@ -9,12 +9,12 @@ everything after the reasoning.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.language import tokens
+from r1flow.core.language import Clause, clauses, share_in, tokens
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
@@ -29,14 +29,85 @@ LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The parts of a completion."""
+class Response(str):
+    """A model's response: text, and the parts of it, each found once, when it is first asked for.
 
-    reasoning: str | None  # None: there is no closed reasoning block at the start
-    summary: str  # what follows the reasoning, answer tags stripped
-    answer: str | None  # None: there is no closed answer after the reasoning
-    well_formed: bool  # one reasoning block at the very start, then text with one answer that ends it
+    As it is text, it stands for its text everywhere, also among TRL's `completions`: so whoever has the text first
+    parses it, and hands it on. Nothing that a model writes makes a part raise.
+    """
+
+    @classmethod
+    def parse(cls, text: str, prefilled: bool = False) -> "Response":
+        """A text as a response; what is a response already is returned as it is, with the parts that were found.
+
+        `prefilled`: the prompt ends with <think>, so that the text begins inside the reasoning.
+        """
+        response = text if isinstance(text, cls) else cls(text)
+        return response.opened if prefilled else response
+
+    @cached_property
+    def opened(self) -> "Response":
+        """The response after a prompt that ends with <think>: with this tag before it."""
+        return Response(THINK_OPEN + self)
+
+    @cached_property
+    def blocks(self) -> tuple[str | None, str]:
+        """The reasoning, and all that follows it."""
+        text = self.strip()
+        if not text.startswith(THINK_OPEN) or THINK_CLOSE not in text:
+            return None, text
+        reasoning, _, rest = text.removeprefix(THINK_OPEN).partition(THINK_CLOSE)
+        return reasoning, rest
+
+    @property
+    def reasoning(self) -> str | None:
+        """The first reasoning block; None: the response doesn't begin with one that is closed."""
+        return self.blocks[0]
+
+    @cached_property
+    def summary(self) -> str:
+        """What follows the reasoning, without answer tags."""
+        return self.blocks[1].replace(ANSWER_OPEN, "").replace(ANSWER_CLOSE, "").strip()
+
+    @cached_property
+    def answer(self) -> str | None:
+        """The last answer after the reasoning; None: there is none that is closed."""
+        return last_answer(self.blocks[1])
+
+    @cached_property
+    def well_formed(self) -> bool:
+        """One reasoning block at the very start, then text with one answer that ends it."""
+        once = all(self.count(tag) == 1 for tag in TAGS)
+        return once and None not in (self.reasoning, self.answer) and self.rstrip().endswith(ANSWER_CLOSE)
+
+    @cached_property
+    def thinks(self) -> bool:
+        """Whether it begins with a thought of at least LEAST_THOUGHT words and numbers, finished or not."""
+        before, opened, rest = self.lstrip().partition(THINK_OPEN)
+        return bool(opened) and not before and len(tokens(rest.partition(THINK_CLOSE)[0])) >= LEAST_THOUGHT
+
+    @cached_property
+    def clauses(self) -> list[Clause]:
+        """The clauses whose language counts: of the reasoning; without a reasoning block, of all of the text."""
+        return list(clauses(self if self.reasoning is None else self.reasoning))
+
+    def consistency(self, task: str | None, target: str, languages: Sequence[str]) -> float | None:
+        """The share of the clauses' words that are in `target` (core/language.py); None without words.
+
+        Of a general reply only a reasoning block counts: the reply itself may have to be in another language.
+        """
+        is_reply = task == GENERAL and self.reasoning is None
+        return None if is_reply else share_in(self.clauses, target, languages)
+
+
+split = Response.parse  # under this name, 0.1.0 documented it for rewards of users' own
+
+
+def last_answer(text: str) -> str | None:
+    """What is between the last answer tags of a text; None if they aren't closed."""
+    _, opened, inside = text.rpartition(ANSWER_OPEN)
+    answer, closed, _ = inside.partition(ANSWER_CLOSE)
+    return answer.strip() if opened and closed else None
 
 
 def render(tokenizer: Any, question: str, before: Iterable[dict[str, str]] = ()) -> str:
@@ -53,44 +124,3 @@ def check_tags(place: str, encode: Callable[[str], list[int]], decode: Callable[
     text = "".join(f"{tag}x" for tag in TAGS)
     if (back := decode(encode(text))) != text:
         raise UserError(f"{place}: its tokenizer turns {text!r} into {back!r}; add the tags to it as ordinary tokens")
-
-
-def split(completion: str, prefilled: bool = False) -> Parts:
-    """Split a completion into its parts; never raises, whatever the model wrote.
-
-    With several reasoning blocks or answers the last answer counts as the answer, and the completion isn't well formed.
-    `prefilled`: the prompt ends with <think>, so that the completion begins inside the reasoning.
-    """
-    text = whole(completion, prefilled).strip()
-    reasoning, rest = None, text
-    if text.startswith(THINK_OPEN) and THINK_CLOSE in text:
-        reasoning, _, rest = text[len(THINK_OPEN) :].partition(THINK_CLOSE)
-    _, opened, inside = rest.rpartition(ANSWER_OPEN)
-    answer, closed, after = inside.partition(ANSWER_CLOSE)
-    complete = bool(opened and closed)
-    once = all(text.count(tag) == 1 for tag in TAGS)
-    return Parts(
-        reasoning=reasoning,
-        summary=rest.replace(ANSWER_OPEN, "").replace(ANSWER_CLOSE, "").strip(),
-        answer=answer.strip() if complete else None,
-        well_formed=reasoning is not None and complete and once and not after.strip(),
-    )
-
-
-def thinks(completion: str, prefilled: bool = False) -> bool:
-    """Whether a completion begins with a thought of at least LEAST_THOUGHT words and numbers, finished or not."""
-    begun, opened, rest = whole(completion, prefilled).lstrip().partition(THINK_OPEN)
-    return bool(opened) and not begun and len(tokens(rest.partition(THINK_CLOSE)[0])) >= LEAST_THOUGHT
-
-
-def whole(completion: str, prefilled: bool) -> str:
-    """The completion; if the prompt was prefilled, with the opening tag put before it."""
-    return THINK_OPEN + completion if prefilled else completion
-
-
-def reasoning_of(completion: str, task: str | None, prefilled: bool = False) -> str:
-    """The text whose language counts: the reasoning block; without one, all of it, but nothing of a general reply."""
-    reasoning = split(completion, prefilled).reasoning
-    if reasoning is not None:
-        return reasoning
-    return "" if task == GENERAL else completion

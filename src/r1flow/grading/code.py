@@ -240,11 +240,9 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
             body.append(line)
 
 
-def lenient_program(text: str) -> str | None:
-    """The program in a completion as in `program_of`, else the last code block anywhere that may be Python."""
-    fences = LANGUAGES["python"].fences
-    program = program_of(text, fences)
-    found = [body for name, body in blocks(text) if name in (*fences, "")] if program is None else [program]
+def last_block(text: str) -> str | None:
+    """The last code block anywhere that may be Python: what `program_of` missed."""
+    found = [body for name, body in blocks(text) if name in (*LANGUAGES["python"].fences, "")]
     return found[-1] if found else None
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, split
+from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, last_answer
 
 BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 LIMIT = 2000  # characters of an answer; a longer one is wrong
@@ -36,7 +36,7 @@ MORE = re.compile(r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/]|-\s*[\d\\(]|\\(?:cdot|times|
 def final_answer(completion: str) -> str | None:
     """The text between the answer tags after the reasoning, else in the last boxes after it; None without either."""
     _, closed, rest = completion.rpartition(THINK_CLOSE)
-    answer = split(rest).answer
+    answer = last_answer(rest)
     if answer is not None:
         return answer
     return None if not closed and THINK_OPEN in completion else boxed(rest[-TAIL:])

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from r1flow.core.template import split
+from r1flow.core.template import Response
 from r1flow.grading import countdown, math
 from r1flow.grading.answers import numeric
 from r1flow.grading.final import candidate, final_answer
@@ -45,7 +45,6 @@ NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+
 TAIL_CHARACTERS = 2000  # the last number is searched only here, so that an enormous text costs nothing
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
 
-STRICT, LENIENT = "strict", "lenient"
 Score = Callable[[str, dict[str, Any]], float]
 
 
@@ -67,20 +66,26 @@ def correct(task: str | None, answer_text: str | None, answer: str | None, entry
     return scored_right(task, answer_text.strip(), entry)
 
 
-def answer_of(text: str, entry_json: str | None, rule: str = STRICT) -> str | None:
-    """The text that is graded as a completion's answer, or None; only here this is decided, by one of two rules.
+def answer_of(text: str, entry_json: str | None) -> str | None:
+    """The text that is graded as a response's answer, or None; training's reward, rejection and `correct` agree on it.
 
-    STRICT is used by training's reward, by rejection, and for `correct` in evaluation. For reasoning-gym's rows, whose
-    scorers want exact text, it is the text between the answer tags; for mathematics the one candidate in the text
-    between the tags or, without them, in the last boxes after the reasoning. LENIENT: else what is in a box, else the
-    last number.
+    For reasoning-gym's rows, whose scorers want exact text, it is the text between the answer tags; for mathematics the
+    one candidate in the text between the tags or, without them, in the last boxes after the reasoning.
     """
-    found = split(text).answer if entry_json is not None else final_answer(text)
-    if found is None and rule == LENIENT:
+    if entry_json is not None:
+        return Response.parse(text).answer
+    found = final_answer(text)
+    return None if found is None else candidate(found)
+
+
+def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
+    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number."""
+    found = answer_of(text, entry_json)
+    if found is None and entry_json is not None:
         found = final_answer(text)
     if found is not None:
-        return found if entry_json is not None else candidate(found)
-    numbers = NUMBER.findall(text[-TAIL_CHARACTERS:]) if rule == LENIENT else []
+        return found
+    numbers = NUMBER.findall(text[-TAIL_CHARACTERS:])
     return numbers[-1].replace(",", "") if numbers else None
 
 
@@ -123,10 +128,10 @@ def scorer(task: str) -> Score | None:
         score = get_score_answer_fn(task)
     except ValueError:
         return None
-    return whole(score) if task in READS_A_PART else score
+    return same_figures_too(score) if task in READS_A_PART else score
 
 
-def whole(score: Score) -> Score:
+def same_figures_too(score: Score) -> Score:
     """The scorer, with the further condition that the answer's numbers are exactly the gold's, in their order."""
 
     def scored(answer_text: str, entry: dict[str, Any]) -> float:

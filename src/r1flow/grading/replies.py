@@ -27,11 +27,11 @@ conditions of a good reply, but not sufficient: they don't check style, or wheth
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency, visible
-from r1flow.core.template import split
+from r1flow.core.template import Response
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
 GREETING_WORDS = 30  # a greeting that goes on for longer is something else
@@ -47,109 +47,108 @@ LEAST_DIFFERENT = 0.3  # of the words of a reply to an instruction; a text of 10
 ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
 
 
+class Reply(NamedTuple):
+    """A response as the rules see it."""
+
+    text: str  # all of it
+    summary: str  # what a user reads
+    words: list[str]  # the summary's, without case and punctuation
+
+
+Rule = Callable[[Reply, dict[str, Any]], bool]
+
+
 def passes(check: str, response: str) -> bool:
     """Whether a response passes its prompt's rule; an unknown rule raises, but no text of a model does."""
     rule = json.loads(check)
     if rule.get("type") not in RULES:
         raise UserError(f"check {check}: type must be one of {', '.join(RULES)}")
-    return RULES[rule["type"]](response, rule)
+    summary = Response.parse(response).summary
+    return RULES[rule["type"]](Reply(response, summary, words_in(summary)), rule)
 
 
-def greets(response: str, rule: dict[str, Any]) -> bool:
+def greets(reply: Reply, rule: dict[str, Any]) -> bool:
     """Opens with a greeting and soon comes to an end."""
-    said = words_of(response)
-    opens = " ".join(said[:1]) in GREETINGS or " ".join(said[:2]) in GREETINGS
-    return opens and len(said) <= GREETING_WORDS
+    opens = " ".join(reply.words[:1]) in GREETINGS or " ".join(reply.words[:2]) in GREETINGS
+    return opens and len(reply.words) <= GREETING_WORDS
 
 
-def names_itself(response: str, rule: dict[str, Any]) -> bool:
-    return plain(rule["name"]) in words_of(response)
+def names_itself(reply: Reply, rule: dict[str, Any]) -> bool:
+    return words_only(rule["name"]) in reply.words
 
 
-def equals_any(response: str, rule: dict[str, Any]) -> bool:
-    return " ".join(words_of(response)) in {plain(value) for value in rule["values"]}
+def equals_any(reply: Reply, rule: dict[str, Any]) -> bool:
+    return reply.words in [words_in(value) for value in rule["values"]]
 
 
-def sentence_with(response: str, rule: dict[str, Any]) -> bool:
+def sentence_with(reply: Reply, rule: dict[str, Any]) -> bool:
     """One sentence of at least three different words, one of which is the word asked for."""
-    summary = split(response).summary.strip()
-    said = words_of(response)
-    one = not re.search(r"[.!?]\s+\S", summary) and "\n" not in summary
-    return one and len(set(said)) >= SENTENCE_WORDS and plain(rule["word"]) in said
+    one = not re.search(r"[.!?]\s+\S", reply.summary) and "\n" not in reply.summary
+    return one and len(set(reply.words)) >= SENTENCE_WORDS and words_only(rule["word"]) in reply.words
 
 
-def refuses(response: str, rule: dict[str, Any]) -> bool:
+def refuses(reply: Reply, rule: dict[str, Any]) -> bool:
     """The summary declines, and nothing in the whole response complies."""
-    declines = REFUSAL.search(straight(split(response).summary))
-    return bool(declines) and not COMPLIANCE.search(straight(response))
+    return bool(REFUSAL.search(straight(reply.summary))) and not COMPLIANCE.search(straight(reply.text))
 
 
-def words(response: str, rule: dict[str, Any]) -> bool:
+def words(reply: Reply, rule: dict[str, Any]) -> bool:
     """As many words as the bounds allow; a bound of null doesn't count."""
-    count = len(COUNTED.findall(visible(split(response).summary)))
+    count = len(COUNTED.findall(visible(reply.summary)))
     return (rule["least"] or 0) <= count and (rule["most"] is None or count <= rule["most"])
 
 
-def sentences(response: str, rule: dict[str, Any]) -> bool:
+def sentences(reply: Reply, rule: dict[str, Any]) -> bool:
     """So many sentences, by their full stops; what follows the last of them is one more."""
-    parts = SENTENCE_END.split(split(response).summary)
-    return len([part for part in parts if plain(part)]) == rule["count"]
+    with_words = [part for part in SENTENCE_END.split(reply.summary) if words_in(part)]
+    return len(with_words) == rule["count"]
 
 
-def has_words(response: str, rule: dict[str, Any]) -> bool:
-    said = words_of(response)
-    return all(plain(word) in said for word in rule["words"])
+def has_words(reply: Reply, rule: dict[str, Any]) -> bool:
+    return all(words_only(word) in reply.words for word in rule["words"])
 
 
-def lacks_words(response: str, rule: dict[str, Any]) -> bool:
-    said = words_of(response)
-    return not any(plain(word) in said for word in rule["words"])
+def lacks_words(reply: Reply, rule: dict[str, Any]) -> bool:
+    return not any(words_only(word) in reply.words for word in rule["words"])
 
 
-def items(response: str, rule: dict[str, Any]) -> bool:
-    return len(ITEM.findall(split(response).summary)) == rule["count"]
+def items(reply: Reply, rule: dict[str, Any]) -> bool:
+    return len(ITEM.findall(reply.summary)) == rule["count"]
 
 
-def in_case(response: str, rule: dict[str, Any]) -> bool:
-    summary = split(response).summary
-    return summary.islower() if rule["case"] == "lower" else summary.isupper()
+def in_case(reply: Reply, rule: dict[str, Any]) -> bool:
+    return reply.summary.islower() if rule["case"] == "lower" else reply.summary.isupper()
 
 
-def in_language(response: str, rule: dict[str, Any]) -> bool:
+def in_language(reply: Reply, rule: dict[str, Any]) -> bool:
     """At least nine words of ten in the language, by the language-consistency reward's measure."""
-    share = consistency(split(response).summary, rule["language"], tuple(rule["languages"]))
+    share = consistency(reply.summary, rule["language"], tuple(rule["languages"]))
     return share is not None and share >= SHARE_OF_LANGUAGE
 
 
-def ends_with(response: str, rule: dict[str, Any]) -> bool:
-    ending = plain(rule["text"]).split()
-    return words_of(response)[-len(ending) :] == ending
+def ends_with(reply: Reply, rule: dict[str, Any]) -> bool:
+    ending = words_in(rule["text"])
+    return reply.words[-len(ending) :] == ending
 
 
-def quoted(response: str, rule: dict[str, Any]) -> bool:
-    summary = split(response).summary.strip()
-    return summary[:1] in ('"', "“") and summary[-1:] in ('"', "”")
+def quoted(reply: Reply, rule: dict[str, Any]) -> bool:
+    return reply.summary[:1] in ('"', "“") and reply.summary[-1:] in ('"', "”")
 
 
-def of_text(rule: Callable[[str, dict[str, Any]], bool]) -> Callable[[str, dict[str, Any]], bool]:
+def of_text(rule: Rule) -> Rule:
     """The rule, for replies with a few different words of their own, which aren't repeated all the time.
 
     The words that the rule asks for don't count: asked to end with "That is all.", a model learnt to say just that.
     """
 
-    def checked(response: str, options: dict[str, Any]) -> bool:
-        followed = rule(response, options)  # in any case, so that a damaged rule is found whatever the text says
-        said = words_of(response)
-        different = set(said)
-        own = different.difference(plain(" ".join([*options.get("words", ()), options.get("text", "")])).split())
-        return followed and len(own) >= SENTENCE_WORDS and len(different) >= LEAST_DIFFERENT * len(said)
+    def checked(reply: Reply, options: dict[str, Any]) -> bool:
+        followed = rule(reply, options)  # in any case, so that a damaged rule is found whatever the text says
+        asked_for = words_in(" ".join([*options.get("words", ()), options.get("text", "")]))
+        different = set(reply.words)
+        own = different.difference(asked_for)
+        return followed and len(own) >= SENTENCE_WORDS and len(different) >= LEAST_DIFFERENT * len(reply.words)
 
     return checked
-
-
-def words_of(response: str) -> list[str]:
-    """The words of what a user reads, without case and punctuation."""
-    return plain(split(response).summary).split()
 
 
 def straight(text: str) -> str:
@@ -157,14 +156,18 @@ def straight(text: str) -> str:
     return visible(text).casefold().replace("’", "'")
 
 
-def plain(text: str) -> str:
-    """The words only, without case, punctuation, spacing and what can't be seen; letters keep their accents."""
-    return " ".join(re.findall(r"\w+", visible(text).casefold()))
+def words_in(text: str) -> list[str]:
+    """The words, without case, punctuation, spacing and what can't be seen; letters keep their accents."""
+    return re.findall(r"\w+", visible(text).casefold())
+
+
+def words_only(text: str) -> str:
+    return " ".join(words_in(text))
 
 
 GENERAL_RULES = (greets, names_itself, equals_any, sentence_with, refuses)
 INSTRUCTION_RULES = (words, sentences, has_words, lacks_words, items, in_case, in_language, ends_with, quoted)
-RULES: dict[str, Callable[[str, dict[str, Any]], bool]] = {
+RULES: dict[str, Rule] = {
     **{rule.__name__: rule for rule in GENERAL_RULES},
     **{rule.__name__: of_text(rule) for rule in INSTRUCTION_RULES},
 }

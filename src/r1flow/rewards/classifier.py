@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
-from r1flow.core.template import render, split
+from r1flow.core.template import Response, render
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,7 +27,7 @@ UNBOUNDED = 10**9  # a maximal length above this means none: transformers uses a
 
 def judged_text(response: str, sees: str) -> str:
     """The part of a response that a reward model sees: its summary, or all of it."""
-    return split(response).summary.strip() if sees == "summary" else response.strip()
+    return Response.parse(response).summary if sees == "summary" else response.strip()
 
 
 def judged_ids(tokenizer: "PreTrainedTokenizerBase", question: str, response: str, sees: str) -> list[int]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from r1flow.core.endpoint import is_number
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Completion, LogMetric, Reward, Scores, log_scores
 
@@ -64,7 +65,8 @@ def combine(
     def combined(
         prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
-        table = [scored(part, prompts, completions, columns) for part in parts]
+        parsed = [Response.parse(c) if isinstance(c, str) else c for c in completions]  # once, for all of the parts
+        table = [scored(part, prompts, parsed, columns) for part in parts]
         for part, scores in zip(parts, table, strict=True):
             if log_metric:
                 log_part(log_metric, part, scores)

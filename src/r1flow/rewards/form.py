@@ -12,7 +12,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of, tokens
-from r1flow.core.template import GENERAL, INVISIBLE, TAGS, reasoning_of, split, whole
+from r1flow.core.template import GENERAL, INVISIBLE, TAGS, THINK_OPEN, Response
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Reward, Scores, column, reward
 
@@ -38,26 +38,24 @@ def answer_format(prefilled: bool = False, summary: bool = False) -> Reward:
         prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
         check = is_summarised if summary else is_formatted
-        return of_reasoning(texts, task, lambda text: float(check(whole(text, prefilled))))
+        return of_reasoning(texts, task, prefilled, lambda response: float(check(response)))
 
     return answer_format
 
 
-def is_formatted(text: str) -> bool:
+def is_formatted(response: Response) -> bool:
     """One reasoning block, then one answer that ends the text, and something in both."""
-    parts = split(text)
-    return parts.well_formed and has_word(parts.reasoning or "") and is_seen(parts.answer or "")
+    return response.well_formed and has_word(response.reasoning or "") and is_seen(response.answer or "")
 
 
-def is_summarised(text: str) -> bool:
+def is_summarised(response: Response) -> bool:
     """One reasoning block, then words for the reader with the answer in its tags or in a box."""
-    parts = split(text)
-    if is_formatted(text):
-        return has_letter(parts.summary.removesuffix(parts.answer or ""))
-    before, _, inside = parts.summary.partition(BOX)
-    once = [text.count(tag) for tag in TAGS] == [1, 1, 0, 0] and parts.summary.count(BOX) == 1
+    if is_formatted(response):
+        return has_letter(response.summary.removesuffix(response.answer or ""))
+    before, _, inside = response.summary.partition(BOX)
+    once = [response.count(tag) for tag in TAGS] == [1, 1, 0, 0] and response.summary.count(BOX) == 1
     filled = is_seen(inside.partition("}")[0]) and "}" in inside
-    return once and filled and has_word(parts.reasoning or "") and has_letter(before)
+    return once and filled and has_word(response.reasoning or "") and has_letter(before)
 
 
 def has_word(text: str) -> bool:
@@ -83,10 +81,10 @@ def tag_count(prefilled: bool = False) -> Reward:
     def tag_count(
         prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
-        def share(text: str) -> float:
-            return sum(whole(text, prefilled).count(tag) == 1 for tag in TAGS) / len(TAGS)
+        def share(response: Response) -> float:
+            return sum(response.count(tag) == 1 for tag in TAGS) / len(TAGS)
 
-        return of_reasoning(texts, task, share)
+        return of_reasoning(texts, task, prefilled, share)
 
     return tag_count
 
@@ -104,7 +102,12 @@ def reasoning_steps(target: int = 3, prefilled: bool = False) -> Reward:
     def reasoning_steps(
         prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
-        return of_reasoning(texts, task, lambda text: min(1.0, steps(reasoning_of(text, None, prefilled)) / target))
+        def share(response: Response) -> float:
+            unclosed = response.removeprefix(THINK_OPEN) if prefilled else response
+            reasoning = unclosed if response.reasoning is None else response.reasoning
+            return min(1.0, steps(reasoning) / target)
+
+        return of_reasoning(texts, task, prefilled, share)
 
     return reasoning_steps
 
@@ -129,7 +132,11 @@ def reflection_count(words: Sequence[str] = REFLECTION_WORDS) -> Reward:
     return reflection_count
 
 
-def of_reasoning(texts: list[str], task: list[str | None] | None, score: Callable[[str], float]) -> Scores:
-    """The score of each text; general rows, whose form is free, have none."""
-    rows = zip(texts, column(task, texts), strict=True)
-    return Scores.of(Cause.NOT_APPLICABLE if task == GENERAL else score(text) for text, task in rows)
+def of_reasoning(
+    texts: list[str], task: list[str | None] | None, prefilled: bool, score: Callable[[Response], float]
+) -> Scores:
+    """The score of each response; general rows, whose form is free, have none."""
+    scores = []
+    for text, task_of_row in zip(texts, column(task, texts), strict=True):
+        scores.append(Cause.NOT_APPLICABLE if task_of_row == GENERAL else score(Response.parse(text, prefilled)))
+    return Scores.of(scores)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.language import LANGUAGES, consistency
-from r1flow.core.template import reasoning_of
+from r1flow.core.language import LANGUAGES
+from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Reward, Scores, column, reward
 
@@ -26,8 +26,10 @@ def language_consistency(language: str = "en", languages: Sequence[str] = LANGUA
     def language_consistency(
         prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
-        rows = zip(texts, column(task, texts), strict=True)
-        shares = [consistency(reasoning_of(text, task, prefilled), language, languages) for text, task in rows]
-        return Scores.of(Cause.NOT_APPLICABLE if share is None else share for share in shares)
+        scores = []
+        for text, task_of_row in zip(texts, column(task, texts), strict=True):
+            share = Response.parse(text, prefilled).consistency(task_of_row, language, languages)
+            scores.append(Cause.NOT_APPLICABLE if share is None else share)
+        return Scores.of(scores)
 
     return language_consistency

@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
 
 Completion = str | list[dict[str, Any]]
@@ -46,14 +47,17 @@ class Scores(list[float | None]):
 
 
 def reward(score: Callable[..., Scores]) -> Reward:
-    """Wrap `score(prompts, texts, **columns)` for TRL: completions become text; shares of missing scores are logged."""
+    """Wrap `score(prompts, texts, **columns)` for TRL: completions become text; shares of missing scores are logged.
+
+    The texts are `Response`s, which know their reasoning, summary and answer; `combine` gives every reward the same.
+    """
     name = score.__name__
 
     @wraps(score)
     def call(
         prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
-        scores = score(prompts, [text_of(c) for c in completions], **columns)
+        scores = score(prompts, [Response.parse(text_of(c)) for c in completions], **columns)
         if log_metric:
             log_scores(log_metric, name, scores)
         return scores

@@ -87,6 +87,6 @@ def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> f
 
 def is_solved(problem: dict[str, Any], completion: Completion) -> bool:
     entry = problem.get("entry")
-    answer = generated.answer_of(completion.text, entry, generated.LENIENT)
+    answer = generated.lenient_answer_of(completion.text, entry)
     right = generated.correct(problem["task"], answer, problem["answer"], entry)
     return metrics.is_solved({"correct_lenient": right, "finished": completion.finished})

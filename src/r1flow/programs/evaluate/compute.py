@@ -29,12 +29,12 @@ import pyarrow as pa
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
-from r1flow.core.language import any_of, consistency
+from r1flow.core.language import any_of
 from r1flow.core.metrics import as_asked, normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import REWORDED, read_jsonl
-from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, reasoning_of, split, thinks
+from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.grading.statements import graded_statements
@@ -218,51 +218,52 @@ def grade_sample(
     """A sample's row of samples.parquet, without model and index."""
     programs = grade_program if is_program(problem) else grade_reasoning
     verdict = grade_general if problem["task"] == GENERAL else programs
+    response = Response.parse(completion.text)
     return {
         "task": problem["task"],
         "kind": problem.get("kind"),
         "problem_id": problem["id"],
         "question": problem["question"],
         "completion": completion.text,
-        "language": consistency(reasoning_of(completion.text, problem["task"]), language, languages),
+        "language": response.consistency(problem["task"], language, languages),
         "length": len(completion.ids),
         "finished": completion.finished,
-        "reflections": len(reflects.findall(completion.text)),
-        "thinks": thinks(completion.text),
+        "reflections": len(reflects.findall(response)),
+        "thinks": response.thinks,
         "first_correct": None,
         "several_answers": None,
-        **verdict(problem, completion),
+        **verdict(problem, response, completion.finished),
     }
 
 
-def grade_reasoning(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
-    """By both rules of `generated.answer_of`: strictly, as the training's reward does, and leniently."""
-    strict_text, lenient_text = (
-        generated.answer_of(completion.text, problem["entry"], rule) for rule in (generated.STRICT, generated.LENIENT)
-    )
+def grade_reasoning(problem: dict[str, Any], response: Response, finished: bool) -> dict[str, Any]:
+    """Strictly, as the training's reward does (`generated.answer_of`), and leniently."""
+    strict_text = generated.answer_of(response, problem["entry"])
+    lenient_text = generated.lenient_answer_of(response, problem["entry"])
 
     @cache
     def correct(text: str | None) -> bool:
         return bool(generated.correct(problem["task"], text, problem["answer"], problem["entry"]))
 
-    thought = completion.text.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
+    thought = response.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
     stated = graded_statements(thought, problem["entry"])
-    final = [lenient_text] if completion.finished and lenient_text is not None else []
+    final = [lenient_text] if finished and lenient_text is not None else []
     return {
         "gold": problem["answer"],
         "answer": strict_text,
         "answer_lenient": lenient_text,
         "correct": correct(strict_text),
         "correct_lenient": correct(lenient_text),
-        "well_formed": split(completion.text).well_formed,
+        "well_formed": response.well_formed,
         "first_correct": correct(stated[0]) if stated else None,
         "several_answers": bool(stated) and len(set(map(normalise_answer, stated + final))) > 1,
     }
 
 
-def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+def grade_program(problem: dict[str, Any], response: Response, finished: bool) -> dict[str, Any]:
     """Strictly (the program that the reward code_tests would run) and leniently (else the last code block anywhere)."""
-    strict, lenient = code.program_of(completion.text), code.lenient_program(completion.text)
+    strict = code.program_of(response)
+    lenient = code.last_block(response) if strict is None else strict
     correct = code.passes(strict, problem["entry"]).correct
     correct_lenient = correct if lenient == strict else code.passes(lenient, problem["entry"]).correct
     graded = None not in (correct, correct_lenient)
@@ -272,22 +273,21 @@ def grade_program(problem: dict[str, Any], completion: Completion) -> dict[str, 
         "answer_lenient": lenient,
         "correct": correct if graded else None,
         "correct_lenient": correct_lenient if graded else None,
-        "well_formed": split(completion.text).well_formed,
+        "well_formed": response.well_formed,
     }
 
 
-def grade_general(problem: dict[str, Any], completion: Completion) -> dict[str, Any]:
+def grade_general(problem: dict[str, Any], response: Response, finished: bool) -> dict[str, Any]:
     """By the prompt's rule; a finished reply without stray tags is well formed, with or without a reasoning block."""
-    passed = replies.passes(problem["check"], completion.text)
-    parts = split(completion.text)
-    visible = completion.text.strip().removeprefix(f"<think>{parts.reasoning}</think>")
+    passed = replies.passes(problem["check"], response)
+    visible = response.strip().removeprefix(f"<think>{response.reasoning}</think>")
     return {
         "gold": None,
         "answer": None,
         "answer_lenient": None,
         "correct": passed,
         "correct_lenient": passed,
-        "well_formed": completion.finished and not any(tag in visible for tag in TAGS),
+        "well_formed": finished and not any(tag in visible for tag in TAGS),
     }
 
 

@@ -52,7 +52,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, THINK_OPEN, render, thinks
+from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
 from r1flow.rewards.combine import combine
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams, seed_of
@@ -228,8 +228,9 @@ class Samples(TrainerCallback):
         """The same reward function; it also keeps some of the latest values for the table, and logs what they show."""
 
         def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
-            values = reward(prompts=prompts, completions=completions, **columns)
-            log_thoughts(prompts, completions, columns)
+            responses = [Response.parse(completion) for completion in completions]
+            values = reward(prompts=prompts, completions=responses, **columns)
+            log_thoughts(prompts, responses, columns)
             columns["log_metric"]("zero_variance", share_alike(prompts, values))
             chosen = range(0, len(prompts), max(1, len(prompts) // SHOWN))
             self.latest = [{"prompt": prompts[i], "completion": completions[i], "reward": values[i]} for i in chosen]
@@ -242,12 +243,12 @@ class Samples(TrainerCallback):
             self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
 
 
-def log_thoughts(prompts: list[str], completions: list[str], columns: dict[str, Any]) -> None:
-    """Log the share of the reasoning completions that think, and the mean length in tokens of those that do."""
+def log_thoughts(prompts: list[str], responses: list[Response], columns: dict[str, Any]) -> None:
+    """Log the share of the reasoning responses that think, and the mean length in tokens of those that do."""
     tasks, found, lengths = columns.get("task", [None] * len(prompts)), [], []
-    for prompt, completion, task, ids in zip(prompts, completions, tasks, columns["completion_ids"], strict=True):
+    for prompt, response, task, ids in zip(prompts, responses, tasks, columns["completion_ids"], strict=True):
         if task != GENERAL:
-            found.append(thinks(completion, prefilled=prompt.rstrip().endswith(THINK_OPEN)))
+            found.append(Response.parse(response, prefilled=prompt.rstrip().endswith(THINK_OPEN)).thinks)
             lengths += [len(ids)] * found[-1]
     for name, values in (("thinking", found), ("thinking_length", lengths)):
         if values:

@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -36,7 +36,7 @@ from r1flow.core.language import consistency
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import MIX, Problem, read_jsonl, write_jsonl
-from r1flow.core.template import ANSWER_OPEN, GENERAL, Parts, split
+from r1flow.core.template import ANSWER_OPEN, GENERAL, Response
 from r1flow.core.weights import parameters_in
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code, generated, replies
@@ -73,9 +73,9 @@ class Sample:
     length: int  # tokens
     finished: bool
 
-    @property
-    def parts(self) -> Parts:
-        return split(self.text)
+    @cached_property
+    def response(self) -> Response:
+        return Response.parse(self.text)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def sift(
 def readable(sample: Sample, closing: str | None) -> str:
     """The text as the next model will learn it: where a summary is missing, `closing` is put before the answer."""
     text = sample.text.strip()
-    if not closing or not sample.parts.well_formed or not no_summary(sample):
+    if not closing or not sample.response.well_formed or not no_summary(sample):
         return text
     before, tag, answer = text.rpartition(ANSWER_OPEN)
     return f"{before}{closing}{tag}{answer}"
@@ -195,12 +195,12 @@ def empty(sample: Sample) -> bool:
 
 def malformed(sample: Sample) -> bool:
     """Not one reasoning block followed by text with one answer at its end."""
-    return not sample.parts.well_formed
+    return not sample.response.well_formed
 
 
 def no_summary(sample: Sample) -> bool:
     """There is no text for a reader between the reasoning and the answer."""
-    return sample.parts.summary == (sample.parts.answer or "")
+    return sample.response.summary == (sample.response.answer or "")
 
 
 def wrong(sample: Sample) -> bool | Cause:
@@ -210,7 +210,7 @@ def wrong(sample: Sample) -> bool | Cause:
     """
     problem = sample.problem
     if problem.task == GENERAL:
-        return not replies.passes(problem.entry, sample.text)
+        return not replies.passes(problem.entry, sample.response)
     if is_program(vars(problem)):
         correct, cause = code.passes(answer_text(sample), problem.entry)
         return cause or not correct
@@ -219,8 +219,8 @@ def wrong(sample: Sample) -> bool | Cause:
 
 def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
     """Less than `share` of the words, in reasoning and summary, are in `language`; a text without words passes."""
-    parts = sample.parts
-    found = consistency(f"{parts.reasoning or ''}\n{parts.summary}", language, languages)
+    response = sample.response
+    found = consistency(f"{response.reasoning or ''}\n{response.summary}", language, languages)
     return found is not None and found < share
 
 
@@ -230,7 +230,7 @@ def long_paragraph(sample: Sample, max_words: int) -> bool:
 
 def code_block(sample: Sample) -> bool:
     """The text has a code block; where a program is asked for, only the reasoning is looked at."""
-    text = sample.parts.reasoning or "" if is_program(vars(sample.problem)) else sample.text
+    text = sample.response.reasoning or "" if is_program(vars(sample.problem)) else sample.text
     return bool(re.search(r"```|~~~|<code>", text))
 
 
@@ -294,7 +294,7 @@ def answer_text(sample: Sample) -> str | None:
     problem = sample.problem
     if is_program(vars(problem)):
         return code.program_of(sample.text)
-    return generated.answer_of(sample.text, problem.entry)
+    return generated.answer_of(sample.response, problem.entry)
 
 
 def canonical(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.template import split
+from r1flow.core.template import Response
 from r1flow.programs import filters
 from r1flow.programs.costs import UNKNOWN, Book, Cost, least
 from r1flow.programs.keys import Filter, Sampled
@@ -47,7 +47,7 @@ def check_preamble(preamble: list[dict[str, str]]) -> None:
         order = "at most one system message first, then user and assistant in turn, and an assistant's last"
         raise UserError(f"preamble: the roles are in the wrong order; write {order}")
     for number, turn in enumerate(turns):
-        if number % 2 and not split(turn["content"]).well_formed:
+        if number % 2 and not Response.parse(turn["content"]).well_formed:
             raise UserError(
                 f"preamble: the response of example {number // 2 + 1} isn't in the form to be learnt; write"
                 " <think>…</think>a summary <answer>…</answer>"

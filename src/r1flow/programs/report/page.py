@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
-from r1flow.core.template import GENERAL, split
+from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
 from r1flow.programs.report.repairs import has_several, worth
@@ -355,13 +355,13 @@ def side_by_side(
 
 def present(row: Row) -> dict[str, Any]:
     """A sample as the page shows it: the reasoning, and separately what a user reads."""
-    parts = split(row["completion"])
+    response = Response.parse(row["completion"])
     return {
         "task": row["kind"] or row["task"],
         "question": row["question"],
         "gold": row["gold"],
-        "reasoning": parts.reasoning,
-        "summary": parts.summary,
+        "reasoning": response.reasoning,
+        "summary": response.summary,
         "answer": row["answer"],
         "correct": row["correct"],
         "length": row["length"],
