@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from r1flow import sampling
 from r1flow.artifacts import manifest
 from r1flow.commands import chat, clean, export
-from r1flow.commands.cli import COMMANDS, main, module_of
+from r1flow.commands.cli import COMMANDS, main, command_module
 from r1flow.commands.planning import pairs_of
 from r1flow.core.errors import UserError
 from r1flow.engine import pricing
@@ -234,7 +234,7 @@ def test_the_page_of_commands_has_those_that_take_json_and_no_others():
 
 
 def help_of(command: str) -> str:
-    module = import_module(f"r1flow.commands.{module_of(command)}")
+    module = import_module(f"r1flow.commands.{command_module(command)}")
     parser = argparse.ArgumentParser()
     module.arguments(parser)
     return parser.format_help()

@@ -38,12 +38,15 @@ def main() -> int:
 
 def call_and_tell(pip: list[str], environment: Path, every_s: float) -> int:
     """Run pip, with a line every so often in place of its own output; returns its exit code."""
-    began, ended = time.monotonic(), threading.Event()
+    began, ended, before = time.monotonic(), threading.Event(), count_installed(environment)
     lines: list[str] = []
 
     def tell() -> None:
         while not ended.wait(every_s):
-            print(f"  {(time.monotonic() - began) / 60:.0f} min: {state(lines, environment)}", flush=True)
+            print(
+                f"  {(time.monotonic() - began) / 60:.0f} min: {state(lines, count_installed(environment) - before)}",
+                flush=True,
+            )
 
     threading.Thread(target=tell, daemon=True).start()
     with subprocess.Popen(pip, stdout=subprocess.PIPE, text=True, errors="replace") as process:
@@ -55,15 +58,18 @@ def call_and_tell(pip: list[str], environment: Path, every_s: float) -> int:
     return process.returncode
 
 
-def state(lines: list[str], environment: Path) -> str:
+def count_installed(environment: Path) -> int:
+    return len(list(environment.glob("lib/python*/site-packages/*.dist-info")))
+
+
+def state(lines: list[str], installed: int) -> str:
     """How far pip is, from its own lines: it finds and downloads all packages before it installs the first."""
     start = "Installing collected packages: "
     collected = [line.split()[1] for line in lines if line.startswith("Collecting ")]
     for line in lines:
         if line.startswith(start):
             total = len(line.removeprefix(start).split(","))
-            there = len(list(environment.glob("lib/python*/site-packages/*.dist-info")))
-            return f"{min(there, total)} of {total} packages are in place"
+            return f"{max(0, installed)} of {total} packages are in place"
     return f"{len(collected)} packages found" + (f"; now {collected[-1]}" if collected else "")
 
 

@@ -91,13 +91,13 @@ class CommandParser(argparse.ArgumentParser):
     """The parser of one command. What the command takes is asked of its module, and only when the command is called."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        module = import_module(f"r1flow.commands.{module_of(self.prog.split()[-1])}")
+        module = import_module(f"r1flow.commands.{command_module(self.prog.split()[-1])}")
         module.arguments(self)
         self.set_defaults(command=module.run)
         return super().parse_known_args(args, namespace)
 
 
-def module_of(command: str) -> str:
+def command_module(command: str) -> str:
     """The name of a command's module; that of `plan` has another, since engine/plan.py decides what it shows."""
     return "planning" if command == "plan" else command.replace("-", "_")
 
