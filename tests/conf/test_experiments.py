@@ -54,7 +54,7 @@ def test_another_split_changes_the_evaluations_alone(split):
 
 @pytest.mark.parametrize("experiment", PRETRAINED)
 def test_data_from_outside_is_asked_in_its_own_words(experiment):
-    assert Run.compose(ROOT, experiment).slice("evaluate")["reworded"] == 0
+    assert Run.compose(ROOT, experiment).slice("evaluate")["paraphrased"] == 0
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -184,7 +184,7 @@ REFUSED = {
     ),
     "k = 0": ("evaluate.k=0", "evaluate.k"),
     "no temperature": ("evaluate.thinking=[-1]", "evaluate.thinking: [-1]; use temperatures of 0 or more"),
-    "fewer than no samples": ("evaluate.reworded=-1", "evaluate.reworded: -1; use 0 (not asked) or more"),
+    "fewer than no samples": ("evaluate.paraphrased=-1", "evaluate.paraphrased: -1; use 0 (not asked) or more"),
     "more wordings than there are": ("data.wordings=99", "data.wordings: 99; use 0 to 20"),
     "one temperature twice": ("evaluate.thinking=[0.6,1,0.6]", "each of them once"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),

@@ -55,7 +55,7 @@ def test_nothing_kept_names_the_reasons(base: Path) -> None:
     ("program", "config"),
     [
         (rejection, CONFIG | {"filters": [{"name": "duplicate"}]}),
-        (evaluate, EXAMINATION | SMALL | {"k": 3, "thinking": [], "reworded": 0}),
+        (evaluate, EXAMINATION | SMALL | {"k": 3, "thinking": [], "paraphrased": 0}),
     ],
 )
 def test_killed_in_its_second_shard_a_stage_goes_on_there_to_the_same_bytes(

@@ -59,13 +59,19 @@ METRICS = {
 
 
 def fabricate_rows(model: str, problems: int = 60, k: int = 4) -> list[dict]:
-    """All rows of samples.parquet: as asked, k samples each, with <think> given at every temperature, and reworded.
+    """All rows of samples.parquet: as asked, k samples each, with <think> given at every temperature, and paraphrased.
 
-    Reworded all are wrong, so that a number changes if they are taken for samples as asked.
+    Paraphrased all are wrong, so that a number changes if they are taken for samples as asked.
     """
     given = [fabricate_samples(model, problems, seed=1 + i, thinking=t) for i, t in enumerate(TEMPERATURES)]
     asked = fabricate_samples(model, problems, k)
-    wrong = {"reworded": True, "correct": False, "correct_lenient": False, "length": 999, "question": "in other words"}
+    wrong = {
+        "paraphrased": True,
+        "correct": False,
+        "correct_lenient": False,
+        "length": 999,
+        "question": "in other words",
+    }
     again = [row | wrong for row in asked if row["task"] in TASKS]
     return [row for rows in (asked, *given, again) for row in rows]
 
@@ -123,7 +129,7 @@ def fabricate_reasoning(
         "first_correct": right if well_formed else None,
         "several_answers": False,
         "thinking": thinking,
-        "reworded": False,
+        "paraphrased": False,
     }
 
 
@@ -159,7 +165,7 @@ def fabricate_general(
         "first_correct": None,
         "several_answers": None,
         "thinking": thinking,
-        "reworded": False,
+        "paraphrased": False,
     }
 
 
@@ -199,8 +205,8 @@ def fabricate_run(
 def evaluation(folder: Path, rows: list[dict]) -> Path:
     folder.mkdir(parents=True)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
-    reworded = int(any(row["reworded"] for row in rows))
-    write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES), "reworded": reworded})
+    paraphrased = int(any(row["paraphrased"] for row in rows))
+    write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES), "paraphrased": paraphrased})
     write(folder / "metrics.json", summarise(rows, list(TEMPERATURES)))
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder

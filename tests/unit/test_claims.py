@@ -13,10 +13,10 @@ from r1flow.programs.report.collect import scores_of
 from r1flow.recipe.claims import (
     CANT_TELL,
     CLAIMS,
+    DOES_NOT_HOLD,
+    HOLDS,
     MIN_PROBLEMS,
     NOT_IN_RUN,
-    NOT_REPRODUCED,
-    REPRODUCED,
     Absent,
     Evidence,
     Part,
@@ -92,12 +92,12 @@ def evidence_of(samples, accuracy=None, thinking=None, lengths=None, dev=None) -
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
-        (0.001, 0.2, REPRODUCED),
-        (-0.2, -0.001, NOT_REPRODUCED),
-        (-0.004, 0.004, NOT_REPRODUCED),  # an effect worth the name is excluded
+        (0.001, 0.2, HOLDS),
+        (-0.2, -0.001, DOES_NOT_HOLD),
+        (-0.004, 0.004, DOES_NOT_HOLD),  # an effect worth the name is excluded
         (-0.05, 0.05, CANT_TELL),
         (0.0, 0.02, CANT_TELL),
-        (0.0, 0.0, NOT_REPRODUCED),
+        (0.0, 0.0, DOES_NOT_HOLD),
     ],
 )
 def test_effect_needs_an_interval_above_zero(low, high, verdict):
@@ -107,10 +107,10 @@ def test_effect_needs_an_interval_above_zero(low, high, verdict):
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
-        (-0.009, 0.02, REPRODUCED),
-        (-0.009, -0.001, REPRODUCED),
+        (-0.009, 0.02, HOLDS),
+        (-0.009, -0.001, HOLDS),
         (-0.03, 0.02, CANT_TELL),
-        (-0.03, -0.001, NOT_REPRODUCED),
+        (-0.03, -0.001, DOES_NOT_HOLD),
     ],
 )
 def test_no_worse_needs_a_loss_of_a_point_excluded(low, high, verdict):
@@ -162,15 +162,15 @@ def test_what_the_runs_data_or_rewards_have_not_is_named():
 
 def test_known_effects_come_out():
     verdicts = {claim.id: claim.verdict for claim in judge(fabricated(problems=100))}
-    assert {verdicts[id] for id in ("C1", "C2", "C3", "C5", "C6", "C7", "C9", "C10", "C11", "C12")} == {REPRODUCED}
-    assert verdicts["C8"] == NOT_REPRODUCED  # this cold start is better than zero_rl
+    assert {verdicts[id] for id in ("C1", "C2", "C3", "C5", "C6", "C7", "C9", "C10", "C11", "C12")} == {HOLDS}
+    assert verdicts["C8"] == DOES_NOT_HOLD  # this cold start is better than zero_rl
 
 
 def test_base_is_scored_leniently_so_that_format_alone_is_no_gain():
     samples = fabricate_samples("base", 100)
     formatted = [{**row, "correct": row["correct_lenient"], "well_formed": True} for row in samples]
     claim = c1(evidence_of({"base": samples, "zero_rl": formatted}))
-    assert claim.parts[0].verdict == NOT_REPRODUCED
+    assert claim.parts[0].verdict == DOES_NOT_HOLD
     assert claim.parts[-1].interval.estimate > 0.05  # strictly, it would have looked like one
 
 
@@ -182,8 +182,8 @@ def test_claim_is_as_good_as_its_weakest_part_and_shows_it():
         for model in models
     }
     claim = c2(evidence_of(asked, thinking=silent))
-    assert [part.verdict for part in claim.parts] == [REPRODUCED, NOT_REPRODUCED, NOT_IN_RUN, REPRODUCED]
-    assert claim.verdict == NOT_REPRODUCED
+    assert [part.verdict for part in claim.parts] == [HOLDS, DOES_NOT_HOLD, NOT_IN_RUN, HOLDS]
+    assert claim.verdict == DOES_NOT_HOLD
     assert "reflection" in describe(claim)["measure"]
 
 
@@ -199,8 +199,8 @@ def test_cold_start_compares_the_first_quarter_of_training():
     evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 100)
     claim = c4(replace(evidence, accuracy={"reasoning_rl": list(cold), "zero_rl": list(zero)}))
     speed, level = claim.parts[2], claim.parts[4]
-    assert [part.verdict for part in (speed, level)] == [NOT_REPRODUCED, REPRODUCED]
-    assert not level.counts and claim.verdict == NOT_REPRODUCED  # it begins higher, and rises more slowly
+    assert [part.verdict for part in (speed, level)] == [DOES_NOT_HOLD, HOLDS]
+    assert not level.counts and claim.verdict == DOES_NOT_HOLD  # it begins higher, and rises more slowly
     assert {part.interval.n for part in (speed, level)} == {10}
     assert c4(Evidence(evidence.scores)).verdict == NOT_IN_RUN
     short = {"reasoning_rl": list(cold[:4]), "zero_rl": list(zero[:4])}
@@ -237,7 +237,7 @@ def test_dev_curves_are_paired_by_the_steps_at_which_both_were_measured():
 
 @pytest.mark.parametrize(
     ("without", "verdict"),
-    [("zero_rl", REPRODUCED), ("zero_rl_language", NOT_REPRODUCED), ("align_rl", NOT_REPRODUCED)],
+    [("zero_rl", HOLDS), ("zero_rl_language", DOES_NOT_HOLD), ("align_rl", DOES_NOT_HOLD)],
 )
 def test_language_reward_needs_its_ablation_to_read_worse(without, verdict):
     arms = ("zero_rl_language", "zero_rl")
@@ -246,25 +246,25 @@ def test_language_reward_needs_its_ablation_to_read_worse(without, verdict):
 
 def test_final_model_must_hold_reasoning_and_gain_on_general_prompts():
     forgetful = c7(fabricated(("align_rl", "sft_mix"), 100, {"align_rl": "distill", "sft_mix": "reasoning_rl"}))
-    assert [part.verdict for part in forgetful.parts[:2]] == [REPRODUCED, NOT_REPRODUCED]
+    assert [part.verdict for part in forgetful.parts[:2]] == [HOLDS, DOES_NOT_HOLD]
     unpolished = c7(fabricated(("align_rl", "sft_mix"), 100, {"align_rl": "sft_mix"}))
-    assert unpolished.verdict == NOT_REPRODUCED
+    assert unpolished.verdict == DOES_NOT_HOLD
 
 
 def test_what_sft_did_is_not_credited_to_the_last_rl():
     models = ("reasoning_rl", "sft_mix", "align_rl")
     claim = c7(fabricated(models, 100, {"align_rl": "sft_mix"}))
     against_second_stage = claim.parts[-1]
-    assert against_second_stage.verdict == REPRODUCED and not against_second_stage.counts
-    assert claim.verdict == NOT_REPRODUCED
+    assert against_second_stage.verdict == HOLDS and not against_second_stage.counts
+    assert claim.verdict == DOES_NOT_HOLD
 
 
 @pytest.mark.parametrize("control", ["zero_rl_random", "zero_rl_format", "self_sft"])
 def test_a_control_that_does_as_well_as_the_true_reward_takes_its_claim(control):
     models = ("base", "zero_rl", "zero_rl_random", "zero_rl_format", "self_sft")
     claim = c12(fabricated(models, 100, {control: "zero_rl"}))
-    assert [part.name for part in claim.parts if part.counts and part.verdict != REPRODUCED] == [claim.deciding.name]
-    assert control in claim.deciding.name and claim.verdict == NOT_REPRODUCED
+    assert [part.name for part in claim.parts if part.counts and part.verdict != HOLDS] == [claim.deciding.name]
+    assert control in claim.deciding.name and claim.verdict == DOES_NOT_HOLD
     missing = c12(fabricated([model for model in models if model != control], 30))
     assert missing.verdict == NOT_IN_RUN and missing.deciding.needs == control
 
@@ -286,7 +286,7 @@ def test_a_gain_that_is_only_a_habit_is_mode_and_no_skill():
     gain, skill, mode = (compare(evidence, "zero_rl", "base") for compare in MEASURES)
     assert gain.low > 0.2 and mode == gain
     assert (skill.estimate, skill.low, skill.high) == (0.0, 0.0, 0.0)
-    assert c1(evidence).verdict == NOT_REPRODUCED
+    assert c1(evidence).verdict == DOES_NOT_HOLD
 
 
 MEASURES = (compare_solved, compare_thinking, compare_modes)
@@ -425,7 +425,7 @@ def test_every_part_is_the_difference_that_the_claim_is_about():
             assert part.unit == UNITS.get(metric, "points"), part.name
 
 
-@pytest.mark.parametrize(("curve", "verdict"), [((20, 40), REPRODUCED), ((40, 20), NOT_REPRODUCED), ((30, 30), None)])
+@pytest.mark.parametrize(("curve", "verdict"), [((20, 40), HOLDS), ((40, 20), DOES_NOT_HOLD), ((30, 30), None)])
 def test_thoughts_must_grow_longer_over_the_whole_training(curve, verdict):
     lengths = np.linspace(*curve, 40) + np.random.default_rng(1).normal(0, 0.5, 40)
     part = next(part for part in c2(Evidence({}, lengths={"zero_rl": list(lengths)})).parts if "training" in part.name)

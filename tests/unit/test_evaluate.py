@@ -35,7 +35,7 @@ CONFIG = {
     "languages": ["en", "de"],
     "reflection_words": ["wait", "let me check", "warte"],
     "thinking": [],
-    "reworded": 0,
+    "paraphrased": 0,
 }
 RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think>so <answer>5</answer>"
 
@@ -252,33 +252,33 @@ class Knows:
 def test_reasoning_is_asked_again_in_other_words_and_apart_from_all_else(examine):
     problems, prompts = [problem("a"), problem("b", task="products")], [greeting("g")]
     sampler = Knows()
-    metrics, rows, _ = examine(sampler, problems, prompts, thinking=[0.6], k=3, reworded=2, n_problems=1)
+    metrics, rows, _ = examine(sampler, problems, prompts, thinking=[0.6], k=3, paraphrased=2, n_problems=1)
     asked = {text: (params, seed) for text, params, seed in sampler.asked if text.startswith("User: a")}
     again = [(text, params, seed) for text, params, seed in sampler.asked if "again" in text]
     assert len(sampler.asked) == 3 * 3 + 2 * 3 + 2 * 2 and len(again) == 4
     plain = [(text, params, seed) for text, params, seed in sampler.asked if not params.opening and "again" not in text]
     same = {(text.removeprefix("User: "), seed): params for text, params, seed in plain}
     assert asked and all(same[text.removeprefix("User: again "), seed] == params for text, params, seed in again)
-    other = [row for row in rows if row["reworded"]]
+    other = [row for row in rows if row["paraphrased"]]
     assert [(row["problem_id"], row["sample_index"], row["thinking"]) for row in other] == [
         *[("a", 0, None), ("a", 1, None), ("b", 0, None), ("b", 1, None)]
     ]
     assert all(row["question"].startswith("again ") and not row["correct"] for row in other)
     assert metrics["reasoning"]["pass_at_1"] == 1.0 and metrics["tasks"]["chain_sum"]["k"] == 3
-    assert set(metrics["reworded"]["tasks"]) == {"chain_sum", "products", "reasoning"}
-    assert metrics["reworded"]["tasks"]["reasoning"]["pass_at_1"] == 0.0
+    assert set(metrics["paraphrased"]["tasks"]) == {"chain_sum", "products", "reasoning"}
+    assert metrics["paraphrased"]["tasks"]["reasoning"]["pass_at_1"] == 0.0
     assert metrics["thinking"][0]["tasks"]["reasoning"]["n_problems"] == 2
 
 
 def test_what_isnt_asked_again_has_no_metric(examine):
     metrics, rows, _ = examine(Knows(), [problem("a")], [greeting("g")])
-    assert "reworded" not in metrics and not any(row["reworded"] for row in rows)
+    assert "paraphrased" not in metrics and not any(row["paraphrased"] for row in rows)
 
 
 def test_a_split_without_other_wordings_is_refused_with_the_remedy(examine):
-    said = r"dev_reworded\.jsonl: it lacks 1 of the 1 problems .*; run the data .* or set evaluate\.reworded=0"
+    said = r"dev_reworded\.jsonl: it lacks 1 of the 1 problems .*; run the data .* or set evaluate\.paraphrased=0"
     with pytest.raises(UserError, match=said):
-        examine(Knows(), [problem("a")], split="dev", reworded=1)
+        examine(Knows(), [problem("a")], split="dev", paraphrased=1)
 
 
 def test_other_temperatures_get_fewer_samples_and_at_0_one_tells_all(examine):

@@ -587,7 +587,7 @@ def test_two_spellings_of_a_question_share_an_id_and_pairs_dont():
 # The data stage.
 
 BENCHMARKS = os.environ.get("R1FLOW_DATASETS")
-TAKEN = "base.init_from=Qwen/Qwen2.5-0.5B base.revision=" + "0" * 40 + " evaluate.reworded=0"
+TAKEN = "base.init_from=Qwen/Qwen2.5-0.5B base.revision=" + "0" * 40 + " evaluate.paraphrased=0"
 
 
 def overrides(**folders: Path) -> str:
@@ -796,9 +796,9 @@ REFUSED = {
     "rows of a file that isn't made": ("data.rows.cold_start", 5, "data.rows.cold_start"),
     "a stage without its file": ("data.pools", pools(rl=50, dev=50), "evaluate.split: it reads test.jsonl"),
     "other wordings of problems from outside": (
-        "evaluate.reworded",
+        "evaluate.paraphrased",
         2,
-        "evaluate.reworded: it reads test_reworded.jsonl, which the data stage doesn't make; only generated data has",
+        "evaluate.paraphrased: it reads test_reworded.jsonl, which the data stage doesn't make; only generated data",
     ),
     "nothing to compare with": ("data.pools", pools(rl=100), "none makes dev or test"),
     "a base that is to be pretrained": ("base", {"init_from": None, "revision": None}, "corpus.jsonl"),

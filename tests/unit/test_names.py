@@ -136,7 +136,6 @@ remembered
 render
 report
 returned
-reworded
 rows
 rows_of
 run_name

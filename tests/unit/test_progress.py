@@ -92,7 +92,7 @@ METRICS = {
     "training": ({"rows": 9, "steps": 40, "history": [{"step": 40, "loss": 0.4, "reward": 0.75}]}, "reward 0.75"),
     "evaluation": ({"tasks": {"reasoning": {"pass_at_1": 0.613}, "general": {"pass_at_1": 0.9}}}, "reasoning 61.3%"),
     "empty": ({}, "done in 1:32"),
-    "not numbers": ({"claims": {"C1": "reproduced"}, "history": [], "ok": True, "note": None}, "done in 1:32"),
+    "not numbers": ({"claims": {"C1": "holds here"}, "history": [], "ok": True, "note": None}, "done in 1:32"),
 }
 
 

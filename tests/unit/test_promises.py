@@ -69,8 +69,8 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
     row |= {"language": None, "length": 3, "finished": True, "reflections": 0, "thinks": True}
     row |= {"answer": "5", "answer_lenient": "5"}
     tasks = {task: summarise([row]) for task in ("sum", "reasoning", "general")}
-    asked = {"thinking": [0.6], "reworded": 1}
-    whole = {"tasks": tasks, "thinking": [{"temperature": 0.6, "tasks": tasks}], "reworded": {"tasks": tasks}}
+    asked = {"thinking": [0.6], "paraphrased": 1}
+    whole = {"tasks": tasks, "thinking": [{"temperature": 0.6, "tasks": tasks}], "paraphrased": {"tasks": tasks}}
     assert promises.fault("evaluate", asked, whole) is None
     for task in tasks:
         for measure in promises.MEASURES:
@@ -79,13 +79,13 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
             assert promises.fault("evaluate", asked, whole | {"tasks": lacks}) == f"tasks.{missing}"
             given = [{"temperature": 0.6, "tasks": lacks}]
             assert promises.fault("evaluate", asked, whole | {"thinking": given}) == f"thinking.0.tasks.{missing}"
-            other = whole | {"reworded": {"tasks": lacks}}
-            assert promises.fault("evaluate", asked, other) == f"reworded.tasks.{missing}"
+            other = whole | {"paraphrased": {"tasks": lacks}}
+            assert promises.fault("evaluate", asked, other) == f"paraphrased.tasks.{missing}"
     assert promises.fault("evaluate", asked, whole | {"tasks": {"sum": tasks["sum"]}}) == "tasks: reasoning is missing"
     assert promises.fault("evaluate", asked, whole | {"thinking": []}) == "thinking: 0.6 is missing"
-    del whole["reworded"]
-    assert promises.fault("evaluate", asked, whole) == "reworded.tasks is missing"
-    assert promises.fault("evaluate", asked | {"reworded": 0}, whole) is None
+    del whole["paraphrased"]
+    assert promises.fault("evaluate", asked, whole) == "paraphrased.tasks is missing"
+    assert promises.fault("evaluate", asked | {"paraphrased": 0}, whole) is None
 
 
 @pytest.mark.parametrize(

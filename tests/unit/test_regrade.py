@@ -28,7 +28,7 @@ from r1flow.programs.rejection import compute as rejection
 from r1flow.sampling import Completion, shards
 
 CONF = {name: yaml.safe_load(Path(f"conf/{name}/default.yaml").read_text()) for name in ("evaluate", "rejection")}
-CONF["evaluate"] |= {"thinking": [0.6, 1.0], "reworded": 3}
+CONF["evaluate"] |= {"thinking": [0.6, 1.0], "paraphrased": 3}
 # Of the samples of a problem: right, right for a lenient grader, wrong. At temperature 1 there are the first two only.
 ANSWERS = ("5", "five", "6")
 CODE = SimpleNamespace(digest="c0de", modules={}, libraries={})
@@ -163,14 +163,14 @@ def test_a_more_lenient_grader_s_verdicts_are_all_there_with_their_numbers(
         "problem_id": "a",
         "sample_index": 1,
         "thinking": None,
-        "reworded": False,
+        "paraphrased": False,
         "gold": "5",
         "answer": "five",
         "verdict": "correct",
         "before": False,
         "after": True,
     }
-    keys = ("stage", "thinking", "reworded", "problem_id", "sample_index", "verdict")
+    keys = ("stage", "thinking", "paraphrased", "problem_id", "sample_index", "verdict")
     changed, both = [tuple(v.get(key) for key in keys) for v in found["verdicts"]], ("correct", "correct_lenient")
     asked = ((None, False), (0.6, False), (1.0, False), (None, True))
     ways = [(f"evaluate/{m}", *way) for m in ("base", "zero_rl") for way in asked]
@@ -179,7 +179,7 @@ def test_a_more_lenient_grader_s_verdicts_are_all_there_with_their_numbers(
     assert numbers["evaluate/base", "chain_sum", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert numbers["evaluate/base", "reasoning", "pass_at_1_lenient"] == pytest.approx((1 / 3, 2 / 3))
     assert numbers["evaluate/base", "reasoning (thinking given, 1.0)", "solved"] == pytest.approx((1 / 2, 1))
-    assert numbers["evaluate/base", "chain_sum (reworded)", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
+    assert numbers["evaluate/base", "chain_sum (paraphrased)", "pass_at_1"] == pytest.approx((1 / 3, 2 / 3))
     assert not any(task == "general" or "length" in name for _, task, name in numbers)
 
 
@@ -212,7 +212,7 @@ def test_a_problem_that_can_not_be_graded_any_more_is_listed_and_not_counted(
     assert [v["thinking"] for v in changes] == [
         t for t, k in ((None, 3), (0.6, 3), (1.0, 2), (None, 3)) for _ in range(k)
     ]
-    assert [v["reworded"] for v in changes] == [False] * 8 + [True] * 3
+    assert [v["paraphrased"] for v in changes] == [False] * 8 + [True] * 3
     numbers = {(n["task"], n["number"]): (n["before"], n["after"]) for n in found["numbers"]}
     assert numbers[None, "ungradable"] == (0, 1) and numbers["chain_sum", "n_problems"] == (3, 2)
 
@@ -237,7 +237,7 @@ def test_in_words_each_change_is_a_line(
     assert lines[0] == "evaluate/base: 12 of 36 samples are graded otherwise"
     assert "  chain_sum a sample 1 (thinking given, 0.6), gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum a sample 1, gold '5', answer 'five': correct False → True" in lines
-    assert "  chain_sum a sample 1 (reworded), gold '5', answer 'five': correct False → True" in lines
+    assert "  chain_sum a sample 1 (paraphrased), gold '5', answer 'five': correct False → True" in lines
     assert "  chain_sum pass_at_1: 0.3333 → 0.6667" in lines
     assert "  dropped.surplus: None → 2" in lines
     assert "  chain_sum d sample 1, gold '5', answer 'five': dropped 'wrong' → 'surplus'" in lines

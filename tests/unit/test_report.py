@@ -23,7 +23,7 @@ from r1flow.programs.report import collect, figures, skills
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
-from r1flow.programs.report.repairs import repairs_of, worth
+from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
@@ -150,11 +150,11 @@ def test_what_a_run_cost_is_beside_its_results_and_not_in_them(tmp_path):
 
 
 @pytest.mark.parametrize(("models", "tested"), [(ZERO_ONLY, {"C1", "C2", "C3"}), (DISTILL_ONLY, set())])
-def test_claims_whose_arms_the_run_has_not_say_so_and_name_them(tmp_path, models, tested):
+def test_claims_whose_models_the_run_has_not_say_so_and_name_them(tmp_path, models, tested):
     page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", models, problems=30))
     assert {id for id, claim in summary["claims"].items() if claim["verdict"] != NOT_IN_RUN} == tested
-    arms = ", ".join(arm for arm in ("zero_rl_language", "zero_rl") if arm not in models)
-    assert NOT_IN_RUN in page and f"needs {arms}, which this run doesn’t have" in page
+    missing = ", ".join(model for model in ("zero_rl_language", "zero_rl") if model not in models)
+    assert NOT_IN_RUN in page and f"needs {missing}, which this run doesn’t have" in page
 
 
 def edit_metrics(job: str, change: Callable[[dict], Any]) -> Callable[[dict[str, Path]], None]:
@@ -270,7 +270,7 @@ def test_a_stage_of_the_run_that_the_report_passes_over_is_a_fault_and_no_verdic
 
 
 def test_samples_in_other_words_are_in_no_number_of_the_report(tmp_path):
-    edits = (lambda rows: rows, lambda rows: [row for row in rows if not row["reworded"]])
+    edits = (lambda rows: rows, lambda rows: [row for row in rows if not row["paraphrased"]])
     inputs = [fabricate_run(tmp_path / str(n), ("base", "zero_rl"), 20, edit) for n, edit in enumerate(edits)]
     first, second = (collect.collect("tiny", each) for each in inputs)
     assert first.samples == second.samples and first.thinking == second.thinking
@@ -458,13 +458,13 @@ def thought(problem: int, first: bool | None, final: bool, finished: bool = True
     }
 
 
-def test_repaired_and_broken_are_counted_where_there_are_several_answers():
+def test_corrected_and_broken_are_counted_where_there_are_several_answers():
     rows = [thought(1, False, True), thought(1, True, False), thought(1, True, True), thought(1, False, False)]
     cut_off = [thought(2, True, True, finished=False), thought(2, False, True, finished=False), thought(2, None, True)]
     spelt_alike = thought(3, False, True) | {"several_answers": False, "length": 40}
     ungraded = thought(4, False, True) | {"correct": None}
-    found = repairs_of([*rows, *cut_off, spelt_alike, ungraded])
-    counts = ("samples", "stated", "several", "repaired", "broken", "wrong")
+    found = self_correction_of([*rows, *cut_off, spelt_alike, ungraded])
+    counts = ("samples", "stated", "several", "corrected", "broken", "wrong")
     assert {name: found[name] for name in counts} == dict(zip(counts, (8, 7, 4, 1, 2, 4), strict=True))
     assert (found["tokens_several"].estimate, found["tokens_one"].estimate) == (90, 40)
 
@@ -473,8 +473,8 @@ def test_a_second_try_is_another_sample_of_the_same_problem():
     rows = [
         row for p in range(40) for row in (thought(p, False, True), thought(p, False, False), thought(p, True, True))
     ]
-    found = repairs_of([*rows, thought(99, False, False)])  # without a second sample, a problem tells nothing
-    assert found["repaired_share"].estimate == pytest.approx(1 / 2) and found["repaired_share"].n == 40
+    found = self_correction_of([*rows, thought(99, False, False)])  # without a second sample, a problem tells nothing
+    assert found["corrected_share"].estimate == pytest.approx(1 / 2) and found["corrected_share"].n == 40
     assert found["second_try"].estimate == pytest.approx((1 / 2 + 2 / 2) / 2)
     assert found["difference"].estimate == pytest.approx(-1 / 4)
 
@@ -482,14 +482,14 @@ def test_a_second_try_is_another_sample_of_the_same_problem():
 @pytest.mark.parametrize(
     ("samples", "words"),
     [
-        ([(False, True), (True, False)], "its own repairs put right more"),
+        ([(False, True), (True, False)], "correcting itself puts right more"),
         ([(False, False), (True, True)], "another try puts right more"),
     ],
 )
-def test_what_repairs_are_worth_is_said_by_the_claims_rule(samples, words):
+def test_what_self_correction_is_worth_is_said_by_the_claims_rule(samples, words):
     rows = [thought(p, *each) for p in range(40) for each in samples]
-    assert worth(repairs_of(rows)["difference"]).startswith(words)
-    few = repairs_of([row for row in rows if int(row["problem_id"]) < 10])
+    assert worth(self_correction_of(rows)["difference"]).startswith(words)
+    few = self_correction_of([row for row in rows if int(row["problem_id"]) < 10])
     assert "can’t tell" in worth(few["difference"])
 
 
@@ -499,22 +499,22 @@ def doubtful(rows: list[dict]) -> list[dict]:
     return [row | (changed if row["model"] == "zero_rl" and row["task"] != "general" else {}) for row in rows]
 
 
-def test_repairs_have_a_row_where_there_are_any_and_else_a_sentence(tmp_path, whole):
+def test_self_correction_has_a_row_where_there_are_any_and_else_a_sentence(tmp_path, whole):
     page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30, edit=doubtful))
-    section = page[page.index('id="repairs"') : page.index('id="shows"')]
-    assert "<code>base</code> 0 of 360 (0 repaired" in " ".join(section.split()) and "<th>zero_rl</th>" in section
-    zero = summary["repairs"]["zero_rl"]
-    assert zero["several"] == zero["wrong"] == 360 and 0 < zero["repaired"] < 360 and zero["second_try"]["n"] == 90
+    section = page[page.index('id="self-correction"') : page.index('id="shows"')]
+    assert "<code>base</code> 0 of 360 (0 corrected" in " ".join(section.split()) and "<th>zero_rl</th>" in section
+    zero = summary["self_correction"]["zero_rl"]
+    assert zero["several"] == zero["wrong"] == 360 and 0 < zero["corrected"] < 360 and zero["second_try"]["n"] == 90
     page, summary = whole
-    section = page[page.index('id="repairs"') : page.index('id="shows"')]
+    section = page[page.index('id="self-correction"') : page.index('id="shows"')]
     assert "<table" not in section and "<code>align_rl</code> 0 of 360" in " ".join(section.split())
-    assert set(summary["repairs"]) == {"base", "student_base", *STAGES_OF_RL}
+    assert set(summary["self_correction"]) == {"base", "student_base", *STAGES_OF_RL}
 
 
 def test_distillations_compute_is_that_of_all_stages_behind_its_data(whole, tmp_path):
     page, summary = whole
     behind = {"base": 7.0e12, "cold_start": 1.0e12, "reasoning_rl": 3.0e12, "rejection": 0.4e12}
-    assert summary["flops"] == {"arms": {"distill": 1.0e12, "student_rl": 3.0e12}, "data": behind}
+    assert summary["flops"] == {"training": {"distill": 1.0e12, "student_rl": 3.0e12}, "data": behind}
     told = " ".join(re.sub("<[^>]*>", "", page).split())
     assert told.count("came from took 11.4 TFLOPs before that: base 7.0, cold_start 1.0, reasoning_rl 3.0") == 2
     inputs = fabricate_run(tmp_path / "run", problems=4)
@@ -531,21 +531,23 @@ def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path):
 
     def halve(metrics: dict) -> None:
         scores = metrics["tasks"]["reasoning"]
-        metrics["reworded"] = {"tasks": {"reasoning": {**scores, "pass_at_1_lenient": scores["pass_at_1_lenient"] / 2}}}
+        metrics["paraphrased"] = {
+            "tasks": {"reasoning": {**scores, "pass_at_1_lenient": scores["pass_at_1_lenient"] / 2}}
+        }
 
     edit_metrics("evaluate/zero_rl", halve)(inputs)
     page, summary = make(tmp_path / "report", inputs)
     skill = page[page.index('id="skill"') : page.index('id="shows"')]
     cells = re.findall(r"<tr><th>(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>", skill)
     rows = {name: (accuracy, share) for name, accuracy, share in cells}
-    accuracy = summary["reworded"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]
+    accuracy = summary["paraphrased"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]
     assert rows == {"base": ("0.0", "0.0"), "zero_rl": (f"{100 * accuracy:.1f}", "50.0")}
     for model in ZERO_ONLY:
         path = inputs[f"evaluate/{model}"] / "config.yaml"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "reworded": 0}))
-        edit_metrics(f"evaluate/{model}", lambda metrics: metrics.pop("reworded"))(inputs)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "paraphrased": 0}))
+        edit_metrics(f"evaluate/{model}", lambda metrics: metrics.pop("paraphrased"))(inputs)
     page, summary = make(tmp_path / "again", inputs)
-    assert "reworded" not in page and summary["reworded"] == {}
+    assert "paraphrased" not in page and summary["paraphrased"] == {}
 
 
 def test_too_few_samples_of_one_problem_leave_pass_at_k_out():

@@ -21,7 +21,7 @@ from r1flow.commands import seeds
 from r1flow.commands.cli import main
 from r1flow.programs.report import figures
 from r1flow.programs.report.spread import (
-    REPAIR_MEANS,
+    SELF_CORRECTION_MEANS,
     SeedRun,
     Seeds,
     Spread,
@@ -32,7 +32,7 @@ from r1flow.programs.report.spread import (
     steps_over,
     summarise_seeds,
 )
-from r1flow.recipe.claims import CANT_TELL, NOT_IN_RUN, NOT_REPRODUCED, REPRODUCED, Evidence, describe, judge
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, Evidence, describe, judge
 from r1flow.recipe.stages import RECIPE
 
 SEEDS = (11, 12, 13, 14, 15)
@@ -53,10 +53,14 @@ def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict
     models = {model: {"reasoning": reasoning, "general": {"pass_at_1": gain / 2}} for model in ("base", "zero_rl")}
     found = {"run": "tiny", "models": models, "claims": claims, "steps": {"zero_rl": {"base": step}}}
     difference = {"estimate": -gain, "low": None, "high": None, "n": 1}
-    repairs = {"stated": 90, "several": 30, "wrong": 40, "repaired": 20, "broken": 3}
-    repairs |= dict.fromkeys(REPAIR_MEANS, difference)
-    found |= {"repairs": {"zero_rl": repairs}, "kinds": {"zero_rl": {"greeting": gain}}, "starts": {"zero_rl": "base"}}
-    found |= {"thoughts": {"zero_rl": {"reflection_rate": gain / 4}}, "reworded": {"base": {"reasoning": reasoning}}}
+    self_correction = {"stated": 90, "several": 30, "wrong": 40, "corrected": 20, "broken": 3}
+    self_correction |= dict.fromkeys(SELF_CORRECTION_MEANS, difference)
+    found |= {
+        "self_correction": {"zero_rl": self_correction},
+        "kinds": {"zero_rl": {"greeting": gain}},
+        "starts": {"zero_rl": "base"},
+    }
+    found |= {"thoughts": {"zero_rl": {"reflection_rate": gain / 4}}, "paraphrased": {"base": {"reasoning": reasoning}}}
     return found | {"skill": {"zero_rl": step["skill"]}}
 
 
@@ -126,8 +130,8 @@ def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently()
     found = summarise_seeds(Seeds("tiny", runs))["models"]
     means = {model: {name: each["estimate"] for name, each in row.items()} for model, row in found.items()}
     rest = {"cons@k": 0.15, "format": 0.5, "language": 0.5, "general prompts": 0.075, "tokens": 6.0}
-    rl = {"pass@1": 0.15, "skill": 0.15, "reworded": None, "thoughts that check": 0.0375}
-    base = {"pass@1": 0.3, "skill": None, "reworded": 0.3, "thoughts that check": None}
+    rl = {"pass@1": 0.15, "skill": 0.15, "paraphrased": None, "self-verification": 0.0375}
+    base = {"pass@1": 0.3, "skill": None, "paraphrased": 0.3, "self-verification": None}
     assert means["zero_rl"] == pytest.approx(rl | rest) and means["base"] == pytest.approx(base | rest)
     page = render_seeds(Seeds("tiny", runs))
     assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
@@ -147,11 +151,11 @@ def test_the_models_stand_in_the_recipes_order():
 @pytest.mark.parametrize(
     ("parts", "verdict"),
     [
-        ([UP, UP], REPRODUCED),
+        ([UP, UP], HOLDS),
         ([UP[:4], UP[:4]], CANT_TELL),  # fewer than five seeds
-        ([UP, LOSS], REPRODUCED),  # of reasoning, the second part: a loss of two points is excluded
-        ([UP, [3 * value for value in LOSS]], NOT_REPRODUCED),
-        ([LOSS, UP], NOT_REPRODUCED),  # of general prompts
+        ([UP, LOSS], HOLDS),  # of reasoning, the second part: a loss of two points is excluded
+        ([UP, [3 * value for value in LOSS]], DOES_NOT_HOLD),
+        ([LOSS, UP], DOES_NOT_HOLD),  # of general prompts
         ([UP, (0.3, -0.3, 0.2, -0.2, 0.1)], CANT_TELL),
         ([UP, (0.3, None, 0.2, 0.2, 0.1)], CANT_TELL),
     ],
@@ -164,10 +168,10 @@ def test_the_more_claims_are_tested_the_smaller_a_p_value_must_be():
     """An interval just above 0, p = 0.02: alone it is reproduced; beside two claims that aren't, 3p is too much."""
     just = (0.01, 0.05, 0.09, 0.02, 0.1)
     alone = judged(C6=[just])["C6"]
-    assert 0.01 < alone.p == alone.adjusted < 0.025 and alone.verdict == REPRODUCED
+    assert 0.01 < alone.p == alone.adjusted < 0.025 and alone.verdict == HOLDS
     unsure = [(0.3, -0.3, 0.2, -0.2, 0.1)]
     among = judged(C6=[just], C9=unsure, C10=unsure)["C6"]
-    assert among.claim.verdict == REPRODUCED and among.adjusted == pytest.approx(3 * alone.p)
+    assert among.claim.verdict == HOLDS and among.adjusted == pytest.approx(3 * alone.p)
     assert among.verdict == CANT_TELL
 
 
@@ -187,10 +191,10 @@ def test_what_is_missing_is_named_with_its_seed_or_its_arm():
     assert parts[0]["needs"] == ["zero_rl_language", "zero_rl"]
 
 
-def test_repairs_are_counted_over_all_runs_and_compared_over_seeds():
+def test_self_corrections_are_counted_over_all_runs_and_compared_over_seeds():
     runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in ((1, 0.1), (2, 0.2))]
-    found = summarise_seeds(Seeds("tiny", runs))["repairs"]["zero_rl"]
-    assert (found["wrong"], found["repaired"], found["broken"]) == (80, 40, 6)
+    found = summarise_seeds(Seeds("tiny", runs))["self_correction"]["zero_rl"]
+    assert (found["wrong"], found["corrected"], found["broken"]) == (80, 40, 6)
     assert found["difference"]["estimate"] == pytest.approx(-0.15) and found["difference"]["n"] == 2
 
 

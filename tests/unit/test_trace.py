@@ -85,7 +85,7 @@ def write_outputs(folder: Path, run: Path, stage: str, made: str, problems: int)
         metrics["tasks"] = summarise_tasks(rows)
     elif stage == "report":
         models = {path.parent.name: read_json(path)["tasks"] for path in run.glob("evaluate/*/metrics.json")}
-        claim = {"verdict": "reproduced", "estimate": 0.4, "parts": [{"name": "pass@1"}]}
+        claim = {"verdict": "holds here", "estimate": 0.4, "parts": [{"name": "pass@1"}]}
         claims = {f"C{number}": claim for number in range(1, 8)}
         write_json(folder / "summary.json", {"run": run.name, "models": models, "claims": claims})
     else:

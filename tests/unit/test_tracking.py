@@ -274,7 +274,7 @@ def whole_run() -> None:
         run.log_metrics(0, {"eval/reasoning/pass_at_1": 0.61, "eval/chain_sum/se": 0.01})
         run.log_table("samples", [{"question": "8 + 16?", "correct": True}])
     with stage("report") as run:
-        run.finish({"claims": {"C1": "reproduced"}}, publish("report", model=False))
+        run.finish({"claims": {"C1": "holds here"}}, publish("report", model=False))
 
 
 @dataclass
@@ -345,7 +345,7 @@ def test_an_evaluation_shows_on_the_model_on_its_stage_and_on_the_execution(fini
     for name in ("zero_rl", "evaluate/zero_rl"):
         assert finished.runs[name].data.metrics["eval/reasoning/pass_at_1"] == 0.61
     assert finished.runs["tiny"].data.metrics["eval/zero_rl/reasoning/pass_at_1"] == 0.61
-    assert finished.runs["tiny"].data.tags["claims.C1"] == "reproduced"
+    assert finished.runs["tiny"].data.tags["claims.C1"] == "holds here"
 
 
 def test_an_evaluation_of_a_model_from_elsewhere_shows_on_the_execution(project, store):

@@ -253,7 +253,7 @@ def pass_at_1(folder: Path, task: str) -> "PerProblem":
 
     from r1flow.core.metrics import PROBLEM_METRICS, as_asked, by_problem
 
-    columns = ["task", "problem_id", "correct", "thinking", "reworded"]
+    columns = ["task", "problem_id", "correct", "thinking", "paraphrased"]
     rows = parquet.read_table(folder / "samples.parquet", columns=columns).to_pylist()
     chosen = by_problem(row for row in filter(as_asked, rows) if (row["task"] == "general") == (task == "general"))
     return {problem: PROBLEM_METRICS["pass_at_1"](samples) for problem, samples in chosen.items()}

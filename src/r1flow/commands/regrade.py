@@ -135,7 +135,7 @@ def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[N
         for each in found["thinking"]
         for task, line in each["tasks"].items()
     }
-    lines |= {f"{task} (reworded)": line for task, line in found.get("reworded", {}).get("tasks", {}).items()}
+    lines |= {f"{task} (paraphrased)": line for task, line in found.get("paraphrased", {}).get("tasks", {}).items()}
     numbers = {(task, name): mean for task, line in lines.items() for name, mean in line.items()}
     return {**numbers, (None, "ungradable"): ungradable}
 
@@ -179,7 +179,7 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 }
 
 
-NAME = ("task", "problem_id", "sample_index", "thinking", "reworded")  # what names a sample
+NAME = ("task", "problem_id", "sample_index", "thinking", "paraphrased")  # what names a sample
 SAMPLE = (*NAME, "gold", "answer")
 
 
@@ -214,7 +214,7 @@ def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iter
         yield f"{stage}: all {rows} samples are graded as they were"
     for change in here:
         given = f" (thinking given, {change['thinking']})" if change.get("thinking") is not None else ""
-        given += " (reworded)" if change.get("reworded") else ""
+        given += " (paraphrased)" if change.get("paraphrased") else ""
         which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}{given}"
         answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
         yield f"  {which}, {answered}: {change['verdict']} {shown(change['before'])} → {shown(change['after'])}"

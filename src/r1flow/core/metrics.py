@@ -246,7 +246,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
 
 def as_asked(row: Row) -> bool:
     """Whether a sample was drawn as the data asks: without <think> given, and in the data's words."""
-    return row["thinking"] is None and not row["reworded"]
+    return row["thinking"] is None and not row["paraphrased"]
 
 
 def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:

@@ -125,7 +125,7 @@ def check_files(run: dict[str, Any]) -> None:
                 remedy = "; or add it to a pool" if "pools" in run["data"] else ""
                 remedy = "; or name a model directory" if key == "init_from" else remedy
                 hint = did_you_mean(file, sorted(made))
-                if key == "reworded":
+                if key == "paraphrased":
                     hint, remedy = "", "; only generated data has other wordings: set it to 0"
                 raise UserError(f"{stage}.{key}: it reads {file}, which the data stage doesn't make{hint}{remedy}")
 

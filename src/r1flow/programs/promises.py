@@ -54,7 +54,7 @@ def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
 
 
 def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str | None:
-    """What the tasks' numbers lack: as asked, with <think> given, or reworded."""
+    """What the tasks' numbers lack: as asked, with <think> given, or paraphrased."""
     if found := task_fault("tasks", metrics["tasks"]):
         return found
     given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
@@ -63,8 +63,8 @@ def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str 
             return f"thinking: {temperature} is missing"
         if found := task_fault(f"thinking.{number}.tasks", given[temperature]):
             return found
-    if config["reworded"] and "reasoning" in metrics["tasks"]:
-        return task_fault("reworded.tasks", metrics.get("reworded", {}).get("tasks"))
+    if config["paraphrased"] and "reasoning" in metrics["tasks"]:
+        return task_fault("paraphrased.tasks", metrics.get("paraphrased", {}).get("tasks"))
     return None
 
 

@@ -8,10 +8,10 @@ curves) with a 95 % interval, in the direction the claim gives it: a positive di
 
 The rule, for every part and stated before any run was looked at:
 
-    reproduced      the whole interval is above `floor`
-    not reproduced  the whole interval is below `ceiling`
-    can't tell      neither, or fewer than MIN_PROBLEMS problems (MIN_STEPS steps)
-    not in this run the run's experiment lacks something that the part compares, such as a stage, which is named
+    holds here         the whole interval is above `floor`
+    doesn't hold here  the whole interval is below `ceiling`
+    can't tell         neither, or fewer than MIN_PROBLEMS problems (MIN_STEPS steps)
+    not in this run    the run's experiment lacks something that the part compares, such as a stage, which is named
 
 For an effect ("A beats B") floor is 0 and ceiling MARGIN, one point: the interval excludes 0, or it excludes every
 effect worth the name. For "no worse" floor is −NO_WORSE and ceiling 0: a loss of two points is excluded, or there is
@@ -20,10 +20,10 @@ a loss. A claim is as good as its weakest part and shows the estimate of that pa
 If the run has a stage but its numbers are missing, that is an error and raises, so it can't be taken for "not in this
 run".
 
-Left out: differences between training seeds (each arm is one training run), and a correction for testing many claims;
+Left out: differences between training seeds (each model was trained once), and a correction for testing many claims;
 the report over several seeds has both (programs/report/spread.py).
 
-A result: {"verdict": "reproduced", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
+A result: {"verdict": "holds here", "estimate": 0.369, "low": 0.330, "high": 0.408, "text": "…", "how": "…"}
 """
 
 import math
@@ -43,9 +43,9 @@ from r1flow.core.metrics import (
 )
 from r1flow.recipe.stages import CONTROLS
 
-REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+HOLDS, DOES_NOT_HOLD = "holds here", "doesn't hold here"
 CANT_TELL, NOT_IN_RUN = "can't tell", "not in this run"
-_STRENGTH = (NOT_REPRODUCED, NOT_IN_RUN, CANT_TELL, REPRODUCED)  # weakest first
+_STRENGTH = (DOES_NOT_HOLD, NOT_IN_RUN, CANT_TELL, HOLDS)  # weakest first
 
 MARGIN = 0.01  # one point of a rate, one token of length: the smallest difference worth the name
 MARGIN_TOKENS = 1.0
@@ -67,7 +67,7 @@ SCOPES = {"reasoning": "reasoning problems", "general": "general prompts"}
 class Evidence:
     """The data for the claims: every model's scores per problem, and every RL stage's curves by training step.
 
-    `thinking` has the scores of the reasoning problems with <think> given, by model and temperature, and `families` the
+    `thinking` has the scores of the reasoning problems with <think> forced, by model and temperature; `families` the
     family of each problem. `stages` are those of the run. A scope without scores had no prompts; a stage without
     accuracies has no reward that gives one; a temperature that is missing wasn't asked for. `lengths` are those of the
     rollouts that think, in tokens. `dev` has the accuracies on the dev problems by step (empty: not measured).
@@ -83,7 +83,7 @@ class Evidence:
 
     @property
     def temperatures(self) -> list[float]:
-        """Those at which <think> was given to a model, lowest first."""
+        """Those at which <think> was forced, lowest first."""
         return sorted({temperature for given in self.thinking.values() for temperature in given})
 
 
@@ -113,8 +113,8 @@ class Part:
         if self.interval.n < self.at_least or self.interval.low is None:
             return CANT_TELL
         if self.interval.low > self.floor:
-            return REPRODUCED
-        return NOT_REPRODUCED if self.interval.high < self.ceiling else CANT_TELL
+            return HOLDS
+        return DOES_NOT_HOLD if self.interval.high < self.ceiling else CANT_TELL
 
     @property
     def needs(self) -> str:
@@ -191,7 +191,7 @@ def compare_thinking(
     temperature: float = SKILL_AT,
     second_temperature: float | None = None,
 ) -> Interval | Absent:
-    """The first model's metric minus the second's with <think> given, as a mean over families; of `solved`: skill."""
+    """The first model's forced-think metric minus the second's, as a mean over families; of `solved`: skill."""
     if models := lacking(evidence.scores, evidence.stages, first, second):
         return Absent(models)
     asked = ((first, temperature), (second, temperature if second_temperature is None else second_temperature))
@@ -277,18 +277,18 @@ def difference_in_steadiness(first: list[float], second: list[float]) -> Interva
 
 
 def skill_parts(evidence: Evidence, first: str, second: str) -> tuple[Part, ...]:
-    """Skill and mode, shown beside a difference as asked."""
+    """Skill (forced-think accuracy) and mode, shown beside a difference as asked."""
     name = f"{first} − {second}"
     skill = {t: compare_thinking(evidence, first, second, temperature=t) for t in (SKILL_AT, 1.0)}
     return (
-        *(Part(f"skill (thinking given, T = {t:g}), {name}", each, counts=False) for t, each in skill.items()),
+        *(Part(f"skill (forced-think accuracy, T = {t:g}), {name}", each, counts=False) for t, each in skill.items()),
         Part(f"mode (gain without the skill), {name}", compare_modes(evidence, first, second), counts=False),
     )
 
 
 def c1(evidence: Evidence) -> Claim:
-    arms = ("zero_rl", "base")
-    skill, *shown = skill_parts(evidence, *arms)
+    pair = ("zero_rl", "base")
+    skill, *shown = skill_parts(evidence, *pair)
     return Claim(
         id="C1",
         text="RL alone lifts the base model.",
@@ -296,23 +296,23 @@ def c1(evidence: Evidence) -> Claim:
         how="pass@1 of zero_rl minus pass@1 of base, paired over the reasoning test problems; the base model is scored "
         "leniently (without an <answer> its last box or number counts), so that learning the format isn't the gain. "
         "Skill, too, must rise: the problems solved when both models are made to think.",
-        models=arms,
+        models=pair,
         parts=(
-            Part("pass@1, zero_rl − base (lenient)", compare(evidence, *arms, second_metric="pass_at_1_lenient")),
+            Part("pass@1, zero_rl − base (lenient)", compare(evidence, *pair, second_metric="pass_at_1_lenient")),
             replace(skill, counts=True),
             *shown,
             Part(
                 f"skill, zero_rl at T = {SKILL_AT:g} − base at T = 0, its best",
-                compare_thinking(evidence, *arms, second_temperature=0.0),
+                compare_thinking(evidence, *pair, second_temperature=0.0),
                 counts=False,
             ),
-            Part("pass@1, zero_rl − base (strict)", compare(evidence, *arms), counts=False),
+            Part("pass@1, zero_rl − base (strict)", compare(evidence, *pair), counts=False),
         ),
     )
 
 
 def c2(evidence: Evidence) -> Claim:
-    arms = ("zero_rl", "base")
+    pair = ("zero_rl", "base")
     rise = rise_of_length(evidence, "zero_rl")
     steps = 1 if isinstance(rise, Absent) else max(1, rise.n - 1)
     return Claim(
@@ -320,20 +320,20 @@ def c2(evidence: Evidence) -> Claim:
         text="Responses grow longer during zero RL, and reflection words appear.",
         source="Fig. 3, Table 3",
         how="Response length in tokens, and the paper's ten reflection words with their translations per 100 tokens, "
-        "zero_rl minus base, with thinking given to both (a model that thinks more often writes longer responses "
+        "zero_rl minus base, when both must begin with <think> (a model that thinks more often writes longer responses "
         "without any longer thought); both must rise, and so must the length of the rollouts that think, in training.",
-        models=arms,
+        models=pair,
         curves=("zero_rl",),
         parts=(
             Part(
-                "length given thinking, zero_rl − base",
-                compare_thinking(evidence, *arms, "mean_length"),
+                "forced-think length, zero_rl − base",
+                compare_thinking(evidence, *pair, "mean_length"),
                 unit="tokens",
                 ceiling=MARGIN_TOKENS,
             ),
             Part(
-                "reflection words given thinking, zero_rl − base",
-                compare_thinking(evidence, *arms, "reflection_density"),
+                "forced-think reflection words, zero_rl − base",
+                compare_thinking(evidence, *pair, "reflection_density"),
                 unit="per 100 tokens",
                 ceiling=MARGIN_REFLECTIONS,
             ),
@@ -346,7 +346,7 @@ def c2(evidence: Evidence) -> Claim:
             ),
             Part(
                 "length as asked, zero_rl − base",
-                compare(evidence, *arms, "mean_length"),
+                compare(evidence, *pair, "mean_length"),
                 unit="tokens",
                 ceiling=MARGIN_TOKENS,
                 counts=False,
@@ -375,8 +375,8 @@ def c3(evidence: Evidence) -> Claim:
 
 
 def c4(evidence: Evidence) -> Claim:
-    arms = ("reasoning_rl", "zero_rl")
-    faster = compare_starts(evidence, *arms, difference_in_speed)
+    pair = ("reasoning_rl", "zero_rl")
+    faster = compare_starts(evidence, *pair, difference_in_speed)
     steps = 1 if isinstance(faster, Absent) else max(1, faster.n - 1)
     return Claim(
         id="C4",
@@ -388,7 +388,7 @@ def c4(evidence: Evidence) -> Claim:
         "greedily, lies to its straight line in the first half of its measurements; reasoning_rl against zero_rl, "
         "paired by step. All four must hold.",
         models=("cold_start", "zero_rl", "base"),
-        curves=arms,
+        curves=pair,
         parts=(
             Part(
                 "language consistency, cold_start − zero_rl",
@@ -404,18 +404,18 @@ def c4(evidence: Evidence) -> Claim:
             ),
             Part(
                 "distance of dev accuracy from its straight line in the first half, zero_rl − reasoning_rl",
-                compare_dev(evidence, *arms, difference_in_steadiness),
+                compare_dev(evidence, *pair, difference_in_steadiness),
                 at_least=MIN_STEPS,
             ),
             Part(
                 "level of training accuracy in the first quarter, reasoning_rl − zero_rl",
-                compare_starts(evidence, *arms, difference_in_level),
+                compare_starts(evidence, *pair, difference_in_level),
                 at_least=MIN_STEPS,
                 counts=False,
             ),
             Part(
                 "rise of dev accuracy in the first half, reasoning_rl − zero_rl",
-                compare_dev(evidence, *arms, difference_in_speed),
+                compare_dev(evidence, *pair, difference_in_speed),
                 unit="points per measurement",
                 at_least=MIN_STEPS,
                 counts=False,
@@ -430,7 +430,7 @@ def c4(evidence: Evidence) -> Claim:
 
 
 def c5(evidence: Evidence) -> Claim:
-    arms = ("zero_rl_language", "zero_rl")
+    pair = ("zero_rl_language", "zero_rl")
     return Claim(
         id="C5",
         text="The language-consistency reward makes output readable at a small cost in accuracy.",
@@ -438,10 +438,10 @@ def c5(evidence: Evidence) -> Claim:
         how="Language consistency of zero_rl_language minus that of zero_rl, the same training without the language "
         "reward, must be above 0, and the loss of pass@1 smaller than three points; paired over the reasoning test "
         "problems. Both start from base, which often answers in another language.",
-        models=arms,
+        models=pair,
         parts=(
-            Part("language consistency, with − without", compare(evidence, *arms, "language_rate")),
-            Part("pass@1, with − without", compare(evidence, *arms), floor=-SMALL_COST, ceiling=-SMALL_COST),
+            Part("language consistency, with − without", compare(evidence, *pair, "language_rate")),
+            Part("pass@1, with − without", compare(evidence, *pair), floor=-SMALL_COST, ceiling=-SMALL_COST),
         ),
     )
 
@@ -471,7 +471,7 @@ def no_worse(name: str, interval: Interval | Absent, counts: bool = True) -> Par
 
 
 def c7(evidence: Evidence) -> Claim:
-    arms, earlier = ("align_rl", "sft_mix"), ("align_rl", "reasoning_rl")
+    pair, earlier = ("align_rl", "sft_mix"), ("align_rl", "reasoning_rl")
     return Claim(
         id="C7",
         text="RL for all scenarios gains on general prompts and loses no reasoning.",
@@ -481,9 +481,9 @@ def c7(evidence: Evidence) -> Claim:
         "stage's checkpoint is shown too: against it the last RL would get the credit for what SFT on the mix did.",
         models=("align_rl", "sft_mix", "reasoning_rl"),
         parts=(
-            Part("general prompts, align_rl − sft_mix", compare(evidence, *arms, scope="general")),
-            no_worse("pass@1 on reasoning, align_rl − sft_mix", compare(evidence, *arms)),
-            *skill_parts(evidence, *arms),
+            Part("general prompts, align_rl − sft_mix", compare(evidence, *pair, scope="general")),
+            no_worse("pass@1 on reasoning, align_rl − sft_mix", compare(evidence, *pair)),
+            *skill_parts(evidence, *pair),
             no_worse("pass@1 on reasoning, align_rl − reasoning_rl", compare(evidence, *earlier), counts=False),
             Part(
                 "general prompts, align_rl − reasoning_rl",
@@ -511,47 +511,47 @@ def c8(evidence: Evidence) -> Claim:
 
 
 def c9(evidence: Evidence) -> Claim:
-    arms = ("reasoning_rl", "cold_start")
+    pair = ("reasoning_rl", "cold_start")
     return Claim(
         id="C9",
         text="RL after the cold start brings reasoning back.",
         source="journal version, Table 3",
         how="pass@1 of reasoning_rl minus cold_start above 0, paired over the reasoning test problems.",
-        models=arms,
+        models=pair,
         parts=(
-            Part("pass@1, reasoning_rl − cold_start", compare(evidence, *arms)),
-            *skill_parts(evidence, *arms),
+            Part("pass@1, reasoning_rl − cold_start", compare(evidence, *pair)),
+            *skill_parts(evidence, *pair),
         ),
     )
 
 
 def c10(evidence: Evidence) -> Claim:
-    arms = ("sft_mix", "reasoning_rl")
+    pair = ("sft_mix", "reasoning_rl")
     return Claim(
         id="C10",
         text="SFT on the mix gains on general prompts.",
         source="journal version, Table 3",
         how="The rule-checked score on general prompts of sft_mix minus reasoning_rl above 0, paired over prompts.",
-        models=arms,
+        models=pair,
         parts=(
-            Part("general prompts, sft_mix − reasoning_rl", compare(evidence, *arms, scope="general")),
-            Part("pass@1 on reasoning, sft_mix − reasoning_rl", compare(evidence, *arms), counts=False),
+            Part("general prompts, sft_mix − reasoning_rl", compare(evidence, *pair, scope="general")),
+            Part("pass@1 on reasoning, sft_mix − reasoning_rl", compare(evidence, *pair), counts=False),
         ),
     )
 
 
 def c11(evidence: Evidence) -> Claim:
-    arms = ("align_rl", "zero_rl")
+    pair = ("align_rl", "zero_rl")
     return Claim(
         id="C11",
         text="R1 is not below R1-Zero at reasoning.",
         source="journal version, Table 3",
         how="The loss of pass@1 of align_rl against zero_rl smaller than two points (the interval above −2), paired "
         "over the reasoning test problems.",
-        models=arms,
+        models=pair,
         parts=(
-            no_worse("pass@1, align_rl − zero_rl", compare(evidence, *arms)),
-            *skill_parts(evidence, *arms),
+            no_worse("pass@1, align_rl − zero_rl", compare(evidence, *pair)),
+            *skill_parts(evidence, *pair),
         ),
     )
 

@@ -4,7 +4,7 @@ Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (p
 general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
 metrics.json. Reasoning problems are asked again with <think> given, so that a model's skill can be told from its habit
 of thinking (docs/claims.md), and in wordings that no training row has; these samples are rows of the same file, with
-the temperature in `thinking`, and with `reworded` true.
+the temperature in `thinking`, and with `paraphrased` true.
 
 A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated with the same
 seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's own gold answer
@@ -68,7 +68,7 @@ SCHEMA = pa.schema(
         "first_correct": pa.bool_(),  # the first answer that the thought states; null: it states none
         "several_answers": pa.bool_(),  # these and the final one aren't all spelt alike; null: not looked for
         "thinking": pa.float64(),  # the temperature at which <think> was given, which `completion` then begins with
-        "reworded": pa.bool_(),  # asked in a wording that no training row has
+        "paraphrased": pa.bool_(),  # asked in a wording that no training row has
     }
 )
 Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
@@ -79,9 +79,9 @@ TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
 
-    `thinking` has the tasks' metrics with <think> given, [{"temperature": 0.6, "tasks": {task: …}}, …], and `reworded`
-    those in held-out wordings, {"tasks": {task: …}}, if they were asked. If problems ask for programs, also `sandbox`
-    (its tier), and `ungraded`: samples on which it failed, by cause.
+    `thinking` has the tasks' metrics with <think> forced, [{"temperature": 0.6, "tasks": {task: …}}, …], and
+    `paraphrased` those in held-out wordings, {"tasks": {task: …}}, if they were asked. If problems ask for programs,
+    also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
@@ -96,14 +96,14 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 
 def summarise(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str, Any]:
-    """The means of the samples as asked, by task and overall; with <think> given, by temperature; and reworded."""
+    """The means of the samples as asked, by task and overall; with <think> given, by temperature; and paraphrased."""
     summaries = summarise_tasks([row for row in rows if as_asked(row)])
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
     given = {t: [row for row in rows if row["thinking"] == t] for t in temperatures}
     thinking = [{"temperature": t, "tasks": summarise_tasks(found)} for t, found in given.items()]
-    again = [row for row in rows if row["reworded"]]
-    reworded = {"reworded": {"tasks": summarise_tasks(again)}} if again else {}
-    return {"tasks": summaries, **overall, "thinking": thinking, **reworded}
+    again = [row for row in rows if row["paraphrased"]]
+    paraphrased = {"paraphrased": {"tasks": summarise_tasks(again)}} if again else {}
+    return {"tasks": summaries, **overall, "thinking": thinking, **paraphrased}
 
 
 def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
@@ -136,7 +136,7 @@ def row_of(
 ) -> dict[str, Any]:
     (params, problem, index), completion = asked_and_answered
     row = grade(problem, replace(completion, text=params.opening + completion.text))
-    way = {"thinking": params.temperature if params.opening else None, "reworded": problem.get("reworded", False)}
+    way = {"thinking": params.temperature if params.opening else None, "paraphrased": problem.get("paraphrased", False)}
     return {"model": model, "sample_index": index, **row, **way}
 
 
@@ -171,26 +171,28 @@ def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[s
 def groups(
     stage: "Stage", problems: list[dict[str, Any]]
 ) -> list[tuple[SamplingParams, list[tuple[dict[str, Any], int]]]]:
-    """Every way of asking, with its problems and sample indices: as asked, with <think> given, and reworded."""
+    """Every way of asking, with its problems and sample indices: as asked, with <think> given, and paraphrased."""
     config, plain = stage.config, shards.params_of(stage.config)
     ways = [(plain, problems, config["k"])]
     reasoning = [problem for problem in problems if problem["task"] != GENERAL]
     for temperature in config["thinking"]:
         given = replace(plain, temperature=temperature, opening=THINK_OPEN)
         ways.append((given, reasoning, samples_given(config, temperature)))
-    if config["reworded"]:
-        ways.append((plain, reworded(stage.inputs["data"], config["split"], reasoning), config["reworded"]))
+    if config["paraphrased"]:
+        ways.append((plain, paraphrased(stage.inputs["data"], config["split"], reasoning), config["paraphrased"]))
     return [(params, [(p, index) for p in asked for index in range(samples)]) for params, asked, samples in ways]
 
 
-def reworded(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same problems in wordings that no training row has. Raises UserError if the data doesn't have them."""
     path = data / f"{REWORDED.format(name)}.jsonl"
     questions = {row["id"]: row["question"] for row in read_jsonl(path)} if path.is_file() else {}
     if missing := sum(problem["id"] not in questions for problem in problems):
-        what = f"{path}: it lacks {missing} of the {len(problems)} problems that evaluate.reworded asks in other words"
-        raise UserError(f"{what}; run the data stage again, or set evaluate.reworded=0")
-    return [{**problem, "question": questions[problem["id"]], "reworded": True} for problem in problems]
+        what = (
+            f"{path}: it lacks {missing} of the {len(problems)} problems that evaluate.paraphrased asks in other words"
+        )
+        raise UserError(f"{what}; run the data stage again, or set evaluate.paraphrased=0")
+    return [{**problem, "question": questions[problem["id"]], "paraphrased": True} for problem in problems]
 
 
 def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
@@ -294,10 +296,10 @@ def grade_general(problem: dict[str, Any], response: Response, finished: bool) -
 def track(stage: "Stage", found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Send means to tracking as eval/<task>/<metric>, and rows as a table.
 
-    In place of a task stands also thinking_<temperature> or reworded, for all reasoning problems asked that way.
+    In place of a task stands also thinking_<temperature> or paraphrased, for all reasoning problems asked that way.
     """
     given = {f"thinking_{each['temperature']}": each["tasks"].get("reasoning", {}) for each in found["thinking"]}
-    given |= {"reworded": found["reworded"]["tasks"]["reasoning"]} if "reworded" in found else {}
+    given |= {"paraphrased": found["paraphrased"]["tasks"]["reasoning"]} if "paraphrased" in found else {}
     for task, summary in (found["tasks"] | given).items():
         stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
     shown = ("task", "question", "gold", "completion", "answer", "correct")

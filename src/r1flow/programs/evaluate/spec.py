@@ -22,7 +22,7 @@ class Evaluate(Sampled):
     languages: list[str]
     reflection_words: list[str]
     thinking: list[float]
-    reworded: int
+    paraphrased: int
 
 
 def check_evaluate(config: dict[str, Any]) -> None:
@@ -31,8 +31,8 @@ def check_evaluate(config: dict[str, Any]) -> None:
     for number, temperature in enumerate(config["thinking"]):
         if temperature < 0 or temperature in config["thinking"][:number]:  # temperatures name metrics
             raise UserError(f"thinking: {config['thinking']}; use temperatures of 0 or more, each of them once")
-    if config["reworded"] < 0:
-        raise UserError(f"reworded: {config['reworded']}; use 0 (not asked) or more samples of each problem")
+    if config["paraphrased"] < 0:
+        raise UserError(f"paraphrased: {config['paraphrased']}; use 0 (not asked) or more samples of each problem")
     if config["engine_options"].get("model"):
         raise UserError(
             "engine_options.model: evaluate examines several models, and this is one name for all; leave it out, and"
@@ -46,8 +46,8 @@ def check_evaluate(config: dict[str, Any]) -> None:
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "split", f"{config['split']}.jsonl"
-    if config["reworded"]:
-        yield "reworded", f"{REWORDED.format(config['split'])}.jsonl"
+    if config["paraphrased"]:
+        yield "paraphrased", f"{REWORDED.format(config['split'])}.jsonl"
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
@@ -57,7 +57,7 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
     problems = least(book.rows.get(split, UNKNOWN), limit and limit * families)
     prompts = least(book.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
     given = sum(samples_given(config, temperature) for temperature in config["thinking"])
-    samples = problems * (config["k"] + given + config["reworded"]) + prompts * config["k"]
+    samples = problems * (config["k"] + given + config["paraphrased"]) + prompts * config["k"]
     return cost_of(book, job, config, samples)
 
 

@@ -24,7 +24,7 @@ from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
 from r1flow.core.template import GENERAL
 from r1flow.programs.promises import fault
-from r1flow.programs.report.repairs import repairs
+from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, skill_rows, step_rows
 from r1flow.programs.report.spent import spent
 from r1flow.programs.report.tries import tries
@@ -37,7 +37,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
-    *("first_correct", "several_answers", "reworded"),
+    *("first_correct", "several_answers", "paraphrased"),
 }
 
 
@@ -103,9 +103,9 @@ class Results:
         return spent(self.configs, self.metrics)
 
     @cached_property
-    def reworded(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+    def paraphrased(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
         """Task -> metrics of the models that were asked in wordings never trained on, too."""
-        found = {model: self.metrics[f"evaluate/{model}"].get("reworded") for model in self.models}
+        found = {model: self.metrics[f"evaluate/{model}"].get("paraphrased") for model in self.models}
         return {model: each["tasks"] for model, each in found.items() if each}
 
     @cached_property
@@ -117,8 +117,8 @@ class Results:
         return step_rows(self.evidence, self.pairs)
 
     @cached_property
-    def repairs(self) -> dict[str, dict[str, Any]]:
-        return repairs(self.thinking, [model for model in self.models if model in (*BASES, *RL_STAGES)])
+    def self_correction(self) -> dict[str, dict[str, Any]]:
+        return self_correction(self.thinking, [model for model in self.models if model in (*BASES, *RL_STAGES)])
 
     @cached_property
     def kinds(self) -> dict[str, dict[str, float]]:

@@ -4,16 +4,16 @@ Reads the folders of every evaluated model ("evaluate/<model>") and of every sta
 claims from the samples. Both files depend on the results only, so equal runs give the same bytes; the costs of the run
 are in files of their own (making.py). Left out: anything that needs a network or a server to be read.
 
-    summary.json: {"claims": {"C1": {"verdict": "reproduced", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
+    summary.json: {"claims": {"C1": {"verdict": "holds here", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
                    "skill": {"base": [{"temperature": 0.6, "estimate": 0.66, …}, …], …},
                    "thoughts": {"base": {"finished_rate": 1.0, "reflection_rate": 0.01, …}, …},
                    "kinds": {"base": {"greeting": 0.9, …}, …}, "starts": {"zero_rl": "base", …},
                    "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
                    "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
-                   "repairs": {"base": {"samples": 3712, "several": 7, "repaired": 0, …}, …},
-                   "flops": {"arms": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
-                   "reworded": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …}}
+                   "self_correction": {"base": {"samples": 3712, "several": 7, "corrected": 0, …}, …},
+                   "flops": {"training": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
+                   "paraphrased": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render
-from r1flow.programs.report.repairs import summarise_repairs
+from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import describe
@@ -50,9 +50,9 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "starts": results.starts,
         "steps": summarise_steps(results.steps),
         "pass_at_k": summarise_tries(results.tries),
-        "repairs": summarise_repairs(results.repairs),
+        "self_correction": summarise_self_correction(results.self_correction),
         "flops": results.spent,
-        "reworded": rounded(results.reworded),
+        "paraphrased": rounded(results.paraphrased),
     }
 
 

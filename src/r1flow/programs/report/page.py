@@ -15,25 +15,25 @@ from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
-from r1flow.programs.report.repairs import has_several, worth
+from r1flow.programs.report.self_correction import has_several, worth
 from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
 from r1flow.programs.report.tries import KS, reach
 from r1flow.recipe.claims import (
     CANT_TELL,
+    DOES_NOT_HOLD,
+    HOLDS,
     MARGIN,
     MIN_PROBLEMS,
     NO_WORSE,
     NOT_IN_RUN,
-    NOT_REPRODUCED,
-    REPRODUCED,
     SKILL_AT,
     Claim,
     Part,
 )
 from r1flow.recipe.stages import RECIPE, RL_STAGES
 
-VERDICTS = {REPRODUCED: ("yes", "✓"), NOT_REPRODUCED: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
+VERDICTS = {HOLDS: ("yes", "✓"), DOES_NOT_HOLD: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
 PAPER_TABLE_6 = (
     ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
@@ -84,11 +84,11 @@ def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
         ks=KS,
         tries=results.tries,
         reach=reach,
-        repairs={model: found for model, found in results.repairs.items() if has_several(found)},
-        no_repairs={model: found for model, found in results.repairs.items() if not has_several(found)},
+        self_correction={model: found for model, found in results.self_correction.items() if has_several(found)},
+        few_answers={model: found for model, found in results.self_correction.items() if not has_several(found)},
         worth=worth,
         spent=results.spent,
-        reworded=reworded_shares(results),
+        paraphrased=paraphrased_shares(results),
         rejections=[
             (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
             for stage in REJECTIONS
@@ -137,7 +137,7 @@ def count_held(claim: Claim) -> str:
     """ "3 of 4 parts hold", for a claim of several tested parts."""
     parts = [part.verdict for part in claim.parts if part.counts]
     tested = len(parts) > 1 and any(verdict != NOT_IN_RUN for verdict in parts)
-    return f"{parts.count(REPRODUCED)} of {len(parts)} parts hold" if tested else ""
+    return f"{parts.count(HOLDS)} of {len(parts)} parts hold" if tested else ""
 
 
 def scorings(model: str) -> list[tuple[str, str]]:
@@ -165,10 +165,10 @@ def shape_rows(results: Results) -> list[dict[str, Any]]:
     return [{"model": model, **summary} for model, summary in reasoning.items() if summary]
 
 
-def reworded_shares(results: Results) -> dict[str, tuple[float, float | None]]:
+def paraphrased_shares(results: Results) -> dict[str, tuple[float, float | None]]:
     """Accuracy in wordings never trained on, and its share of that in the wordings of training."""
     shares = {}
-    for model, tasks in results.reworded.items():
+    for model, tasks in results.paraphrased.items():
         found, trained = (each["reasoning"]["pass_at_1_lenient"] for each in (tasks, results.summaries[model]))
         shares[model] = (found, found / trained if trained else None)
     return shares

@@ -1,6 +1,6 @@
 """Tables that tell skill from mode: what a stage changed in how well a model reasons, and in how often it does.
 
-Skill is measured with <think> given to every model; docs/claims.md defines the words.
+Skill is forced-think accuracy: every completion must begin with <think>. docs/claims.md defines the words.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any
 
 from r1flow.recipe.claims import (
     CANT_TELL,
-    NOT_REPRODUCED,
-    REPRODUCED,
+    DOES_NOT_HOLD,
+    HOLDS,
     SKILL_AT,
     Absent,
     Evidence,
@@ -44,7 +44,7 @@ STEPS = (
     ("distill", "student_base"),
     ("distill", "student_rl"),
 )
-# Of a model's thoughts, with <think> given at SKILL_AT, as means over the families.
+# Of a model's thoughts, with <think> forced at SKILL_AT, as means over the families.
 THOUGHT_METRICS = (
     "finished_rate",
     "thinking_rate",
@@ -54,8 +54,8 @@ THOUGHT_METRICS = (
     "reflection_density",
 )
 SHARPENED = {  # what a difference in skill to the model that an RL stage started from says
-    REPRODUCED: "skill rose, so RL sharpened the model",
-    NOT_REPRODUCED: "skill did not rise",
+    HOLDS: "skill rose, so RL sharpened the model",
+    DOES_NOT_HOLD: "skill did not rise",
     CANT_TELL: "we can’t tell whether skill rose",
 }
 
@@ -67,7 +67,7 @@ def comparisons(pairs: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def skill_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """For every model: problems solved as asked and with <think> given, and what its thoughts are like."""
+    """For every model: problems solved as asked and with <think> forced, and what its thoughts are like."""
     rows = []
     for model, scores in evidence.scores.items():
         asked, given = scores.get("reasoning"), evidence.thinking.get(model, {})

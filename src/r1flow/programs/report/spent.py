@@ -8,19 +8,19 @@ from typing import Any
 
 from r1flow.recipe.stages import STAGES, sources_of
 
-ARMS = ("distill", "student_rl")
+TRAININGS = ("distill", "student_rl")
 
 
 def spent(configs: Mapping[str, dict[str, Any]], metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """FLOPs of both arms, and of each stage that the distillation data came from; empty unless the run has the arms.
+    """FLOPs of both trainings, and of each stage that the distillation data came from; empty unless the run has both.
 
     A stage that runs no model isn't listed; a stage's value is None if its FLOPs aren't known.
     """
-    if not set(ARMS) <= configs.keys():
+    if not set(TRAININGS) <= configs.keys():
         return {}
     makers = behind(sources_of("distill", configs["distill"], configs)["data"], configs)
     return {
-        "arms": {stage: metrics[stage]["flops"] for stage in ARMS},
+        "training": {stage: metrics[stage]["flops"] for stage in TRAININGS},
         "data": {stage: metrics[stage]["flops"] for stage in STAGES if stage in makers and "flops" in metrics[stage]},
     }
 

@@ -3,7 +3,7 @@
 A single run's intervals say how far other problems could move a number. Here every run gives one estimate for each
 part of a claim, and the intervals are over the runs' seeds. The rule is in docs/claims.md, "Several seeds".
 
-    summary.json: {"claims": {"C1": {"verdict": "reproduced", "primary": "pass@1, …", "p": 0.0004, "p_holm": 0.004,
+    summary.json: {"claims": {"C1": {"verdict": "holds here", "primary": "pass@1, …", "p": 0.0004, "p_holm": 0.004,
                                      "parts": [{"name": …, "estimate": 0.31, "values": [0.29, 0.33, …], …}, …]}, …},
                    "models": {"base": {"pass@1": {"estimate": 0.27, "low": …, "high": …, "n": 5}, …}, …},
                    "run": "r1_tiny", "seeds": [11, 12, …], "steps": {…}}
@@ -34,13 +34,13 @@ from r1flow.programs.report.figures import (
     to_svg,
 )
 from r1flow.programs.report.page import VERDICTS, beside_the_paper, count_verdicts, present_claim
-from r1flow.programs.report.repairs import summarise_repairs
+from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import SHARPENED, comparisons, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
+    HOLDS,
     NOT_IN_RUN,
-    REPRODUCED,
     SKILL_AT,
     Absent,
     Claim,
@@ -52,7 +52,7 @@ from r1flow.recipe.claims import (
 from r1flow.recipe.stages import MODELS, RL_STAGES
 
 TOKENS = "tokens"  # the one measure of a model that is no share
-REPAIR_MEANS = ("repaired_share", "second_try", "difference", "tokens_several", "tokens_one")
+SELF_CORRECTION_MEANS = ("corrected_share", "second_try", "difference", "tokens_several", "tokens_one")
 MIN_SEEDS = 5  # with fewer no claim is decided
 LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
 CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
@@ -83,8 +83,8 @@ class Spread:
 
     @property
     def verdict(self) -> str:
-        """The claim's, but "reproduced" only if the adjusted p-value, too, is small enough."""
-        uncertain = self.claim.verdict == REPRODUCED and self.adjusted >= LEVEL
+        """The claim's, but "holds here" only if the adjusted p-value, too, is small enough."""
+        uncertain = self.claim.verdict == HOLDS and self.adjusted >= LEVEL
         return CANT_TELL if uncertain else self.claim.verdict
 
 
@@ -113,8 +113,8 @@ class Seeds:
         return over_rows([run.summary["kinds"] for run in self.runs])
 
     @cached_property
-    def repairs(self) -> dict[str, dict[str, Any]]:
-        return repairs_over(self.runs)
+    def self_correction(self) -> dict[str, dict[str, Any]]:
+        return self_correction_over(self.runs)
 
 
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
@@ -186,15 +186,15 @@ def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
     tasks, lenient = summary["models"][model], "_lenient" if model in BASES else ""
     reasoning, general = (tasks.get(name, {}) for name in ("reasoning", GENERAL))
     skill = {each["temperature"]: each["estimate"] for each in summary["skill"].get(model, [])}
-    reworded = summary["reworded"].get(model, {}).get("reasoning", {})
+    paraphrased = summary["paraphrased"].get(model, {}).get("reasoning", {})
     return {
         "pass@1": reasoning.get(f"pass_at_1{lenient}"),
         "skill": skill.get(SKILL_AT),
         "cons@k": reasoning.get(f"cons_at_k{lenient}"),
         "format": reasoning.get("format_rate"),
         "language": reasoning.get("language_rate"),
-        "reworded": reworded.get("pass_at_1_lenient"),
-        "thoughts that check": summary["thoughts"].get(model, {}).get("reflection_rate"),
+        "paraphrased": paraphrased.get("pass_at_1_lenient"),
+        "self-verification": summary["thoughts"].get(model, {}).get("reflection_rate"),
         "general prompts": general.get("pass_at_1"),
         TOKENS: reasoning.get("mean_length"),
     }
@@ -214,13 +214,13 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     return rows
 
 
-def repairs_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
+def self_correction_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
     """For every model, counts of samples in all runs, and the means over seeds of shares and tokens."""
     found = {}
-    for model in in_recipe(runs[0].summary["repairs"]):
-        told = [run.summary["repairs"][model] for run in runs]
+    for model in in_recipe(runs[0].summary["self_correction"]):
+        told = [run.summary["self_correction"][model] for run in runs]
         counts = {name: sum(each[name] for each in told) for name, value in told[0].items() if isinstance(value, int)}
-        means = {name: over([each[name]["estimate"] for each in told]) for name in REPAIR_MEANS}
+        means = {name: over([each[name]["estimate"] for each in told]) for name in SELF_CORRECTION_MEANS}
         found[model] = counts | means
     return found
 
@@ -250,7 +250,7 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
             model: {name: describe_interval(each) for name, each in row.items()} for model, row in seeds.models.items()
         },
         "kinds": {model: {kind: describe_interval(e) for kind, e in row.items()} for model, row in seeds.kinds.items()},
-        "repairs": summarise_repairs(seeds.repairs),
+        "self_correction": summarise_self_correction(seeds.self_correction),
         "steps": summarise_steps(seeds.steps),
     }
 
@@ -283,7 +283,7 @@ def render_seeds(seeds: Seeds) -> str:
         development=development(seeds),
         ours="these runs",
         kinds=seeds.kinds,
-        repairs=seeds.repairs,
+        self_correction=seeds.self_correction,
         temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
         figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
     )

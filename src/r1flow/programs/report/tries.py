@@ -17,13 +17,13 @@ from r1flow.core.metrics import (
     pass_at_k,
 )
 from r1flow.core.template import GENERAL
-from r1flow.recipe.claims import CANT_TELL, NOT_REPRODUCED, REPRODUCED, Part, describe_interval
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval
 
 KS = (1, 2, 4, 8, 16, 32, 64)
 GUESSING = "guessing"
 REACHED = {
-    REPRODUCED: "widened what the model can do",
-    NOT_REPRODUCED: "narrowed what the model can do",
+    HOLDS: "widened what the model can do",
+    DOES_NOT_HOLD: "narrowed what the model can do",
     CANT_TELL: "may have widened or narrowed what the model can do: can't tell",
 }
 
