@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from r1flow import sampling
 from r1flow.artifacts import manifest
 from r1flow.commands import chat, clean, export
-from r1flow.commands.cli import COMMANDS, main, command_module
+from r1flow.commands.cli import COMMANDS, command_module, main
 from r1flow.commands.planning import pairs_of
 from r1flow.core.errors import UserError
 from r1flow.engine import pricing
@@ -527,8 +527,8 @@ def test_reasoning_is_shown_apart_and_nothing_can_write_over_the_terminal(comple
     assert "\x1b[2J" not in chat.present(completion, finished=True, dim=True)
 
 
-def test_a_reply_that_was_cut_off_says_so():
-    assert chat.present("<think>a", finished=False, dim=False).endswith("[cut off; --max-new-tokens allows more]")
+def test_a_truncated_reply_says_so():
+    assert chat.present("<think>a", finished=False, dim=False).endswith("[truncated; --max-new-tokens allows more]")
 
 
 class Echo:

@@ -160,5 +160,5 @@ def present(completion: str, finished: bool, dim: bool) -> str:
     if reply:
         lines.append(reply)
     if not finished:
-        lines.append("[cut off; --max-new-tokens allows more]")
+        lines.append("[truncated; --max-new-tokens allows more]")
     return "\n".join(lines) or "[no reply]"

@@ -141,7 +141,7 @@ def made_differently(a: Run, b: Run, remade: list[str], other: list[str]) -> Ite
 
 def sources(*records: Record) -> set[str]:
     """The stages that any of these stages has read."""
-    return {edge["stage"] for record in records for edge in record.provenance["inputs"].values() if "stage" in edge}
+    return {entry["stage"] for record in records for entry in record.provenance["inputs"].values() if "stage" in entry}
 
 
 def causes(a: Record, b: Record, inputs: bool = True) -> Iterator[str]:

@@ -87,19 +87,19 @@ def whole(folder: Path) -> Record:
 
 def data_of(record: Record) -> Path:
     """The folder with the problems; raises UserError unless its content is what the stage read."""
-    edge = record.provenance["inputs"].get("data")
-    if edge is None:
+    entry = record.provenance["inputs"].get("data")
+    if entry is None:
         raise UserError(f"{record.folder / PROVENANCE} names no data that was read; run the stage again, or restore it")
-    if "stage" not in edge:  # from outside
-        folder = record.project / edge["path"]
+    if "stage" not in entry:  # from outside
+        folder = record.project / entry["path"]
         now = None
         if folder.is_dir():
             with chdir(record.project):  # the cache of hashes is there
-                now = content(Path(edge["path"]))
+                now = content(Path(entry["path"]))
     else:
-        folder = folder_of(record.run, edge["stage"])
+        folder = folder_of(record.run, entry["stage"])
         now = whole(folder).sha256 if folder.is_dir() else None
-    if now != edge["sha256"]:
+    if now != entry["sha256"]:
         raise UserError(f"{folder} isn't the data that {record.stage} read; run the stage again, or restore its data")
     return folder
 

@@ -136,8 +136,8 @@ def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
 
 def bring_what_was_beside_data() -> None:
     """Copy data/provenance.json and cost.json from git's copies, if they belong to exactly this data."""
-    made, edge = provenance_of(Path(), versions.BESIDE["provenance.json"].name), versions.DATA / MANIFEST
-    if made and edge.is_file() and made["outputs"] == sha256(edge):
+    made, listing = provenance_of(Path(), versions.BESIDE["provenance.json"].name), versions.DATA / MANIFEST
+    if made and listing.is_file() and made["outputs"] == sha256(listing):
         for name, kept in versions.BESIDE.items():
             if kept.is_file():
                 shutil.copyfile(kept, versions.DATA / name)

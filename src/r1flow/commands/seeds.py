@@ -134,8 +134,8 @@ def read_jobs(folder: Path) -> Jobs:
         raise UserError(f"{folder} has no report; leave out --report-only, which makes the run or ends it")
     made = read_record(folder / "report")
     jobs = {job: read_record(folder_of(folder, job)) for job in made.provenance["inputs"]}
-    for job, edge in made.provenance["inputs"].items():
-        if jobs[job].sha256 != edge["sha256"]:
+    for job, entry in made.provenance["inputs"].items():
+        if jobs[job].sha256 != entry["sha256"]:
             raise UserError(f"{folder}: {job} is newer than the report; leave out --report-only, which makes it again")
     return jobs | {"report": made}
 

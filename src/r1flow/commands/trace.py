@@ -127,8 +127,8 @@ def trace(target: str, as_json: bool = False) -> int:
     note = "" if holds else f" ({path.name} has changed since {record.stage} wrote it)"
     first = f"{target} = {json.dumps(value)}{note}" if keys else target + note
     tell(found, "\n".join([first, *describe(links, record.stage, told=set())]), as_json)
-    edges = [edge for link in links.values() for edge in link["inputs"]]
-    return int(not holds or any(edge.get("state", "unchanged") != "unchanged" for edge in edges))
+    entries = [entry for link in links.values() for entry in link["inputs"]]
+    return int(not holds or any(entry.get("state", "unchanged") != "unchanged" for entry in entries))
 
 
 # -- the target --------------------------------------------------------------------------------------------------
@@ -203,23 +203,23 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
 
     `only`: which of the stage's own inputs to follow (None: all); of the stages behind it, all inputs are followed.
     """
-    edges = []
+    entries = []
     for name, source in sorted(record.provenance["inputs"].items()):
-        edge = {"name": name, **source}
-        if only is not None and edge.get("stage") not in only:
+        entry = {"name": name, **source}
+        if only is not None and entry.get("stage") not in only:
             continue
-        if "stage" in edge:  # else a path from outside
-            folder = folder_of(record.run, edge["stage"])
+        if "stage" in entry:  # else a path from outside
+            folder = folder_of(record.run, entry["stage"])
             before = read_record(folder) if (folder / MANIFEST).is_file() else None
-            edge["state"] = "missing" if not before else "unchanged" if before.sha256 == edge["sha256"] else "changed"
+            entry["state"] = "missing" if not before else "unchanged" if before.sha256 == entry["sha256"] else "changed"
             if before and before.stage not in links:
                 follow(before, links)
-        edges.append(edge)
-    links[record.stage] = link_of(record, edges)
+        entries.append(entry)
+    links[record.stage] = link_of(record, entries)
     return links
 
 
-def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
+def link_of(record: Record, entries: list[dict[str, str]]) -> Link:
     """What is known of one stage; `generator` is the config of a stage that reads no other, else None."""
     cost = manifest.read_cost(record.folder / "cost.json") or {}
     files = record.manifest["files"]
@@ -232,8 +232,8 @@ def link_of(record: Record, edges: list[dict[str, str]]) -> Link:
         "git": cost.get("revision"),
         "dvc": dvc_hashes(record),
         "mlflow": mlflow_run(record),
-        "inputs": edges,
-        "generator": None if any("stage" in edge for edge in edges) else load_frozen(record.folder / "config.yaml"),
+        "inputs": entries,
+        "generator": None if any("stage" in entry for entry in entries) else load_frozen(record.folder / "config.yaml"),
     }
 
 
@@ -273,17 +273,17 @@ def describe(links: dict[str, Link], stage: str, told: set[str], note: str = "")
     told.add(stage)
     first, *more = facts(links[stage])
     # the latest stage first: the chain of models before the data that all of them read
-    for edge in sorted(links[stage]["inputs"], key=lambda edge: position(edge.get("stage", "data")), reverse=True):
-        source = edge.get("stage", edge.get("path"))
-        words = "" if edge["name"] == source else f" ({edge['name']})"
-        words += NOTES[edge.get("state", "unchanged")].format(source)
+    for entry in sorted(links[stage]["inputs"], key=lambda entry: position(entry.get("stage", "data")), reverse=True):
+        source = entry.get("stage", entry.get("path"))
+        words = "" if entry["name"] == source else f" ({entry['name']})"
+        words += NOTES[entry.get("state", "unchanged")].format(source)
         known = source in links
-        more += describe(links, source, told, words) if known else [f"{source}{words}: sha256 {edge['sha256'][:12]}"]
+        more += describe(links, source, told, words) if known else [f"{source}{words}: sha256 {entry['sha256'][:12]}"]
     return [f"{stage}{note}: {first}", *(f"  {line}" for line in more)]
 
 
 def facts(link: Link) -> list[str]:
-    """One stage as lines; hashes are cut to 12 characters (--json has them in full)."""
+    """One stage as lines; hashes are shortened to 12 characters (--json has them in full)."""
     dvc = ", ".join(f"{path} {md5}" for path, md5 in link["dvc"].items()) or "none"
     lines = [
         ", ".join(f"{fact} {link[fact]}" for fact in FACTS),

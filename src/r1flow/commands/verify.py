@@ -73,9 +73,9 @@ def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
 def strangers(folder: Path) -> Iterator[Fault]:
     """Inputs that the stage was made from and that no stage on disk is now."""
     for name, entry in ((provenance_of(folder) or {}).get("inputs") or {}).items():
-        edges = [source / MANIFEST for source in sources(folder, entry.get("stage"))]
-        if "stage" in entry and entry["sha256"] not in [sha256(edge) for edge in edges if edge.is_file()]:
-            what = "was another one" if any(edge.is_file() for edge in edges) else "was there, which it isn't now"
+        manifests = [source / MANIFEST for source in sources(folder, entry.get("stage"))]
+        if "stage" in entry and entry["sha256"] not in [sha256(path) for path in manifests if path.is_file()]:
+            what = "was another one" if any(path.is_file() for path in manifests) else "was there, which it isn't now"
             yield Fault(folder / "provenance.json", f"says that {entry['stage']} (input {name}) {what}")
 
 
