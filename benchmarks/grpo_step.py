@@ -26,8 +26,8 @@ from small_model import chain, taught
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from r1flow.model import scoring
 from r1flow.programs.grpo.compute import rollout
-from r1flow.training import scoring
 
 WHOLE = {"attention": "sdpa", "rows": 256, "engine": False, "trainer": GRPOTrainer, "shared": scoring.SHARED}
 SMALL = {"attention": "eager", "rows": 64}

@@ -58,6 +58,7 @@ from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.schema import write_jsonl
 from r1flow.engine import pricing
 from r1flow.engine.config import compose
+from r1flow.model import scoring
 from r1flow.programs.costs import model_of
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.sft import compute as sft
@@ -65,7 +66,6 @@ from r1flow.sampling import ENGINES, SamplingParams, load_sampler
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
-from r1flow.training import scoring
 from r1flow.training.ranks import parameters_of
 
 ROOT = Path(__file__).parents[1]

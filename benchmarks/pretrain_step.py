@@ -3,8 +3,8 @@
     python benchmarks/pretrain_step.py --threads 1
 
 Four ways take turns on the default base model and random tokens. `plain` has transformers' forward pass and
-torch.optim.Muon, which multiplies in bfloat16 whatever the rest does; `ours` has our pass (core/llama.py) and our Muon
-(training/muon.py). `bf16: native` chooses the dtype that this processor is fast in.
+torch.optim.Muon, which multiplies in bfloat16 whatever the rest does; `ours` has our pass (model/llama.py) and our Muon
+(model/muon.py). `bf16: native` chooses the dtype that this processor is fast in.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import torch
 import yaml
 from small_model import BASE, taught
 
-from r1flow.core.precision import fastest_dtype
+from r1flow.model.precision import fastest_dtype
 from r1flow.programs.pretrain import compute as pretrain
 
 WAYS = {f"{way}, {dtype}": (way, dtype) for way in ("plain", "ours") for dtype in (torch.bfloat16, torch.float32)}

@@ -2,7 +2,7 @@
 
     python benchmarks/sft_step.py --steps 40 --threads 1
 
-Off the GPU, TRL's SFTTrainer computes logits of every token; ours only of those that are learnt (training/scoring.py).
+Off the GPU, TRL's SFTTrainer computes logits of every token; ours only of those that are learnt (model/scoring.py).
 The two take turns within one process, so that a noisy machine is noisy for both; the first step of each turn (kernels
 are prepared) is left out of the medians. CPU seconds count all threads and hardly notice other processes.
 """
@@ -21,7 +21,7 @@ from small_model import chain, taught
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from r1flow.training.scoring import score_labels_only
+from r1flow.model.scoring import score_labels_only
 
 
 def steps(

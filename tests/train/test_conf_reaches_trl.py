@@ -15,14 +15,14 @@ from test_grpo_formulas import Built
 from tiny import TEMPLATE, make_model, make_stage
 from trl import GRPOConfig, RewardConfig, SFTConfig
 
-from r1flow.core.precision import fastest_dtype
-from r1flow.core.pretrained import read_model
 from r1flow.engine import config
+from r1flow.model.mismatch import MismatchWatch
+from r1flow.model.precision import fastest_dtype
+from r1flow.model.pretrained import read_model
 from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.reward_model import compute as reward_model
 from r1flow.programs.sft import compute as sft
 from r1flow.recipe.stages import program_of
-from r1flow.training.mismatch import MismatchWatch
 
 CONF = Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))

@@ -16,11 +16,12 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head, split_tensor_dict
 
-from r1flow.core import llama
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.core.template import render
 from r1flow.engine.config import compose
+from r1flow.model import llama, scoring
+from r1flow.model.scoring import score
 from r1flow.programs import promises
 from r1flow.programs.grpo import compute as grpo
 from r1flow.rewards.combine import combine
@@ -28,10 +29,9 @@ from r1flow.sampling import Completion, SamplingParams, load_sampler
 from r1flow.sampling.engine import Engine
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.stage import Stage
-from r1flow.training import dev, scoring
+from r1flow.training import dev
 from r1flow.training.callbacks import History
 from r1flow.training.rollout_server import ADDRESS
-from r1flow.training.scoring import score
 
 CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
 SMALL = {

@@ -16,10 +16,10 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from r1flow.core.schema import write_jsonl
+from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling import SamplingParams
 from r1flow.sampling.engine import Engine
-from r1flow.training.scoring import CompactGRPOTrainer
 
 CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
 # Everything off its default that could hide behind it; float32, so that the numbers can be compared.

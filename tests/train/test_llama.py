@@ -8,9 +8,9 @@ import torch
 from peft import IA3Config, LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from r1flow.core.llama import Weights, autocast_dtype, by_mask, hidden_states, is_plain
-from r1flow.training.muon import Muon
-from r1flow.training.scoring import same_row
+from r1flow.model.llama import Weights, autocast_dtype, by_mask, hidden_states, is_plain
+from r1flow.model.muon import Muon
+from r1flow.model.scoring import same_row
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 50}
 KINDS: dict[str, dict[str, Any]] = {

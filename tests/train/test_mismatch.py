@@ -15,11 +15,11 @@ from trl import GRPOTrainer
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
+from r1flow.model.mismatch import IN_A_ROW, METRIC, MismatchWatch
+from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.programs.grpo import compute as grpo
 from r1flow.sampling.engine import Weights
 from r1flow.training.callbacks import last_snapshot
-from r1flow.training.mismatch import IN_A_ROW, METRIC, MismatchWatch
-from r1flow.training.scoring import CompactGRPOTrainer
 
 DEFAULT, GPU = (yaml.safe_load(Path(f"conf/grpo/{name}.yaml").read_text()) for name in ("default", "gpu"))
 OPTIONS = {name: value for name, value in GPU["trainer"].items() if "vllm" in name}

@@ -12,7 +12,7 @@ from tiny import make_model, make_stage
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.core.template import render
-from r1flow.core.weights import parameters_in
+from r1flow.model.weights import parameters_in
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
 

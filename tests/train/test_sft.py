@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.engine.checks import check_stage
+from r1flow.model import scoring
 from r1flow.programs.sft import compute as sft
-from r1flow.training import scoring
 from r1flow.training.callbacks import last_snapshot
 
 CONFIG = yaml.safe_load(Path("conf/sft/default.yaml").read_text())

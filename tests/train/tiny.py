@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, set_seed
 
 from r1flow.core.template import TAGS
+from r1flow.model import scoring
 from r1flow.programs.pretrain.compute import build
-from r1flow.training import scoring
 from r1flow.training.callbacks import last_snapshot
 
 TEMPLATE = "User: {{ messages[0]['content'] }}\nAssistant:{% if add_generation_prompt %} {% endif %}"

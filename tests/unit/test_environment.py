@@ -51,6 +51,7 @@ def test_make_help_is_short():
 # The rooms of src/r1flow/, the lowest first: a module imports from its own and from those before it.
 LAYERS = [
     "core",
+    "model",
     "artifacts",
     "tracking",
     "sandbox",

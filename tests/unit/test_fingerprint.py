@@ -55,7 +55,7 @@ def test_comments_docstrings_and_layout_change_nothing(package):
     ("module", "line", "programs"),
     [
         ("programs/grpo/compute.py", "SHOWN = 4", {"grpo"}),
-        ("training/scoring.py", "import torch", {"grpo", "sft"}),
+        ("model/scoring.py", "import torch", {"grpo", "sft"}),
         ("rewards/combine.py", "WATCHED_ROWS = 1000", {"grpo"}),
         ("rewards/classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model"}),
         ("data/corpus.py", "import random", {"data"}),

@@ -155,9 +155,9 @@ def test_an_input_more_or_less_is_named(run):
 
 def test_the_modules_that_changed_are_named(run):
     run.codes["grpo"] = Code(
-        {"r1flow.tracking.stage": "a", "r1flow.grpo": "c", "r1flow.training.scoring": "d"}, {"torch": "2.13"}
+        {"r1flow.tracking.stage": "a", "r1flow.grpo": "c", "r1flow.model.scoring": "d"}, {"torch": "2.13"}
     )
-    assert first(run) == (COMPUTE, ["code: r1flow.grpo, r1flow.training.scoring"])
+    assert first(run) == (COMPUTE, ["code: r1flow.grpo, r1flow.model.scoring"])
     run.codes["grpo"] = Code({"r1flow.grpo": "b"}, {"torch": "2.13"})
     assert first(run) == (COMPUTE, ["code: r1flow.tracking.stage"])
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from r1flow.core import pretrained
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import read_model, read_pretrained
+from r1flow.model import pretrained
+from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.programs.trainings import check_start
 
 PACKAGE = Path(pretrained.__file__).parents[1]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from r1flow.artifacts.fingerprint import asked_for
-from r1flow.core import precision
 from r1flow.core.errors import UserError
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.run import Run
+from r1flow.model import precision
 from r1flow.programs.trainings import check_lora
 from r1flow.training import ranks
 

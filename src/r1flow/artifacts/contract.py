@@ -12,7 +12,6 @@ learn from. Left out: the lengths of single rows, which only the programs that r
 
 import hashlib
 import json
-import struct
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
+from r1flow.model.weights import header_of
 
 Contract = dict[str, Any]
 Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
@@ -133,9 +133,7 @@ def dtype_of(folder: Path) -> str | None:
     types: set[str] = set()
     for path in {folder / name for name in shards.values()}:
         if path.is_file():
-            with path.open("rb") as file:
-                header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-            types |= {tensor["dtype"] for name, tensor in header.items() if name != "__metadata__"}
+            types |= {tensor["dtype"] for tensor in header_of(path).values()}
     return "+".join(sorted(types & FLOATS)) or None
 
 

@@ -17,9 +17,9 @@ from typing import Any
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
-from r1flow.core.pretrained import is_plain_llama
 from r1flow.core.schema import MIX
 from r1flow.data.gguf import is_gguf
+from r1flow.model.pretrained import is_plain_llama
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there

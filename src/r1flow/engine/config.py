@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.precision import NATIVE
 from r1flow.data import sources
 from r1flow.engine import checks
+from r1flow.model.precision import NATIVE
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RECIPE, STAGES, compared_with, program_of, sources_of
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import DECODERS, check_dropped
-from r1flow.core.weights import parameters_in
 from r1flow.data.gguf import is_gguf, read_header
+from r1flow.model.pretrained import DECODERS, check_dropped
+from r1flow.model.weights import parameters_in
 from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan

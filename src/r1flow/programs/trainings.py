@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import check_weights
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
+from r1flow.model.pretrained import check_weights
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
 from r1flow.programs.keys import check_share
 from r1flow.training.ranks import strategy_of

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.template import Response, render
+from r1flow.model.pretrained import read_model, read_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

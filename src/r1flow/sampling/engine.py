@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from r1flow.core.errors import UserError
-from r1flow.core.llama import Weights, attention_inputs, feed_forward, rotary_tables
-from r1flow.core.precision import fastest_dtype
-from r1flow.core.pretrained import is_plain_llama, read_model, read_pretrained
+from r1flow.model.llama import Weights, attention_inputs, feed_forward, rotary_tables
+from r1flow.model.precision import fastest_dtype
+from r1flow.model.pretrained import is_plain_llama, read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.draw import choose, uniforms
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from r1flow.core.pretrained import read_pretrained
+from r1flow.model.pretrained import read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.draw import choose, uniforms
 from r1flow.sampling.engine import completions, eos_ids_of, load_model

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from r1flow.core.endpoint import Endpoint, Unanswered, complete
 from r1flow.core.errors import UserError, listed
-from r1flow.core.pretrained import read_pretrained
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
+from r1flow.model.pretrained import read_pretrained
 from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
 from r1flow.sampling.hf import until

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import check_weights, read_pretrained
+from r1flow.model.pretrained import check_weights, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
 

@@ -1,1 +1,1 @@
-"""What the trainings share: snapshots, curves, several processes (ranks), and how rollouts are drawn and scored."""
+"""What the trainings share: snapshots, curves, several processes (ranks), and the server of their rollouts."""

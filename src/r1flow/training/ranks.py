@@ -18,7 +18,7 @@ Left out: several nodes, tensor and context parallelism, and adapters on sharded
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.precision import decided
+from r1flow.model.precision import decided
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Trainer

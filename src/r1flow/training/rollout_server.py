@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from r1flow.core.endpoint import LARGEST_REPLY, split_address
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import check_weights
+from r1flow.model.pretrained import check_weights
 
 ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one; not in the configuration, so a new one reruns nothing
 PAUSE_S = 2.0

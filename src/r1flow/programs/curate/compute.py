@@ -33,7 +33,6 @@ import pyarrow.parquet as pq
 
 from r1flow.artifacts import manifest
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import read_pretrained
 from r1flow.core.processes import pool
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
@@ -41,6 +40,7 @@ from r1flow.data import packed
 from r1flow.data.choose import choose
 from r1flow.data.decontaminate import RULE, SLOTS
 from r1flow.data.sift import ROWS, TOKENS, Rules, Shard, shards_of, sift
+from r1flow.model.pretrained import read_pretrained
 from r1flow.recipe.stages import input_of
 
 if TYPE_CHECKING:

@@ -49,10 +49,12 @@ from transformers import (
 from trl import GRPOConfig, GRPOTrainer
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
+from r1flow.model.mismatch import METRIC, MismatchWatch, measured
+from r1flow.model.pretrained import read_model, read_pretrained
+from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.rewards.combine import combine
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams, seed_of
@@ -61,10 +63,8 @@ from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.dev import DevCurve
-from r1flow.training.mismatch import METRIC, MismatchWatch, measured
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, readings, rollouts
-from r1flow.training.scoring import CompactGRPOTrainer
 
 # The curves: TRL's name of each metric, and ours.
 FIELDS = {

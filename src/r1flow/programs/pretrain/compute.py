@@ -34,18 +34,18 @@ from trl import pack_dataset
 
 from r1flow.artifacts import contract
 from r1flow.artifacts.manifest import sha256
-from r1flow.core import llama
 from r1flow.core.errors import UserError
-from r1flow.core.precision import decided, fastest_dtype
-from r1flow.core.pretrained import DECODERS, check_dropped, read_model, read_pretrained
 from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
 from r1flow.data.packages import PACKAGE, fetch_package
 from r1flow.data.sources import check_hashes, check_pins, fetch
+from r1flow.model import llama
+from r1flow.model.muon import Muon
+from r1flow.model.precision import decided, fastest_dtype
+from r1flow.model.pretrained import DECODERS, check_dropped, read_model, read_pretrained
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
-from r1flow.training.muon import Muon
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 

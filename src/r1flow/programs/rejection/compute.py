@@ -37,11 +37,11 @@ from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import MIX, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, GENERAL, Response
-from r1flow.core.weights import parameters_in
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import is_program
 from r1flow.grading.verdict import Cause
+from r1flow.model.weights import parameters_in
 from r1flow.sampling import Completion, seed_of, shards
 from r1flow.tracking.stage import Stage
 

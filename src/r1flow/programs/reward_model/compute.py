@@ -21,8 +21,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from trl import RewardConfig, RewardTrainer
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
+from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.rewards.classifier import classify, judged_ids
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot

@@ -21,15 +21,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl import SFTConfig, SFTTrainer
 
 from r1flow.core.errors import UserError
-from r1flow.core.pretrained import read_model, read_pretrained
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data import packed
 from r1flow.data.mixing import general_rows, mix_in
+from r1flow.model.pretrained import read_model, read_pretrained
+from r1flow.model.scoring import score_labels_only
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
-from r1flow.training.scoring import score_labels_only
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"}
 

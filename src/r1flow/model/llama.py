@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from r1flow.core.pretrained import is_plain_llama
+from r1flow.model.pretrained import is_plain_llama
 
 
 def is_plain(model: Any) -> bool:
@@ -116,7 +116,7 @@ class Weights:
     padding: int | None  # the token whose row transformers doesn't train where it is read
     layers: list[Layer]
     norm: Tensor
-    head: Tensor | None  # only for the sampler: training reads it where it scores (training/scoring.py)
+    head: Tensor | None  # only for the sampler: training reads it where it scores (model/scoring.py)
     rotary: Any  # the model's own module, so that every kind of rope scaling is right
     eps: float
     heads: tuple[int, int, int]  # H, G, D

@@ -21,8 +21,8 @@ from torch import Tensor
 from trl import GRPOTrainer
 from trl.trainer.utils import FusedCausalLMOutput, split_tensor_dict
 
-from r1flow.core import llama
 from r1flow.core.schema import MASKED
+from r1flow.model import llama
 
 # Tokens of a block; a longer row sets the size. Of 96, 128 and 192, 128 was fastest or equal (docs/history).
 BLOCK = 128

@@ -1,0 +1,1 @@
+"""A language model as torch computes it: loading it, our own forward pass, and the kernels of our trainings on CPUs."""
