@@ -150,7 +150,7 @@ REFUSED = {
         "stages=[data,base,zero_rl_random,evaluate,report]",
         "stages: zero_rl_random says something beside zero_rl alone, which isn't in the list; add it",
     ),
-    "an arm of claim C5 alone": ("stages=[data,base,zero_rl_language,evaluate,report]", "zero_rl_language says"),
+    "an ablation of claim C5 alone": ("stages=[data,base,zero_rl_language,evaluate,report]", "zero_rl_language says"),
     "SFT on own right samples alone": ("stages=[data,base,self_data,self_sft,evaluate,report]", "self_sft says"),
     "unknown stage's key": ("reasonin_rl.trainer.learning_rate=1.0e-5", "did you mean 'reasoning_rl'"),
     "a key like no other": ("zero_rl.xyzzy=1", "To append to your config use +zero_rl.xyzzy=1"),

@@ -22,7 +22,7 @@ from r1flow.core.template import render
 from r1flow.engine.config import compose
 from r1flow.model import llama, scoring
 from r1flow.model.scoring import score
-from r1flow.programs import promises
+from r1flow.programs import metrics_schema
 from r1flow.programs.grpo import compute as grpo
 from r1flow.rewards.combine import combine
 from r1flow.sampling import Completion, SamplingParams, load_sampler
@@ -166,13 +166,13 @@ def test_dev_problems_are_answered_greedily_by_the_model_as_it_is(base: Path, mo
 
 
 def test_two_arms_that_are_paid_the_same_come_out_with_the_same_bytes(base: Path) -> None:
-    """The recipe's table decides, in the slice that a run freezes; a stage that is no arm draws other numbers."""
+    """The recipe's table decides, in the slice that a run freezes; a stage that is no ablation draws other numbers."""
     run = compose(Path("conf"), "controls", "reward@zero_rl_format.rewards=zero")
-    assert run["zero_rl_format"] == run["zero_rl"] | {"arm_of": "zero_rl"}
+    assert run["zero_rl_format"] == run["zero_rl"] | {"ablation_of": "zero_rl"}
 
     def trained(name: str, config: dict[str, Any]) -> str:
         made = stage_of(base, name)
-        options = made.config | {key: config[key] for key in ("seed", "arm_of") if key in config}
+        options = made.config | {key: config[key] for key in ("seed", "ablation_of") if key in config}
         stage = Stage(name, options, made.inputs, made.work, made.snapshots, Progress(name, StringIO()), made)
         grpo.compute(stage)
         return weights_hash(stage)
@@ -216,12 +216,13 @@ def test_a_curve_that_the_configuration_promises_and_the_program_leaves_out_is_n
     stage = stage_of(base, "promised", max_steps=1)
     stage.config |= {"rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}, "dev": DEV}
     metrics = grpo.compute(stage)
-    assert promises.fault("grpo", stage.config, metrics) is None
+    assert metrics_schema.fault("grpo", stage.config, metrics) is None
     for key, (curve, why) in LOST.items():
         histories[0].fields = {name: curve for name, curve in grpo.FIELDS.items() if name != key}
         less = metrics | {"history": histories[0].rows}
         assert (
-            promises.fault("grpo", stage.config, less) == f"history: no step has {curve}, which is needed because {why}"
+            metrics_schema.fault("grpo", stage.config, less)
+            == f"history: no step has {curve}, which is needed because {why}"
         )
 
 

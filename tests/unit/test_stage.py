@@ -19,7 +19,7 @@ from r1flow.artifacts import frozen, store
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, gpus, launch
 from r1flow.engine.run import Run, is_held
-from r1flow.programs import promises
+from r1flow.programs import metrics_schema
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import RECIPE, STAGES, stage_of
 from r1flow.tracking import spool
@@ -135,11 +135,13 @@ def test_a_machine_without_git_computes_all_the_same(run_stage, monkeypatch):
 
 
 def test_a_program_that_leaves_out_what_is_promised_fails_before_its_outputs_appear(run_stage, monkeypatch, capsys):
-    owes = Spec(keys=type(None), outputs=lambda config: ["model/"], owed={"loss": float, "kept": int})
-    monkeypatch.setattr(promises, "spec_of", lambda program: owes)
+    owes = Spec(keys=type(None), outputs=lambda config: ["model/"], metrics={"loss": float, "kept": int})
+    monkeypatch.setattr(metrics_schema, "spec_of", lambda program: owes)
     assert run_stage(write_model) == 1
     assert not Path("results").exists() and not store.STORE.exists()
-    said = "BrokenPromise: metrics.json: kept is missing; look at r1flow.programs.fake.compute, which has to write it"
+    said = (
+        "IncompleteMetrics: metrics.json: kept is missing; look at r1flow.programs.fake.compute, which has to write it"
+    )
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
     assert run_stage(lambda stage: {**write_model(stage), "kept": 3}) == 0
@@ -199,8 +201,8 @@ def test_an_arm_has_the_seed_of_the_stage_it_is_compared_with_and_no_other_seed_
     assert {stage: seed(stage) for stage in ARMS} == {stage: SEEDS[other] for stage, other in ARMS.items()}
     assert {stage_of(stage) for stage in SEEDS} | {*ARMS, "report"} == set(STAGES)
     for stage, row in RECIPE.items():
-        assert row.arm_of == ARMS.get(stage) and run.slice(stage).get("arm_of") == row.arm_of
-        assert row.arm_of is None or RECIPE[row.arm_of].program == row.program
+        assert row.ablation_of == ARMS.get(stage) and run.slice(stage).get("ablation_of") == row.ablation_of
+        assert row.ablation_of is None or RECIPE[row.ablation_of].program == row.program
 
 
 def test_the_thread_count_of_the_config_is_set_before_the_program_is_imported(run_stage):

@@ -101,8 +101,8 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
         if stage == "report":
             run[stage]["run"] = run["run"]
         check_keys(stage, run[stage], schema)
-        if arm_of := RECIPE[stage].arm_of:  # in the slice, as it changes the stage's random numbers
-            run[stage]["arm_of"] = arm_of
+        if ablation_of := RECIPE[stage].ablation_of:  # in the slice, as it changes the stage's random numbers
+            run[stage]["ablation_of"] = ablation_of
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
     sources.locked(run, lock)
@@ -201,7 +201,7 @@ def check_run(run: dict[str, Any]) -> None:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
     for stage in run["stages"]:
         check_sources(stage, run[stage], run["stages"])
-        check_arm(stage, run["stages"])
+        check_compared(stage, run["stages"])
     if "report" in run["stages"] and "evaluate" not in run["stages"]:
         raise UserError("stages: report reads evaluate, which isn't in the list; add it")
     for stage in STAGES:
@@ -225,8 +225,8 @@ def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None
         raise UserError(f"stages: {stage} reads {source}, which isn't in the list; add it{other}")
 
 
-def check_arm(stage: str, stages: list[str]) -> None:
-    """Refuse an arm or a control without the stage that it is compared with; raises UserError."""
+def check_compared(stage: str, stages: list[str]) -> None:
+    """Refuse an ablation or a control without the stage that it is compared with; raises UserError."""
     other = compared_with(stage)
     if other and other not in stages:
         raise UserError(f"stages: {stage} says something beside {other} alone, which isn't in the list; add it")

@@ -39,7 +39,7 @@ from r1flow.artifacts.frozen import load_frozen
 from r1flow.core.errors import UserError, printable
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, pricing
-from r1flow.programs import promises
+from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
 from r1flow.sampling.shards import Part
 from r1flow.tracking.progress import Progress
@@ -116,7 +116,7 @@ def main(argv: list[str] | None = None) -> None:
         terminal.interrupted()
         sys.exit(130)
     except Exception as error:
-        if not isinstance(error, UserError | launch.RankFailed | promises.BrokenPromise):
+        if not isinstance(error, UserError | launch.RankFailed | metrics_schema.IncompleteMetrics):
             print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
         terminal.failed(words_of(error))
@@ -272,12 +272,14 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
 def measure(stage: Stage, program: str) -> None:
     """Compute; write metrics.json, which is an output, and cost.json, which is none because it contains times.
 
-    Raises BrokenPromise if the program's metrics lack something that its configuration promises.
+    Raises IncompleteMetrics if the program's metrics lack something that the metrics schema requires.
     """
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
-    if fault := promises.fault(program, stage.config, metrics):
-        raise promises.BrokenPromise(f"metrics.json: {fault}; look at {module_of(program)}, which has to write it")
+    if fault := metrics_schema.fault(program, stage.config, metrics):
+        raise metrics_schema.IncompleteMetrics(
+            f"metrics.json: {fault}; look at {module_of(program)}, which has to write it"
+        )
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
     manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})

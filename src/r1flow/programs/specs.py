@@ -33,7 +33,7 @@ class Spec:
     files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # data files: (key, file)
     trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that define the keys under `trainer:`
     read: tuple[str, ...] = ()  # trainer options that r1flow itself reads too, in checks, prices and resuming
-    owed: dict[str, type] = field(default_factory=dict)  # keys that metrics.json must have, with their types
+    metrics: dict[str, type] = field(default_factory=dict)  # keys that metrics.json must have, with their types
     curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # in `history`: name → reason
     cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: it can't be estimated
     memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)

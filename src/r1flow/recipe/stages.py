@@ -24,16 +24,16 @@ class Row:
     rewarded_by: str | None = None  # the stage that trains the reward model, where `rewards` names one
     general_of: str | None = None  # the stage that makes the general rows it mixes in, where the run has that stage
     is_optional: bool = False  # in a run without this stage, `data` provides the rows
-    arm_of: str | None = None  # the stage that it is compared with: both draw with the same random numbers
+    ablation_of: str | None = None  # the stage it is an ablation or control of: both draw the same random numbers
 
 
 ROWS = (
     Row("data", "data"),
     Row("base", "pretrain", "#7b8794"),
     Row("zero_rl", "grpo", "#c8102e"),
-    Row("zero_rl_language", "grpo", "#79b4e0", arm_of="zero_rl"),
-    Row("zero_rl_random", "grpo", "#e58a9a", arm_of="zero_rl"),
-    Row("zero_rl_format", "grpo", "#8f5a3c", arm_of="zero_rl"),
+    Row("zero_rl_language", "grpo", "#79b4e0", ablation_of="zero_rl"),
+    Row("zero_rl_random", "grpo", "#e58a9a", ablation_of="zero_rl"),
+    Row("zero_rl_format", "grpo", "#8f5a3c", ablation_of="zero_rl"),
     Row("self_data", "rejection"),
     Row("self_sft", "sft", "#d1499b", rows_of="self_data"),
     Row("general_data", "rejection", is_optional=True),
@@ -66,8 +66,8 @@ def stage_of(job: str) -> str:
 
 
 def compared_with(stage: str) -> str | None:
-    """The stage without which an arm or a control says nothing; None for all others."""
-    return "zero_rl" if stage in CONTROLS else RECIPE[stage].arm_of
+    """The stage without which an ablation or a control says nothing; None for all others."""
+    return "zero_rl" if stage in CONTROLS else RECIPE[stage].ablation_of
 
 
 def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:

@@ -32,9 +32,9 @@ class Stage:
     def seed(self) -> int:
         """The stage's own seed, 31 bits: from the run's and the stage's name (one name for all evaluations).
 
-        An arm of a comparison has the seed of the stage that it is compared with, which its config names.
+        An ablation has the seed of the stage that it is compared with, which its config names.
         """
-        name = f"{self.config['seed']}/{self.config.get('arm_of') or self.name.partition('/')[0]}"
+        name = f"{self.config['seed']}/{self.config.get('ablation_of') or self.name.partition('/')[0]}"
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") >> 1
 
     def progress(self, done: int, total: int, **fields: float | str) -> None:

@@ -354,7 +354,7 @@ SPEC = Spec(
         *("loss_type", "beta", "temperature", "epsilon_high"),
     ),
     words=WORDS,
-    owed={"steps": int, "flops": float, "history": list},
+    metrics={"steps": int, "flops": float, "history": list},
     curves=curves,
     labels=lambda config: "completion",
     by_ranks=True,

@@ -1,7 +1,7 @@
 """Read the results of a run's stages into one object, from which the report is made.
 
 A run need not have every stage: its inputs are the stages that it has, and whatever needs another stage is reported as
-"not in this run". But these stages must be complete: a number that a stage's configuration promises and its folder
+"not in this run". But these stages must be complete: a number that the metrics schema requires and its folder
 lacks is an error.
 
     inputs: {"evaluate/base": results/r1_tiny/evaluate/base, "zero_rl": results/r1_tiny/zero_rl, …}
@@ -23,7 +23,7 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
 from r1flow.core.template import GENERAL
-from r1flow.programs.promises import fault
+from r1flow.programs.metrics_schema import fault
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, skill_rows, step_rows
 from r1flow.programs.report.spent import spent
@@ -153,7 +153,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     """Read every input folder.
 
     Raises UserError if a model of the run, or every one, wasn't evaluated, and for a file that is missing, can't be
-    read, or lacks what its stage's configuration promises.
+    read, or lacks what the metrics schema requires.
     """
     evaluated = {name.removeprefix("evaluate/"): path for name, path in inputs.items() if name.startswith("evaluate/")}
     if not evaluated:
@@ -187,7 +187,7 @@ def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
 
 
 def read_metrics(job: str, folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """A stage's metrics.json; raises UserError if it lacks what the stage's config promises."""
+    """A stage's metrics.json; raises UserError if it lacks what the metrics schema requires."""
     metrics = read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
     if found := fault(program, config, metrics):

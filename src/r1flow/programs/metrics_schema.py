@@ -1,4 +1,4 @@
-"""Checks that a stage's metrics.json has every number and curve that the stage's configuration promises to the report.
+"""The metrics schema: every number and curve that a stage's metrics.json must have, given the stage's configuration.
 
 If a program stopped writing a curve, a claim based on it would look like one that nobody meant to test. So the
 program's spec, not the code that computes, declares what must be there. The driver checks it before it publishes a
@@ -26,13 +26,13 @@ MEASURES = (
 )
 
 
-class BrokenPromise(Exception):
-    """A program left out what its stage's configuration promises: a bug in the program, not a fault in the data."""
+class IncompleteMetrics(Exception):
+    """A program left out a metric that the schema requires: a bug in the program, not a fault in the data."""
 
 
 def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
     """The first thing that a stage's metrics lack, as a message that begins with the key; None if they are complete."""
-    keys = spec_of(program).owed
+    keys = spec_of(program).metrics
     for key, kind in keys.items():
         if not isinstance(metrics, dict) or key not in metrics:
             return f"{key} is missing"
@@ -43,11 +43,11 @@ def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
     return curve_fault(spec_of(program).curves(config, metrics), metrics["history"]) if "history" in keys else None
 
 
-def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
+def curve_fault(required: Mapping[str, str], history: list[Any]) -> str | None:
     for number, row in enumerate(history):
         if not isinstance(row, dict) or not is_number(row.get("step")):
             return f"history.{number}: {str(row)[:40]!r} has no number `step`"
-    for curve, why in promised.items():
+    for curve, why in required.items():
         if not any(is_number(row.get(curve)) for row in history):
             return f"history: no step has {curve}, which is needed because {why}"
     return None
@@ -55,14 +55,14 @@ def curve_fault(promised: Mapping[str, str], history: list[Any]) -> str | None:
 
 def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str | None:
     """What the tasks' numbers lack: as asked, with <think> given, or paraphrased."""
-    if found := task_fault("tasks", metrics["tasks"]):
-        return found
+    if missing := task_fault("tasks", metrics["tasks"]):
+        return missing
     given = {each["temperature"]: each["tasks"] for each in metrics["thinking"]}
     for number, temperature in enumerate(config["thinking"]):
         if temperature not in given:
             return f"thinking: {temperature} is missing"
-        if found := task_fault(f"thinking.{number}.tasks", given[temperature]):
-            return found
+        if missing := task_fault(f"thinking.{number}.tasks", given[temperature]):
+            return missing
     if config["paraphrased"] and "reasoning" in metrics["tasks"]:
         return task_fault("paraphrased.tasks", metrics.get("paraphrased", {}).get("tasks"))
     return None
