@@ -1,4 +1,4 @@
-"""The steps of docs/use.md for who adds a stage or a program are enough: a run has it, examines its model and reports it."""
+"""The steps of docs/use.md for adding a stage or a program are enough: a run has it, examines its model, reports it."""
 
 import json
 import shutil
