@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 
 from r1flow import sampling
 from r1flow.artifacts import manifest
+from r1flow.artifacts.locks import hold
 from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import COMMANDS, command_module, main
 from r1flow.commands.planning import pairs_of
@@ -27,7 +28,7 @@ from r1flow.core.errors import UserError
 from r1flow.engine import pricing
 from r1flow.engine.checks import check_place
 from r1flow.engine.plan import COMPUTE, KEEP, Step
-from r1flow.engine.run import Run, hold
+from r1flow.engine.run import Run
 from r1flow.programs.costs import Cost
 
 ROOT = Path(__file__).parents[2]
@@ -394,7 +395,7 @@ def test_a_scratch_that_is_a_link_stays(project, tmp_path_factory):
 
 
 def test_clean_refuses_while_a_stage_outlives_its_run(project, capsys):
-    from r1flow.engine.run import hold
+    from r1flow.artifacts.locks import hold
 
     lock = hold(project / "scratch/odd/zero_rl/lock")
     assert main(["clean", "--yes"]) == 2 and "scratch/odd/zero_rl is being computed" in capsys.readouterr().err

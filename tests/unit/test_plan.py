@@ -9,10 +9,11 @@ import pytest
 
 from r1flow.artifacts import frozen, manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code
+from r1flow.artifacts.locks import hold
 from r1flow.core.errors import UserError
 from r1flow.engine import plan
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, table, total
-from r1flow.engine.run import Run, hold
+from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
 LAST = "evaluate/zero_rl"

@@ -17,13 +17,13 @@ from documented import as_documented
 from test_cli import Terminal
 
 from r1flow.artifacts import frozen, manifest, versions
+from r1flow.artifacts.locks import hold
 from r1flow.artifacts.provenance import identity
 from r1flow.commands.publish import drop_pointers_without_a_stage, keep_contract, publish
 from r1flow.commands.restore import bring_what_was_beside_data, find_pointers, pull, restore
 from r1flow.commands.trace import trace
 from r1flow.commands.verify import verify
 from r1flow.core.errors import UserError
-from r1flow.engine.run import hold
 
 ROOT = Path(__file__).parents[2]
 RUN, POINTERS = Path("results/tiny"), Path("published/tiny")

@@ -16,9 +16,10 @@ import pytest
 import tokenizers
 
 from r1flow.artifacts import frozen, store
+from r1flow.artifacts.locks import is_held
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, gpus, launch
-from r1flow.engine.run import Run, is_held
+from r1flow.engine.run import Run
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import RECIPE, STAGES, stage_of

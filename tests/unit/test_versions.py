@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from r1flow.artifacts import frozen, manifest, versions
+from r1flow.artifacts.locks import hold
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
-from r1flow.engine.run import hold
 
 OUTS = [{"md5": f"{'0' * 32}.dir", "hash": "md5", "path": "data"}]
 

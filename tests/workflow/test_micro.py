@@ -117,7 +117,7 @@ def test_a_student_can_be_distilled_from_a_model_directory(copy):
 
 
 def test_a_second_live_run_in_the_folder_is_refused_in_one_line(copy):
-    from r1flow.engine.run import hold
+    from r1flow.artifacts.locks import hold
 
     lock = hold(copy.folder / "scratch/live.lock")
     done = copy.snakemake("--forcerun", "report")

@@ -111,7 +111,7 @@ def module_of(program: str) -> str:
 def asked_for(config: dict[str, Any]) -> dict[str, bool]:
     """Optional libraries, and whether this stage uses them: installing one mustn't change the other stages."""
     asked = {module for modules in optional.asked_for(config).values() for module in modules}
-    return {name: name in asked for name in ("vllm", "peft", "deepspeed", "liger_kernel")}
+    return {name: name in asked for name in optional.DECIDING}
 
 
 def user_modules(config: dict[str, Any]) -> set[str]:

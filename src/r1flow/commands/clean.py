@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from r1flow.artifacts import store
+from r1flow.artifacts.locks import LIVE, hold, is_held
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import project_root
 from r1flow.core.errors import UserError, listed
@@ -176,12 +177,10 @@ def ago(seconds: float) -> str:
 
 def refuse_live(root: Path) -> IO[str] | None:
     """Raise UserError when a run or an orphaned stage is live here; returns the lock that keeps a new run out."""
-    from r1flow.engine.run import hold, is_held
-
     for path in (root / "scratch").rglob("lock"):
         if is_held(path):
             raise UserError(f"{path.parent.relative_to(root)} is being computed; wait for it or stop it")
-    return hold(root / "scratch/live.lock") if (root / "scratch").is_dir() else None
+    return hold(root / LIVE) if (root / "scratch").is_dir() else None
 
 
 def agreed() -> bool:

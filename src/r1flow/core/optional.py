@@ -4,6 +4,8 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 
+# Of these libraries the version can change a result.
+DECIDING = ("vllm", "peft", "deepspeed", "liger_kernel")
 # transformers' names of attention, each with modules of which one must be installed; `kernels` fetches it from the hub.
 ATTENTION = {
     "eager": (),

@@ -18,7 +18,6 @@ where the stage's own process finds them. A part has no outputs and no record; i
 
 import argparse
 import errno
-import fcntl
 import importlib
 import os
 import resource
@@ -36,6 +35,7 @@ from typing import Any
 from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, module_of
 from r1flow.artifacts.frozen import load_frozen
+from r1flow.artifacts.locks import waited_for
 from r1flow.core.errors import UserError, printable
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, pricing
@@ -153,7 +153,7 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     """Compute in scratch, or copy from the store, then publish; returns the stage's metrics."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
-    with locked(scratch.parent), stage.tracker:
+    with waited_for(scratch.parent), stage.tracker:
         shutil.rmtree(stage.work, ignore_errors=True)
         stage.work.mkdir(parents=True)
         if store.take(stage.name, made_by["identity"], stage.work):
@@ -171,12 +171,12 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
     """Sample a part of the stage's shards into its scratch folder, unless the store has the stage's outputs."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
-    with locked(scratch.parent, shared=True):  # other parts may hold it too, the stage itself not
+    with waited_for(scratch.parent, shared=True):  # other parts may hold it too, the stage itself not
         if store.manifest_of(stage.name, made_by["identity"]):
             terminal.say("nothing to sample: the store has this stage")
             return {}
         folder = scratch / "parts" / str(arguments.part)
-        with locked(folder), working(stage, arguments, made_by):
+        with waited_for(folder), working(stage, arguments, made_by):
             begin = time.perf_counter()
             launch.check_device(arguments.program, stage.config)
             program = importlib.import_module(module_of(arguments.program))
@@ -312,17 +312,3 @@ def revision() -> str | None:
         return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
     except FileNotFoundError:
         return None
-
-
-@contextmanager
-def locked(folder: Path, shared: bool = False) -> Iterator[None]:
-    """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""
-    folder.mkdir(parents=True, exist_ok=True)
-    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with (folder / "lock").open("a+") as file:  # on NFS a shared lock needs a file open for reading
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{folder}: another process is computing this stage; waiting for it", file=sys.stderr)
-            fcntl.flock(file, how)
-        yield

@@ -10,7 +10,6 @@ the devices that CUDA_VISIBLE_DEVICES names, set by the user or by Slurm for its
 lists. Left out: other users and other programs on the same machine; a queue like Slurm keeps them apart.
 """
 
-import fcntl
 import os
 import re
 import subprocess
@@ -19,8 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain, repeat
 from pathlib import Path
-from typing import IO
 
+from r1flow.artifacts.locks import took
 from r1flow.core.errors import UserError
 
 SLOTS = Path("/tmp")  # one for the whole machine; TMPDIR may differ between shells and jobs
@@ -101,7 +100,7 @@ def take(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, sa
     with (folder / "turn").open("w") as turn:
         for wait in chain([0], repeat(EVERY_S)):
             time.sleep(wait)
-            if locked(turn):
+            if took(turn):
                 gather(count, devices, folder, stack, taken)
             if len(taken) == count:
                 return taken
@@ -114,15 +113,6 @@ def gather(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, 
     for name, device in devices.items():
         if name not in taken and len(taken) < count:
             slot = (folder / device.replace("/", "-")).open("w")
-            if locked(slot):
+            if took(slot):
                 stack.enter_context(slot)
                 taken.append(name)
-
-
-def locked(file: IO[str]) -> bool:
-    """Whether the lock could be taken without waiting."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

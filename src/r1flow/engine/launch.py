@@ -23,6 +23,7 @@ from dataclasses import replace
 from mmap import mmap
 from typing import Any
 
+from r1flow import sampling
 from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import module_of
 from r1flow.core.errors import UserError, printable
@@ -35,7 +36,6 @@ from r1flow.training.ranks import check_batches, strategy_of
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 START_S = 60.0  # after which the terminal names the ranks that haven't started
-TORCH_ENGINES = ("r1flow", "transformers")  # the sampling engines that need torch to see a GPU
 METRICS, FAILURE = "metrics.json", "failure.json"
 
 
@@ -73,7 +73,7 @@ def computed(program: str, stage: Stage) -> dict[str, Any]:
 
 def check_device(program: str, config: dict[str, Any]) -> None:
     """Refuse to compute on a CPU what was to be computed on a GPU; raises UserError where torch sees none."""
-    by_torch = config.get("engine") in TORCH_ENGINES or "trainer" in config
+    by_torch = config.get("engine") in sampling.BY_TORCH or "trainer" in config
     if config["device"] != "cuda" or not by_torch or (program == "pretrain" and config["init_from"]):
         return
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # otherwise asking starts CUDA, and no fork can use it

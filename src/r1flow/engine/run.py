@@ -4,7 +4,6 @@ The rules ask a `Run` for arguments and paths; it knows nothing of Snakemake. `b
 about to start (not for a dry-run or a run with nothing to do), `end` when the run has finished or failed.
 """
 
-import fcntl
 import os
 import shlex
 import shutil
@@ -19,6 +18,7 @@ from typing import Any, Self
 
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
+from r1flow.artifacts.locks import LIVE, hold, is_held
 from r1flow.core.errors import UserError, printable
 from r1flow.engine import config as conf
 from r1flow.engine import extras, pricing
@@ -29,7 +29,6 @@ from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, so
 from r1flow.tracking import spool
 
 FROZEN = Path(".config")
-LIVE = Path("scratch/live.lock")
 WORDS = ("experiment", "overrides", "run", "libraries")
 
 
@@ -330,32 +329,3 @@ class Run:
                 now = {name: change.partition(" → ")[2] for name, change in step.moved.items()}
                 manifest.write_json(path, {**then, "accepted": {**then.get("accepted", {}), **now}})
             lock.close()
-
-
-def is_held(path: Path) -> bool:
-    """Whether a process has the lock."""
-    if not path.exists():
-        return False
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def hold(path: Path) -> Any:
-    """Take the lock for as long as this process lives (a kill frees it); raises UserError when another has it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        raise UserError(
-            f"a run is live in this folder already ({file.read().strip()}); wait for it or stop it"
-        ) from None
-    file.truncate(0)
-    file.write(f"process {os.getpid()}")
-    file.flush()
-    return file

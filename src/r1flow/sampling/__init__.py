@@ -41,6 +41,7 @@ ENGINES: dict[str, dict[str, type]] = {
         "chat": bool,
     },
 }
+BY_TORCH = ("r1flow", "transformers")  # engines that sample by torch in this process; GRPO's rollouts need one
 ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 

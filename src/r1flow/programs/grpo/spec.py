@@ -16,6 +16,7 @@ from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
+from r1flow.sampling import BY_TORCH
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.rollouts import MISMATCH, generation_size, readings, rollouts, steps_per_generation
@@ -56,14 +57,11 @@ class Grpo(Seeded):
     lora: Lora | None = None
 
 
-ROLLOUT_ENGINES = ("r1flow", "transformers")
-
-
 def check_grpo(config: dict[str, Any]) -> None:
     """Refuse a configuration that GRPO can't train, or that a resumed training can't continue exactly."""
     trainer = config["trainer"]
-    if config["engine"] not in ROLLOUT_ENGINES:
-        raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(ROLLOUT_ENGINES)}")
+    if config["engine"] not in BY_TORCH:
+        raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(BY_TORCH)}")
     if not config.get("rewards"):
         raise UserError("rewards: there are none; name at least one")
     check_rewards(config["rewards"])

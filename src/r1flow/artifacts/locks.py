@@ -1,0 +1,59 @@
+"""Locks on files: one live run in a folder, one process for each stage of it.
+
+A lock is an flock, so a kill frees it. scratch/live.lock is the run's; scratch/<run>/<stage>/lock is the stage's, which
+survives the kill of its Snakemake.
+"""
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from r1flow.core.errors import UserError
+
+LIVE = Path("scratch/live.lock")
+
+
+def took(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+    """Whether the lock could be taken without waiting."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the lock."""
+    if not path.exists():
+        return False
+    with path.open("a") as file:
+        return not took(file)
+
+
+def hold(path: Path) -> IO[str]:
+    """Take the lock for as long as this process lives (a kill frees it); raises UserError when another has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+")
+    if not took(file):
+        file.seek(0)
+        raise UserError(f"a run is live in this folder already ({file.read().strip()}); wait for it or stop it")
+    file.truncate(0)
+    file.write(f"process {os.getpid()}")
+    file.flush()
+    return file
+
+
+@contextmanager
+def waited_for(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""
+    folder.mkdir(parents=True, exist_ok=True)
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with (folder / "lock").open("a+") as file:  # on NFS a shared lock needs a file open for reading
+        if not took(file, how):
+            print(f"{folder}: another process is computing this stage; waiting for it", file=sys.stderr)
+            fcntl.flock(file, how)
+        yield
