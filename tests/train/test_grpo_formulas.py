@@ -302,7 +302,7 @@ def trained_by_formulas(folder: Path, script: Script, options: dict[str, Any]) -
     return model, curves
 
 
-OF_SAMPLING = ("reward", "length", "cut", "zero_variance")  # curves that a step without sampling hasn't
+OF_SAMPLING = ("reward", "length", "truncated", "zero_variance")  # curves that a step without sampling hasn't
 
 
 def curves_of(rows: list[Row], drawn: Any, rewards: list[float], options: dict[str, Any]) -> dict[str, float]:
@@ -312,7 +312,7 @@ def curves_of(rows: list[Row], drawn: Any, rewards: list[float], options: dict[s
     return {
         "reward": sum(rewards) / len(rewards),
         "length": sum(len(completion) for _, completion in drawn) / len(drawn),
-        "cut": sum(completion[-1] != 0 for _, completion in drawn) / len(drawn),
+        "truncated": sum(completion[-1] != 0 for _, completion in drawn) / len(drawn),
         "kl": over_tokens([kl(row, options).detach() for row in rows]),
         "entropy": over_tokens([row.entropy_T.detach() for row in rows]),
         "clipped": over_tokens([region_clipped(row, options) for row in rows]),
@@ -435,7 +435,7 @@ CURVES = {
     "rewards/answer_format": "format",
     "rewards/language_consistency": "language",
     "completions/mean_length": "length",
-    "completions/clipped_ratio": "cut",
+    "completions/clipped_ratio": "truncated",
     "kl": "kl",
     "entropy": "entropy",
     "zero_variance": "zero_variance",

@@ -182,7 +182,9 @@ def fabricate_history(stage: str, steps: int = 40) -> list[dict]:
             "length": float(20 + 28 * rise[step] + rng.normal(0, 1)) if start < 0.2 else float(48 + rng.normal(0, 1)),
             "thinking": float(0.4 + 0.5 * rise[step]),
             "thinking_length": float(30 + 15 * rise[step] + rng.normal(0, 1)),
-            **dict.fromkeys(("cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "format"), 0.1),
+            **dict.fromkeys(
+                ("truncated", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "kl", "format"), 0.1
+            ),
             "mismatch": 0.0031 if step == 7 else 0.0025,
         }
         for step in range(steps)

@@ -12,7 +12,7 @@ import yaml
 from r1flow.core.errors import UserError
 from r1flow.programs.grpo.spec import check_grpo, check_rewards
 from r1flow.programs.trainings import check_counts
-from r1flow.training.rollouts import generation_size, readings, rollouts, steps_per_generation
+from r1flow.training.rollouts import extra_passes, generation_size, rollouts, steps_per_generation
 
 DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
@@ -154,8 +154,8 @@ def test_completions_of_a_whole_training(options: dict[str, int], count: int) ->
 def test_rows_are_read_for_the_kl_term_and_for_vllms_correction() -> None:
     plain, vllm = DEFAULT["trainer"], VLLM["trainer"]
     with_kl = plain | {"beta": 0.001}
-    assert [readings(trainer) for trainer in (plain, with_kl, vllm | {"beta": 0.0}, vllm)] == [0, 1, 1, 2]
-    assert readings(vllm | {"vllm_importance_sampling_correction": False}) == 1
+    assert [extra_passes(trainer) for trainer in (plain, with_kl, vllm | {"beta": 0.0}, vllm)] == [0, 1, 1, 2]
+    assert extra_passes(vllm | {"vllm_importance_sampling_correction": False}) == 1
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def curves(stage: str, **changes: Any) -> set[str]:
 
 
 def test_every_training_promises_what_its_configuration_says() -> None:
-    rl = {"reward", "length", "cut", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "mismatch"}
+    rl = {"reward", "length", "truncated", "entropy", "zero_variance", "tokens", "grad_norm", "clipped", "mismatch"}
     rl |= {"accuracy", "format", "thinking", "dev/accuracy"}
     assert curves("zero_rl") == rl
     assert curves("reasoning_rl") == curves("align_rl") == rl | {"language"}

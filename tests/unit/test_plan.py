@@ -89,7 +89,7 @@ def test_what_is_as_it_should_be_is_kept_with_what_it_took_and_leaves(run):
         (job, KEEP, [], {}) for job in run.jobs
     ]
     assert {step.job: step.seconds for step in steps} == SECONDS
-    assert [step.edge for step in steps] == [edge(run, job) for job in run.jobs]
+    assert [step.manifest for step in steps] == [edge(run, job) for job in run.jobs]
     assert table(steps) == "nothing to do: all 3 jobs are as they should be"
 
 
@@ -99,7 +99,7 @@ def test_a_changed_leaf_is_named_and_what_reads_the_stage_waits_for_its_bytes(ru
     assert steps["base"].action == KEEP
     assert (steps["zero_rl"].action, steps["zero_rl"].why) == (COMPUTE, ["config: trainer.beta 0.001 → 0.01"])
     assert (steps[LAST].action, steps[LAST].why) == (FOLLOW, ["after zero_rl"])
-    assert steps["zero_rl"].edge is steps[LAST].edge is None
+    assert steps["zero_rl"].manifest is steps[LAST].manifest is None
     assert table(list(steps.values())).splitlines() == [
         "compute  zero_rl             96 s  config: trainer.beta 0.001 → 0.01",
         "follow   evaluate/zero_rl     3 s  after zero_rl",
@@ -127,7 +127,7 @@ def test_an_earlier_configuration_is_restored_and_what_follows_is_known(run):
     compute(run, "zero_rl", "another model")
     run.configs["zero_rl"] = {"seed": 1, "trainer": {"beta": 0.001}}
     steps = planned(run)
-    assert (steps["zero_rl"].action, steps["zero_rl"].edge) == (RESTORE, before)
+    assert (steps["zero_rl"].action, steps["zero_rl"].manifest) == (RESTORE, before)
     assert steps["zero_rl"].why == ["config: seed 2 → 1"] and steps[LAST].action == KEEP
     assert table(list(steps.values())).splitlines() == [
         "restore  zero_rl          config: seed 2 → 1",

@@ -87,7 +87,7 @@ COMMAND = f"{STAGE} --out {{output.manifest:q}}"
 STAMPS = f"scratch/{RUN.name}/parts"
 
 
-def edge(job):
+def manifest_of(job):
     """What the next stage waits for: the manifest, which changes when and only when an output does."""
     return RUN.path(job)
 
@@ -105,14 +105,14 @@ def inputs(job):
         if RUN.is_job(source) or name == "pin"
     }
     reads = {
-        name: edge(source) if source in first else ancient(edge(source))
+        name: manifest_of(source) if source in first else ancient(manifest_of(source))
         for name, source in sources.items()
     }
     return {
         "config": ancient(RUN.frozen(stage_of(job))),
         **reads,
         "reason": REASONS.get(job, []),
-        "after": [edge(other) for other in first if other not in sources.values()],
+        "after": [manifest_of(other) for other in first if other not in sources.values()],
     }
 
 
@@ -178,7 +178,7 @@ def flagged(path):
 def targets():
     """The manifest of every job and the folder of every model, so that a missing one in the middle is noticed."""
     models = [f"{RUN.folder(stage)}/model" for stage in RUN.models]
-    return [*map(edge, RUN.jobs), *models]
+    return [*map(manifest_of, RUN.jobs), *models]
 
 
 wildcard_constraints:

@@ -7,7 +7,7 @@ rule evaluate:
         parts=lambda wildcards: parts(f"evaluate/{wildcards.model}"),
     output:
         *outputs("evaluate/{model}"),
-        manifest=edge("evaluate/{model}"),
+        manifest=manifest_of("evaluate/{model}"),
     log:
         f"logs/{RUN.name}/evaluate/{{model}}.log",
     benchmark:

@@ -10,7 +10,7 @@ for stage in [stage for stage in RECIPE if stage != "evaluate"]:
             parts=parts(stage),
         output:
             *outputs(stage),
-            manifest=edge(stage),
+            manifest=manifest_of(stage),
         log:
             f"logs/{RUN.name}/{stage}.log",
         benchmark:

@@ -1,8 +1,8 @@
 """What a stage leaves behind, and how it is moved into place: the manifest last, when all else is there.
 
-`manifest.json` is what the next stage depends on (the code calls it an edge): sha256 and size of every output file, so
-that equal outputs have equal manifests. `provenance.json` beside it says what made them (provenance.py) and is no
-stage's input. Neither contains a time, a host or an absolute path.
+`manifest.json` is what the next stage depends on: sha256 and size of every output file, so that equal outputs have
+equal manifests. `provenance.json` beside it says what made them (provenance.py) and is no stage's input. Neither
+contains a time, a host or an absolute path.
 
     {"contract": {…}, "files": {"model/config.json": {"sha256": "9f2c…", "size": 812}, …}, "stage": "cold_start"}
 

@@ -68,12 +68,12 @@ def input_of(path: Path) -> dict[str, str]:
     Raises UserError for a path that isn't there and for a stage's folder that isn't what its manifest says.
     """
     folder = path.parent if path.name in (manifest.MANIFEST, "model") else path
-    edge = folder / manifest.MANIFEST
+    written = folder / manifest.MANIFEST
     if is_stage(folder):
         with manifest.Hashes(folder) as remembered:
             if fault := manifest.broken(folder, remembered):
                 raise UserError(f"{fault}; run the stage that made {folder} again")
-        return {"stage": manifest.read_manifest(edge)["stage"], "sha256": manifest.sha256(edge)}
+        return {"stage": manifest.read_manifest(written)["stage"], "sha256": manifest.sha256(written)}
     if not path.exists():
         raise UserError(f"{path} is missing; check the path, or run the stage that makes it")
     return {"path": str(path), "sha256": content(path)}
@@ -133,12 +133,12 @@ def faults(folder: Path, hashed: manifest.Digest = manifest.sha256) -> Iterator[
 
 def proof_of(folder: Path) -> tuple[dict[str, Any], manifest.Fault | None]:
     """The provenance beside a stage's outputs, and what is wrong with it or with the config, if anything is."""
-    edge, proof, config = folder / manifest.MANIFEST, folder / manifest.PROVENANCE, folder / "config.yaml"
+    written, proof, config = folder / manifest.MANIFEST, folder / manifest.PROVENANCE, folder / "config.yaml"
     try:
         then = read_provenance(proof)
     except (OSError, ValueError):
         return {}, manifest.Fault(proof, "is missing or can't be read")
-    if edge.is_file() and (then["outputs"] != manifest.sha256(edge) or then["identity"] != identity(then)):
+    if written.is_file() and (then["outputs"] != manifest.sha256(written) or then["identity"] != identity(then)):
         return {}, manifest.Fault(proof, "belongs to other outputs than those here")
     if not made_with(config, then):
         return {}, manifest.Fault(config, "isn't the configuration that these outputs were made with")

@@ -144,8 +144,8 @@ def unlisted(pointers: list[Path]) -> str | None:
             files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
             fine = all(manifest.is_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
             if fine:
-                edge = files[manifest.MANIFEST]
-                manifest.read_manifest(cache / edge[:2] / edge[2:])
+                digest = files[manifest.MANIFEST]
+                manifest.read_manifest(cache / digest[:2] / digest[2:])
         except FileNotFoundError:
             return f"{pointer}: what it names isn't there"
         except (OSError, ValueError, KeyError, TypeError, RecursionError):

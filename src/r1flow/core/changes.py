@@ -17,10 +17,10 @@ def children(value: Any) -> dict[str, Any]:
 
 def leaves(value: Any, path: str = "") -> dict[str, str]:
     """Every leaf (innermost value) of nested dicts and lists as JSON, by its path: {"trainer.betas.0": "0.9"}."""
-    found = {}
+    by_path = {}
     for key, item in children(value).items():
-        found |= leaves(item, f"{path}.{key}" if path else key)
-    return found or {path: json.dumps(value, ensure_ascii=False, default=str)}
+        by_path |= leaves(item, f"{path}.{key}" if path else key)
+    return by_path or {path: json.dumps(value, ensure_ascii=False, default=str)}
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -96,11 +96,11 @@ class Endpoint:
         """
         names = [digest(body) for body in bodies]
         requests = dict(zip(names, bodies, strict=True))
-        found = {name: self.recall(name, body, read) for name, body in requests.items()}
-        missing = {name: body for name, body in requests.items() if found[name] is None}
+        replies = {name: self.recall(name, body, read) for name, body in requests.items()}
+        missing = {name: body for name, body in requests.items() if replies[name] is None}
         if missing:
-            found |= complete(self.ask_all(missing, read))
-        return [found[name] for name in names]
+            replies |= complete(self.ask_all(missing, read))
+        return [replies[name] for name in names]
 
     async def ask_all(self, requests: dict[str, Body], read: Callable[[str], T | None]) -> dict[str, T | None]:
         waiting = asyncio.Semaphore(self.concurrency)

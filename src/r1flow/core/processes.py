@@ -90,9 +90,9 @@ def shared(processes: ProcessPoolExecutor, work: Callable[[Item], Found], items:
             yield from in_order(processes, work, chain([item], items))
             return
         start = time.perf_counter()
-        found = work(item)
+        result = work(item)
         spent += time.perf_counter() - start
-        yield found
+        yield result
 
 
 def in_order(

@@ -163,9 +163,9 @@ def trainer_choices(program: str) -> dict[str, list[str]]:
             enumerations[node.name] = words
             for option in annotated(node):
                 kind = ast.unparse(option.annotation).partition(" | ")[0]
-                if found := enumerations.get(kind) or listed_in(option):
+                if allowed := enumerations.get(kind) or listed_in(option):
                     spared = EVALUATING.get(option.target.id, ())
-                    choices[option.target.id] = [word for word in found if word not in spared]
+                    choices[option.target.id] = [word for word in allowed if word not in spared]
     return choices
 
 

@@ -260,13 +260,13 @@ def import_less(libraries: Collection[str]) -> None:
 
 def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
     """Every input with its content's hash; raises UserError for one that is missing or isn't what its manifest says."""
-    found = {}
+    inputs = {}
     for name, path in sorted(arguments.inputs.items()):
         try:
-            found[name] = provenance.input_of(path)
+            inputs[name] = provenance.input_of(path)
         except UserError as error:
             raise UserError(f"input {name}: {error}") from None
-    return found
+    return inputs
 
 
 def measure(stage: Stage, program: str) -> None:
@@ -287,10 +287,9 @@ def measure(stage: Stage, program: str) -> None:
 
 def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
     """Seconds summed over this process, since `begin`, and its parts; memory is that of the largest."""
-    spent = [found for path in others if (found := manifest.read_cost(path))]
-    peak_mb = (
-        max(resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
-    )
+    spent = [of_part for of_part in map(manifest.read_cost, others) if of_part]
+    of_self, of_children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak_mb = max(of_self.ru_maxrss, of_children.ru_maxrss) / 1024
     return {
         "seconds": round(sum((other["seconds"] for other in spent), time.perf_counter() - begin), 1),
         "peak_mb": max([round(peak_mb), *(other["peak_mb"] for other in spent)]),

@@ -26,7 +26,7 @@ def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
         for key, modules in asked_for(config).items():
             if not any(map(find_spec, modules)):
                 keys.setdefault(modules[0], []).append(f"{stage}.{key}")
-    lines = [f"{', '.join(found)}: {module} isn't installed; {remedy(module)}" for module, found in keys.items()]
+    lines = [f"{', '.join(asking)}: {module} isn't installed; {remedy(module)}" for module, asking in keys.items()]
     return lines + [f"{stage}.{line}" for stage, config in stages.items() for line in unnamed(config)]
 
 

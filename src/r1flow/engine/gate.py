@@ -71,8 +71,8 @@ def leaking(report: dict[str, Any], path: Path) -> str | None:
     """The first leak that the report names."""
     for name, entry in report["training"].items():
         for other, kinds in entry["hits"].items():
-            for kind, found in kinds.items():
-                if found["leak"]:
-                    what = f"{path} lists leaks: {name} gives {other} away ({kind}, rows: {found['rows']})"
+            for kind, hits in kinds.items():
+                if hits["leak"]:
+                    what = f"{path} lists leaks: {name} gives {other} away ({kind}, rows: {hits['rows']})"
                     return f"{what}; set data.decontaminate.drop=true, or take them out and run the data stage again"
     return None

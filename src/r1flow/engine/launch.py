@@ -178,7 +178,7 @@ def report(index: int, stage: Stage, error: Exception) -> None:
 def failure(stage: Stage, otherwise: str) -> Exception:
     """What the first rank that failed recorded; `otherwise` if it recorded nothing, because a signal ended it."""
     try:
-        found = manifest.read_json(stage.work / FAILURE)
+        recorded = manifest.read_json(stage.work / FAILURE)
     except FileNotFoundError:
         return RankFailed(otherwise)
-    return (UserError if found["user"] else RankFailed)(found["reason"])
+    return (UserError if recorded["user"] else RankFailed)(recorded["reason"])

@@ -35,7 +35,7 @@ class Step:
     action: str
     why: list[str] = field(default_factory=list)
     seconds: float | None = None  # how long it took last time
-    edge: str | None = None  # sha256 of its manifest, if that is known before it runs
+    manifest: str | None = None  # sha256 of its manifest, if that is known before it runs
     moved: dict[str, str] = field(default_factory=dict)  # libraries that changed since: {"torch": "2.13 → 2.14"}
 
 
@@ -44,23 +44,23 @@ def plan(run: "Run") -> list[Step]:
 
     If `run.libraries` is "rerun", a changed library is a reason like any other.
     """
-    edges: dict[str, str | None] = {}
+    manifests: dict[str, str | None] = {}
     code = cache(lambda stage: code_of(program_of(stage, run.slice(stage)), run.slice(stage)))
     steps = []
     for job in run.jobs:
-        step = decide(run, job, edges, code(stage_of(job)))
-        edges[job] = step.edge
+        step = decide(run, job, manifests, code(stage_of(job)))
+        manifests[job] = step.manifest
         steps.append(step)
     return steps
 
 
-def decide(run: "Run", job: str, edges: dict[str, str | None], code: Code) -> Step:
-    """The step of a job whose upstream jobs will have the manifests in `edges` (None: not known before they run)."""
+def decide(run: "Run", job: str, manifests: dict[str, str | None], code: Code) -> Step:
+    """The step of a job, given its upstream jobs' manifests by hash (None: not known before they run)."""
     config = run.slice(stage_of(job))
     program = program_of(job, config)
     sources = run.inputs(job)
-    waiting = [source for source in sources.values() if source in edges and edges[source] is None]
-    inputs = {name: found(name, source, edges) for name, source in sources.items() if source not in waiting}
+    waiting = [source for source in sources.values() if source in manifests and manifests[source] is None]
+    inputs = {name: identified(name, source, manifests) for name, source in sources.items() if source not in waiting}
     now = provenance.describe(job, program, config, code, inputs)
     folder = Path(run.folder(job))
     with manifest.Hashes(folder) as remembered:
@@ -75,13 +75,14 @@ def decide(run: "Run", job: str, edges: dict[str, str | None], code: Code) -> St
         return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds, None, moved)
     if not why:
         return Step(job, KEEP, [], seconds, manifest.sha256(folder / manifest.MANIFEST), moved)
-    edge = store.manifest_of(job, now["identity"])
-    return Step(job, RESTORE if edge else COMPUTE, why, seconds, edge)
+    stored = store.manifest_of(job, now["identity"])
+    return Step(job, RESTORE if stored else COMPUTE, why, seconds, stored)
 
 
-def found(name: str, source: str, edges: dict[str, str | None]) -> dict[str, str]:
-    if source in edges:
-        return {"stage": source, "sha256": edges[source]}
+def identified(name: str, source: str, manifests: dict[str, str | None]) -> dict[str, str]:
+    """What identifies an input: the manifest that its stage will have, or the content of what comes from outside."""
+    if source in manifests:
+        return {"stage": source, "sha256": manifests[source]}
     try:
         return provenance.input_of(Path(source))
     except UserError as error:
@@ -93,8 +94,8 @@ def differences(
 ) -> Iterator[str]:
     """Everything that decides the outputs and has changed, except libraries; nothing when the stage can be kept."""
     if then["config"] != now["config"]:
-        found = changes(leaves(load_frozen(folder / "config.yaml")), leaves(config))
-        yield "config: " + listed([f"{path} {before} → {after}" for path, before, after in found])
+        changed = changes(leaves(load_frozen(folder / "config.yaml")), leaves(config))
+        yield "config: " + listed([f"{path} {before} → {after}" for path, before, after in changed])
     if then["code"] != now["code"]:
         yield "code: " + listed([name for name, _, _ in changes(then["modules"], now["modules"])] or ["program"])
     for name in sorted(then["inputs"].keys() | now["inputs"].keys()):

@@ -67,9 +67,9 @@ class Run:
     @classmethod
     def thaw(cls, path: str) -> Self:
         """The run that another process composed: jobs on other machines must neither compose nor plan again."""
-        found = frozen.load_frozen(Path(path))
-        run = cls(found["config"])
-        run.sources, run.data_is_pinned = found["sources"], found["data_is_pinned"]
+        facts = frozen.load_frozen(Path(path))
+        run = cls(facts["config"])
+        run.sources, run.data_is_pinned = facts["sources"], facts["data_is_pinned"]
         run.steps = []
         return run
 
@@ -171,7 +171,7 @@ class Run:
         """Raise UserError if libraries changed since kept jobs were computed, unless the user said rerun or accept."""
         moved = {step.job: step.moved for step in self.steps if step.moved}
         if moved and self.libraries == "refuse":
-            changes = sorted({f"{name} {change}" for found in moved.values() for name, change in found.items()})
+            changes = sorted({f"{name} {change}" for libraries in moved.values() for name, change in libraries.items()})
             raise UserError(
                 f"{', '.join(changes)}: these versions have changed since {len(moved)} finished jobs were computed "
                 f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "

@@ -62,10 +62,10 @@ def measured(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
 
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
             self.read_for_old = self.args.gradient_accumulation_steps % self.passes_of_a_set != 0  # TRL's own rule
-            found = super()._generate_and_score_completions(inputs)
-            sampled = found.pop("sampling_per_token_logps")  # off_policy_mask would take them
-            old = {"old_per_token_logps": sampled} if "old_per_token_logps" in found else {}
-            return found | old | {"sampled_logps": sampled}
+            scored = super()._generate_and_score_completions(inputs)
+            sampled = scored.pop("sampling_per_token_logps")  # off_policy_mask would take them
+            old = {"old_per_token_logps": sampled} if "old_per_token_logps" in scored else {}
+            return scored | old | {"sampled_logps": sampled}
 
         @property
         def passes_of_a_set(self) -> int:
@@ -77,11 +77,11 @@ def measured(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
             if self.read_for_old:
                 self.read_for_old = False
                 return input_ids.new_zeros(input_ids.shape[0], logits_to_keep), None, None  # replaced above
-            found = super()._get_per_token_logps_and_entropies(
+            scores = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, *rest, **options
             )
-            self.latest_logps_BC = found[0].detach()
-            return found
+            self.latest_logps_BC = scores[0].detach()
+            return scores
 
         def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
             loss = super()._compute_loss(model, inputs)

@@ -72,15 +72,15 @@ def regrouped(passes: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """
     if count == 1 or len(passes) % count:
         return passes
-    found = []
+    sorted_passes = []
     for start in range(0, len(passes), count):
         some = passes[start : start + count]
         rows = {key: joined([one[key] for one in some]) for key in some[0]}
         prompts = [tuple(ids) for ids in rows["prompt_ids"].tolist()]
         rank = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
         order = sorted(range(len(prompts)), key=lambda row: rank[prompts[row]])
-        found += split_tensor_dict({key: in_order(value, order) for key, value in rows.items()}, count)
-    return found
+        sorted_passes += split_tensor_dict({key: in_order(value, order) for key, value in rows.items()}, count)
+    return sorted_passes
 
 
 def joined(parts: list[Any]) -> Any:

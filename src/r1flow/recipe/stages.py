@@ -80,17 +80,17 @@ def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:
 
 def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> dict[str, str]:
     """What a stage of such a run reads, by the input's name: other stages, and paths from outside."""
-    found = {"data": rows_of(stage, config, stages)}
+    sources = {"data": rows_of(stage, config, stages)}
     if stage == "curate":
-        found |= curated_from(config)
+        sources |= curated_from(config)
     source = config.get("init_from")
     if source and not downloads_model(config):
-        found["model"] = source
+        sources["model"] = source
     if (maker := RECIPE[stage].rewarded_by) and "reward_model" in reward_names(config["rewards"]).values():
-        found["reward_model"] = maker
+        sources["reward_model"] = maker
     if (maker := RECIPE[stage].general_of) in stages and general_share(config):
-        found["general"] = maker
-    return found
+        sources["general"] = maker
+    return sources
 
 
 def downloads_model(config: dict[str, Any]) -> bool:

@@ -223,10 +223,10 @@ def decode(
         position_R = batch.length_R + t
         rotation = cos_TD[position_R][:, None], sin_TD[position_R][:, None]
         logits_RV = step(weights, batch, token_R, rotation, t)
-    found = [[i for i in row if i >= 0] for row in out_RT.tolist()]
+    new_ids = [[i for i in row if i >= 0] for row in out_RT.tolist()]
     if logps is not None:
-        logps += [row[: len(ids)] for ids, row in zip(found, logp_RT.tolist(), strict=True)]
-    return found
+        logps += [row[: len(ids)] for ids, row in zip(new_ids, logp_RT.tolist(), strict=True)]
+    return new_ids
 
 
 def prefill(weights: Weights, prompts: list[list[int]], device: torch.device) -> tuple[Batch, Tensor]:

@@ -195,9 +195,9 @@ def served_model(entries: list[tuple[str, str]], model_dir: Path, name: str | No
     if name is not None and name not in names:
         raise UserError(f"engine_options.model: {url} doesn't serve {name!r}; it serves {listed(names)}")
     here = Path(model_dir).resolve()
-    found = name or next((served for served, root in entries if root and Path(root).resolve() == here), None)
-    if found is None:
+    served_name = name or next((served for served, root in entries if root and Path(root).resolve() == here), None)
+    if served_name is None:
         raise UserError(
             f"engine: openai: {url} doesn't serve {model_dir} but {listed(names)}; start the server with that folder"
         )
-    return found
+    return served_name

@@ -33,11 +33,11 @@ class History(TrainerCallback):
     @property
     def rows(self) -> list[dict[str, float]]:
         """One row per logged step, in order: `step`, and the fields that were logged at that step."""
-        found: dict[int, dict[str, float]] = {}
+        by_step: dict[int, dict[str, float]] = {}
         for entry in self.log_history:  # a step may have two entries: the trainer's and dev.py's
             if named := self.named(entry):
-                found.setdefault(entry["step"], {"step": entry["step"]}).update(named)
-        return list(found.values())
+                by_step.setdefault(entry["step"], {"step": entry["step"]}).update(named)
+        return list(by_step.values())
 
     def named(self, logs: dict[str, Any]) -> dict[str, float]:
         return {name: logs[key] for key, name in self.fields.items() if key in logs}

@@ -64,9 +64,9 @@ class DevCurve(TrainerCallback):
         params, rows = SamplingParams(0.0, 1.0, args.max_completion_length), len(self.prompt_ids)
         new_ids = self.engine.generate(self.prompt_ids, params, seeds=[0] * rows, batch_size=rows)
         answers = completions(new_ids, self.tokenizer, self.engine.eos_ids)
-        found = {"dev/accuracy": share_solved(self.problems, answers)}
-        state.log_history.append({"step": state.global_step, **found})
-        self.stage.log_metrics(state.global_step, found)
+        accuracy = {"dev/accuracy": share_solved(self.problems, answers)}
+        state.log_history.append({"step": state.global_step, **accuracy})
+        self.stage.log_metrics(state.global_step, accuracy)
 
 
 def load_problems(path: Path, count: int) -> list[dict[str, Any]]:
@@ -79,10 +79,10 @@ def load_problems(path: Path, count: int) -> list[dict[str, Any]]:
 
 def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> float:
     """The mean over families of the share of problems that are solved."""
-    found: dict[str, list[bool]] = {}
+    solved_by_task: dict[str, list[bool]] = {}
     for problem, answer in zip(problems, answers, strict=True):
-        found.setdefault(problem["task"], []).append(is_solved(problem, answer))
-    return fmean(map(fmean, found.values()))
+        solved_by_task.setdefault(problem["task"], []).append(is_solved(problem, answer))
+    return fmean(map(fmean, solved_by_task.values()))
 
 
 def is_solved(problem: dict[str, Any], completion: Completion) -> bool:

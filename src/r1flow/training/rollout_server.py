@@ -129,14 +129,14 @@ def vllm_config(url: str) -> dict[str, Any]:
     """The configuration that the server reports."""
     status, content = reply(f"{url}/server_info", 60, config_format="json") or (None, b"")
     try:
-        found = json.loads(content)["vllm_config"] if status == 200 else None
+        reported = json.loads(content)["vllm_config"] if status == 200 else None
     except (ValueError, LookupError, TypeError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("model_config"), dict):
+        reported = None
+    if not isinstance(reported, dict) or not isinstance(reported.get("model_config"), dict):
         raise UserError(
             f"rollouts: {url} isn't a server for rollouts; start one with `r1flow serve-rollouts MODEL_DIR`"
         )
-    return found
+    return reported
 
 
 def check_server(url: str, config: dict[str, Any], model_dir: Path) -> None:

@@ -25,7 +25,7 @@ def rollouts(trainer: dict[str, Any]) -> int:
     return -(-passes // (steps_per_generation(trainer) * trainer["num_iterations"])) * generation_size(trainer)
 
 
-def readings(trainer: dict[str, Any]) -> int:
+def extra_passes(trainer: dict[str, Any]) -> int:
     """Forward passes over each row besides sampling and training: one for the KL term, one for vLLM's correction."""
     corrected = trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True)
     return bool(trainer.get("beta")) + bool(corrected)

@@ -64,7 +64,7 @@ from r1flow.training import rollout_server
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.dev import DevCurve
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
-from r1flow.training.rollouts import MISMATCH, readings, rollouts
+from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
 
 # The curves: TRL's name of each metric, and ours.
 FIELDS = {
@@ -75,7 +75,7 @@ FIELDS = {
     "rewards/helpful": "helpful",
     "rewards/harmless": "harmless",
     "completions/mean_length": "length",
-    "completions/clipped_ratio": "cut",
+    "completions/clipped_ratio": "truncated",
     "kl": "kl",
     "entropy": "entropy",
     "zero_variance": "zero_variance",
@@ -121,13 +121,13 @@ def compute(stage: Stage) -> dict[str, Any]:
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
-    found = {
+    metrics = {
         "steps": trainer.state.global_step,
         **compute_spent(model, trainer, stage.config["trainer"]),
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }
-    return found | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
+    return metrics | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
 
 
 def server_of(options: GRPOConfig, stage: Stage) -> str:
@@ -245,12 +245,12 @@ class Samples(TrainerCallback):
 
 def log_thoughts(prompts: list[str], responses: list[Response], columns: dict[str, Any]) -> None:
     """Log the share of the reasoning responses that think, and the mean length in tokens of those that do."""
-    tasks, found, lengths = columns.get("task", [None] * len(prompts)), [], []
+    tasks, thinking, lengths = columns.get("task", [None] * len(prompts)), [], []
     for prompt, response, task, ids in zip(prompts, responses, tasks, columns["completion_ids"], strict=True):
         if task != GENERAL:
-            found.append(Response.parse(response, prefilled=prompt.rstrip().endswith(THINK_OPEN)).thinks)
-            lengths += [len(ids)] * found[-1]
-    for name, values in (("thinking", found), ("thinking_length", lengths)):
+            thinking.append(Response.parse(response, prefilled=prompt.rstrip().endswith(THINK_OPEN)).thinks)
+            lengths += [len(ids)] * thinking[-1]
+    for name, values in (("thinking", thinking), ("thinking_length", lengths)):
         if values:
             columns["log_metric"](name, sum(values) / len(values))
 
@@ -285,5 +285,5 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[st
         "rollouts": drawn,
         "rollout_tokens": round(drawn * sum(lengths) / max(1, len(lengths))),
         "train_tokens": round(trained),
-        "flops": float(2 * parameters * seen * (1 + readings(vars(config))) + 6 * parameters * trained),
+        "flops": float(2 * parameters * seen * (1 + extra_passes(vars(config))) + 6 * parameters * trained),
     }

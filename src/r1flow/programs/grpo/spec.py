@@ -19,7 +19,7 @@ from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
 from r1flow.sampling import BY_TORCH
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
-from r1flow.training.rollouts import MISMATCH, generation_size, readings, rollouts, steps_per_generation
+from r1flow.training.rollouts import MISMATCH, extra_passes, generation_size, rollouts, steps_per_generation
 
 
 @dataclass
@@ -117,10 +117,10 @@ def names_in(path: Path) -> set[str]:
         nodes = list(ast.walk(ast.parse(path.read_bytes()))) if path.suffix == ".py" else []
     except SyntaxError:
         return {"*"}
-    found = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    found |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
-    found |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return found if nodes else {"*"}
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    names |= {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names if nodes else {"*"}
 
 
 OF_GENERAL = {"reward_model", "judge", "instruction_following"}  # rewards that score general prompts
@@ -279,23 +279,23 @@ BY_RULE = {"answer_format": "format", "language_consistency": "language"}  # rew
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
     """The curves that a training must log, each with the reason; not those of users' own rewards or of rare rows."""
-    names = ("reward", "length", "cut", "entropy", "zero_variance", "tokens")
-    trainer, found = config["trainer"], curves_of(names, config, metrics)
-    if not found:
+    names = ("reward", "length", "truncated", "entropy", "zero_variance", "tokens")
+    trainer, reasons = config["trainer"], curves_of(names, config, metrics)
+    if not reasons:
         return {}
     if not strategy_of(config).startswith("zero"):  # DeepSpeed may have none
-        found["grad_norm"] = "every such training has it"
+        reasons["grad_norm"] = "every such training has it"
     if trainer["loss_type"] in CLIPPED:
-        found["clipped"] = f"trainer.loss_type is {trainer['loss_type']}"
+        reasons["clipped"] = f"trainer.loss_type is {trainer['loss_type']}"
     if trainer["beta"]:
-        found["kl"] = f"trainer.beta is {trainer['beta']}"
+        reasons["kl"] = f"trainer.beta is {trainer['beta']}"
     if trainer.get("use_vllm") and trainer.get("vllm_importance_sampling_correction", True):
-        found |= dict.fromkeys(("mismatch", "importance_ratio"), "trainer.use_vllm is true")
+        reasons |= dict.fromkeys(("mismatch", "importance_ratio"), "trainer.use_vllm is true")
     if config.get("engine") == "r1flow" and not trainer.get("use_liger_kernel"):
-        found["mismatch"] = "engine is r1flow"
+        reasons["mismatch"] = "engine is r1flow"
     if config["dev"]:
-        found["dev/accuracy"] = "dev is set"
-    return found | reward_curves(config)
+        reasons["dev/accuracy"] = "dev is set"
+    return reasons | reward_curves(config)
 
 
 def reward_curves(config: dict[str, Any]) -> dict[str, str]:
@@ -305,12 +305,12 @@ def reward_curves(config: dict[str, Any]) -> dict[str, str]:
     if round(prompts * share) == prompts:
         return {}
     names = reward_names(config["rewards"])
-    found = {BY_RULE[name]: f"rewards.{name} gives one" for name in BY_RULE if names.get(name) == name}
-    found["thinking"] = "every training on reasoning prompts has it"
+    reasons = {BY_RULE[name]: f"rewards.{name} gives one" for name in BY_RULE if names.get(name) == name}
+    reasons["thinking"] = "every training on reasoning prompts has it"
     graded = [label for label, name in names.items() if name == "accuracy"]
     if graded and "code_tests" not in names.values():
-        found["accuracy"] = f"rewards.{graded[0]} gives one"
-    return found
+        reasons["accuracy"] = f"rewards.{graded[0]} gives one"
+    return reasons
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
@@ -324,7 +324,7 @@ def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
         seen * trainer["num_iterations"],
         book.prompt + trainer["max_completion_length"],
         drawn=seen,
-        scored=seen * readings(trainer),
+        scored=seen * extra_passes(trainer),
         memory=memory,
         engine="vllm" if trainer.get("use_vllm") else config["engine"],
         reserved=vllm_share(trainer),
