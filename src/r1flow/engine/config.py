@@ -150,8 +150,12 @@ def trainer_fields(program: str) -> dict[str, str]:
 
     Read rather than imported: TRL's config classes cost 5 s of imports, and a plan must take less than that.
     """
-    options = [option for source in spec_of(program).trainer for node in classes(*source) for option in annotated(node)]
-    return {option.target.id: ast.unparse(option.annotation) for option in options}
+    fields = {}
+    for source in spec_of(program).trainer:
+        for node in classes(*source):
+            for option in annotated(node):
+                fields[option.target.id] = ast.unparse(option.annotation)
+    return fields
 
 
 def trainer_choices(program: str) -> dict[str, list[str]]:

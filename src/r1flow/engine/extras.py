@@ -27,7 +27,9 @@ def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
             if not any(map(find_spec, modules)):
                 keys.setdefault(modules[0], []).append(f"{stage}.{key}")
     lines = [f"{', '.join(asking)}: {module} isn't installed; {remedy(module)}" for module, asking in keys.items()]
-    return lines + [f"{stage}.{line}" for stage, config in stages.items() for line in unnamed(config)]
+    for stage, config in stages.items():
+        lines += [f"{stage}.{line}" for line in unnamed(config)]
+    return lines
 
 
 def unnamed(config: dict[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ only if that input comes out with other bytes. No file's time plays a part, and 
     Step("zero_rl", "compute", ["config: trainer.beta 0.001 → 0.01"], seconds=95.9)
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -148,7 +149,7 @@ def table(steps: list[Step], everything: bool = False) -> str:
 
 
 def total(steps: list[Step]) -> str:
-    count = {action: sum(step.action == action for step in steps) for action in (COMPUTE, FOLLOW, RESTORE, KEEP)}
+    count = Counter(step.action for step in steps)
     if count[KEEP] == len(steps):
         return f"nothing to do: all {len(steps)} jobs are as they should be"
     known = [step.seconds for step in steps if step.action in (COMPUTE, FOLLOW) and step.seconds is not None]

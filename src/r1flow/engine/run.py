@@ -158,9 +158,10 @@ class Run:
 
     def arguments(self, job: str) -> str:
         """The inputs of a job as r1flow-stage's arguments, quoted: a folder's name may contain a space or a quote."""
-        return shlex.join(
-            word for name, source in self.inputs(job).items() for word in ("--input", f"{name}={self.path(source)}")
-        )
+        words = []
+        for name, source in self.inputs(job).items():
+            words += ["--input", f"{name}={self.path(source)}"]
+        return shlex.join(words)
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -171,9 +172,12 @@ class Run:
         """Raise UserError if libraries changed since kept jobs were computed, unless the user said rerun or accept."""
         moved = {step.job: step.moved for step in self.steps if step.moved}
         if moved and self.libraries == "refuse":
-            changes = sorted({f"{name} {change}" for libraries in moved.values() for name, change in libraries.items()})
+            changed: set[str] = set()
+            for libraries in moved.values():
+                changed.update(f"{name} {change}" for name, change in libraries.items())
+            changes = ", ".join(sorted(changed))
             raise UserError(
-                f"{', '.join(changes)}: these versions have changed since {len(moved)} finished jobs were computed "
+                f"{changes}: these versions have changed since {len(moved)} finished jobs were computed "
                 f"({', '.join(moved)}); add libraries=rerun after --config to compute them again, or libraries=accept "
                 "to keep them, which is noted in their provenance"
             )
@@ -287,7 +291,9 @@ class Run:
         """
         now = time.time()
         folders = [Path("scratch", self.name, "parts"), *(Path(self.folder(job)) for job in self.jobs)]
-        files = [versions.POINTER, *FROZEN.glob("*.yaml"), *(path for folder in folders for path in folder.rglob("*"))]
+        files = [versions.POINTER, *FROZEN.glob("*.yaml")]
+        for folder in folders:
+            files += folder.rglob("*")
         for path in files:
             with suppress(OSError):  # gone, or somebody else's
                 if path.stat().st_mtime > now:

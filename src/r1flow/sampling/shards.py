@@ -67,8 +67,9 @@ def sample_shards(
         shard = read_completions(path)
         if shard is None:
             sampler = sampler or load(stage)
-            prompts = {text: render(sampler.tokenizer, text, before) for text in {text for text, _ in rows}}
-            asked, seeds = [prompts[text] for text, _ in rows], [seed for _, seed in rows]
+            questions, seeds = [text for text, _ in rows], [seed for _, seed in rows]
+            prompts = {text: render(sampler.tokenizer, text, before) for text in set(questions)}
+            asked = [prompts[text] for text in questions]
             shard = sampler.sample(asked, params, seeds, partial(report_rows, stage, done, total))
             write(path, shard)
         else:

@@ -167,7 +167,11 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
         chosen = cycled(load_rows(folder / data["general_file"], None), general, order)
         rows += [{**row, "task": GENERAL} for row in chosen]
         order.shuffle(rows)
-    return [{"prompt": render(tokenizer, row["question"]), **{name: row.get(name) for name in COLUMNS}} for row in rows]
+    prompts = []
+    for row in rows:
+        columns = {name: row.get(name) for name in COLUMNS}
+        prompts.append({"prompt": render(tokenizer, row["question"]), **columns})
+    return prompts
 
 
 def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list[dict[str, Any]]:
@@ -262,7 +266,10 @@ def share_alike(prompts: list[str], values: list[float | None]) -> float:
     of sixteen rewards of 1.2 comes out as 1e-7, and TRL takes only what is below 1e-8 for 0.
     """
     groups = groupby(zip(prompts, values, strict=True), key=itemgetter(0))
-    alike = [len({value for _, value in group if value is not None}) < 2 for _, group in groups]
+    alike = []
+    for _, group in groups:
+        rewards = {value for _, value in group if value is not None}
+        alike.append(len(rewards) < 2)
     return sum(alike) / len(alike)
 
 

@@ -243,7 +243,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
     def __init__(self, model: PreTrainedModel, muon: dict[str, Any], adamw: dict[str, Any]) -> None:
         is_matrix = {name: p.ndim == 2 and ".layers." in name for name, p in model.named_parameters()}
-        matrices, others = ([p for n, p in model.named_parameters() if is_matrix[n] == kind] for kind in (True, False))
+        matrices = [p for name, p in model.named_parameters() if is_matrix[name]]
+        others = [p for name, p in model.named_parameters() if not is_matrix[name]]
         super().__init__([*matrices, *others], {})
         dtype = fastest_dtype(model.device)
         self.parts = [Muon(matrices, **muon, dtype=dtype), torch.optim.AdamW(others, **adamw, fused=True)]

@@ -74,7 +74,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
-    tokens = sum(len(ids) for sides in pairs for ids in sides.values())
+    tokens = sum(len(sides["chosen_ids"]) + len(sides["rejected_ids"]) for sides in pairs)
     return {
         "flops": 6.0 * parameters_of(model) * tokens * trainer.state.epoch,
         "mixed_precision": trainer.accelerator.mixed_precision,
