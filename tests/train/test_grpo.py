@@ -130,7 +130,7 @@ def test_resumed_equals_uninterrupted(base: Path, engine: str, beta: float) -> N
 def test_a_curve_on_dev_problems_changes_no_weight_and_is_whole_after_a_kill(
     base: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    monkeypatch.setattr(dev, "is_solved", ends_low)
+    monkeypatch.setattr(dev, "solves", ends_low)
 
     def measured(name: str) -> SimpleNamespace:
         stage = stage_of(base, name, learning_rate=0.05)
@@ -187,7 +187,7 @@ def test_of_each_family_the_first_problems_that_can_be_graded_are_asked(tmp_path
 
     rows = [row(0, "a"), row(1, "a", ""), row(2, "b"), row(3, "a"), row(4, "a"), row(5, "b", "")]
     write_jsonl(tmp_path / "dev.jsonl", rows)
-    problems = dev.load_problems(tmp_path / "dev.jsonl", 2)
+    problems = dev.load_dev_problems(tmp_path / "dev.jsonl", 2)
     assert [problem["question"] for problem in problems] == ["0?", "2?", "3?"]  # an empty gold asks for a program
     right = Completion([5], "<answer>7</answer>", finished=True)
     lenient, cut = replace(right, text="it is 7"), replace(right, finished=False)
@@ -196,7 +196,7 @@ def test_of_each_family_the_first_problems_that_can_be_graded_are_asked(tmp_path
     assert dev.share_solved(problems, [right, wrong, wrong]) == 0.25
     write_jsonl(tmp_path / "dev.jsonl", [rows[1]])
     with pytest.raises(UserError, match=r"dev\.jsonl: it has no problem that can be graded.* set dev to null"):
-        dev.load_problems(tmp_path / "dev.jsonl", 2)
+        dev.load_dev_problems(tmp_path / "dev.jsonl", 2)
 
 
 @pytest.mark.parametrize("at", [6, END])

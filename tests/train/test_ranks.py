@@ -219,7 +219,7 @@ def test_a_stages_device_is_what_its_ranks_computed_on(tmp_path: Path, monkeypat
     tracker.spool = Spool(tmp_path / "sft.jsonl")
     terminal = Progress("sft", (tmp_path / "terminal").open("w"))
     stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, terminal, tracker, ranks=2)
-    launch.run("fake", stage)
+    launch.run_ranks("fake", stage)
     tracker.finish({}, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text().splitlines()]
     assert [record["value"] for record in records if record.get("key") == "device"] == ["GPU 0"]
@@ -236,7 +236,7 @@ def test_a_killed_rank_is_reported_with_what_mostly_kills(tmp_path: Path, monkey
     config = {"device": "cpu"}
     stage = Stage("sft", config, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
     with pytest.raises(launch.RankFailed, match=r"process 1 terminated with signal SIGKILL \(out of memory\?\)"):
-        launch.run("fake", stage)
+        launch.run_ranks("fake", stage)
 
 
 def test_a_program_that_leaves_without_a_result_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_a_program_that_leaves_without_a_result_has_failed(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", SimpleNamespace(compute=lambda stage: sys.exit()))
     stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, None, StageRun("", "sft", {}, {}))
     with pytest.raises(launch.RankFailed, match="its first rank ended without a result"):
-        launch.run("fake", stage)
+        launch.run_ranks("fake", stage)
 
 
 def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
@@ -271,7 +271,7 @@ def test_a_rank_that_doesnt_start_is_named_while_the_others_wait(
     monkeypatch.setitem(sys.modules, "r1flow.programs.fake.compute", SimpleNamespace(compute=lambda stage: {}))
     terminal = SimpleNamespace(say=say)
     stage = Stage("sft", {"device": "cpu"}, {}, tmp_path, tmp_path, terminal, StageRun("", "sft", {}, {}), ranks=2)
-    launch.run("fake", stage)
+    launch.run_ranks("fake", stage)
     assert said[-1].startswith("waiting for rank 1 to start") and (tmp_path / launch.METRICS).exists()
 
 

@@ -311,8 +311,8 @@ def test_vllm_starts_as_its_build_bears_it(tmp_path, monkeypatch, cuda, options)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     (tmp_path / "model.safetensors").touch()
     given = {"model": str(tmp_path), "max_num_seqs": 4, "seed": 0, "disable_log_stats": True}
-    assert vllm.start(tmp_path, 4, {}) == given | options
-    assert vllm.start(tmp_path, 4, {"enable_chunked_prefill": True}) == given | options | {
+    assert vllm.start_llm(tmp_path, 4, {}) == given | options
+    assert vllm.start_llm(tmp_path, 4, {"enable_chunked_prefill": True}) == given | options | {
         "enable_chunked_prefill": True
     }
 
@@ -326,7 +326,7 @@ def test_without_vllm_its_engine_is_refused_with_the_remedy(folder, monkeypatch)
 
 def test_vllms_bars_tell_of_rows_that_are_done_and_show_nothing(capfd) -> None:
     told: list[tuple[int, int]] = []
-    bar = vllm.bar(lambda *rows: told.append(rows))
+    bar = vllm.reporting_bar(lambda *rows: told.append(rows))
     assert list(bar([1, 2, 3], desc="Adding requests", mininterval=0)) == [1, 2, 3] and told == []
     with bar(total=3, desc="Processed prompts") as shown:
         shown.update(1)

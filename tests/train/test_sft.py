@@ -152,9 +152,9 @@ def test_examples_in_one_row_dont_see_each_other(base: Path, attention: str, mon
     apart, together = stage_of(base, "apart", **one_step), stage_of(base, "together", **one_step, packing=True)
     for stage in (apart, together):
         stage.config["attention"] = attention
-    lengths, hidden_states = [], scoring.hidden_states
+    lengths, hidden_states = [], scoring.packed_hidden_states
     monkeypatch.setattr(
-        scoring, "hidden_states", lambda *rows: lengths.append(sorted(rows[2].tolist())) or hidden_states(*rows)
+        scoring, "packed_hidden_states", lambda *rows: lengths.append(sorted(rows[2].tolist())) or hidden_states(*rows)
     )
     losses = [sft.compute(stage)["history"][0]["loss"] for stage in (apart, together)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)

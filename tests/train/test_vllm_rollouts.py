@@ -144,10 +144,10 @@ def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 
 def test_the_server_is_recognised_and_another_models_refused(folder: Path, url: str, tmp_path: Path) -> None:
-    assert rollout_server.find(folder / "base", url, 600, print) == url
+    assert rollout_server.find_server(folder / "base", url, 600, print) == url
     shutil.copytree(folder / "base", tmp_path / "other")
-    assert rollout_server.find(tmp_path / "other", url, 0, print) == url
+    assert rollout_server.find_server(tmp_path / "other", url, 0, print) == url
     text = (tmp_path / "other/config.json").read_text()
     (tmp_path / "other/config.json").write_text(text.replace('"num_hidden_layers": 2', '"num_hidden_layers": 3'))
     with pytest.raises(UserError, match=f"serves {folder / 'base'}, .*serve-rollouts {tmp_path / 'other'}"):
-        rollout_server.find(tmp_path / "other", url, 0, print)
+        rollout_server.find_server(tmp_path / "other", url, 0, print)

@@ -86,7 +86,7 @@ def test_problems_of_one_pattern_are_reported_and_are_no_leak(clean):
     found = report(clean)["training"]["rl.jsonl"]
     masked = found["hits"]["test.jsonl"]["masked"]
     assert masked["rows"] > 10 and masked["leak"] is False and 0 < len(masked["examples"]) <= leaks.EXAMPLES
-    assert found["dropped"] == {} and gate.fault_of(clean) is None
+    assert found["dropped"] == {} and gate.report_fault(clean) is None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_leak_is_left_out_and_named(tmp_path, monkeypatch, split, leak):
     made = make(tmp_path / "made", monkeypatch, leak=leak, split=split)
     entry = report(made)["training"][f"{split}.jsonl"]
     (gone,) = entry["dropped"]
-    assert "test.jsonl" in entry["dropped"][gone] and gate.fault_of(made) is None
+    assert "test.jsonl" in entry["dropped"][gone] and gate.report_fault(made) is None
     if split != "corpus":
         assert gone not in ids(made, split)
     assert leak not in "".join((made / f"{split}.jsonl").read_text())
@@ -118,7 +118,7 @@ def test_a_leak_takes_no_other_row_with_it(tmp_path, monkeypatch, clean):
 def test_a_leak_that_is_kept_is_named_and_refused(tmp_path, monkeypatch):
     made = make(tmp_path / "made", monkeypatch, leak=LEAK, drop=False)
     assert report(made)["training"]["rl.jsonl"]["dropped"] == {}
-    said = gate.fault_of(made)
+    said = gate.report_fault(made)
     assert "lists leaks: rl.jsonl gives test.jsonl away (whole, rows: 1)" in said and "decontaminate.drop=true" in said
     assert "\n" not in said
 
@@ -126,7 +126,7 @@ def test_a_leak_that_is_kept_is_named_and_refused(tmp_path, monkeypatch):
 def test_hits_on_a_set_that_is_only_reported_on_are_counted_and_let_through(tmp_path, monkeypatch):
     made = make(tmp_path / "made", monkeypatch, leak=LEAK, reported_only=["test.jsonl"])
     hits = report(made)["training"]["rl.jsonl"]["hits"]["test.jsonl"]
-    assert hits["whole"]["rows"] == 1 and gate.fault_of(made) is None
+    assert hits["whole"]["rows"] == 1 and gate.report_fault(made) is None
 
 
 def test_the_same_data_has_the_same_report(tmp_path, monkeypatch, clean):
@@ -154,26 +154,26 @@ def test_the_data_stage_and_the_report_page_are_not_held_to_it(folder):
 def test_a_report_of_other_files_is_refused(folder, name):
     with (folder / name).open("a") as file:
         file.write("{}\n")
-    assert f"was made for another version of {name}" in gate.fault_of(folder)
+    assert f"was made for another version of {name}" in gate.report_fault(folder)
 
 
 def test_a_file_that_the_report_does_not_know_is_refused(folder):
     shutil.copyfile(folder / "test.jsonl", folder / "more.jsonl")
-    assert "doesn't mention more.jsonl" in gate.fault_of(folder)
+    assert "doesn't mention more.jsonl" in gate.report_fault(folder)
 
 
 def test_a_report_that_compares_nothing_is_refused(folder):
     full = report(folder)
     edit(folder, evaluation={})
-    assert "compares with no evaluation set" in gate.fault_of(folder)
+    assert "compares with no evaluation set" in gate.report_fault(folder)
     hits = {name: {**entry, "hits": {}} for name, entry in full["training"].items()}
     edit(folder, evaluation=full["evaluation"], training=hits)
-    assert "doesn't compare cold_start.jsonl with dev.jsonl" in gate.fault_of(folder)
+    assert "doesn't compare cold_start.jsonl with dev.jsonl" in gate.report_fault(folder)
 
 
 def test_a_report_by_another_rule_is_refused(folder):
     edit(folder, rule=RULE - 1)
-    assert f"was made by version {RULE - 1} of the rule, and the current one is {RULE}" in gate.fault_of(folder)
+    assert f"was made by version {RULE - 1} of the rule, and the current one is {RULE}" in gate.report_fault(folder)
 
 
 HOSTILE = ["", "null", "[]", "{}", '{"rule": 1, "training": 3, "evaluation": 4}', "\0", "[" * 100_000]
@@ -182,7 +182,7 @@ HOSTILE = ["", "null", "[]", "{}", '{"rule": 1, "training": 3, "evaluation": 4}'
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_report_that_cannot_be_read_is_refused(folder, text):
     (folder / REPORT).write_text(text)
-    assert "can't be read; run the data stage again" in gate.fault_of(folder)
+    assert "can't be read; run the data stage again" in gate.report_fault(folder)
 
 
 def test_a_mix_made_by_a_stage_that_was_held_to_it_needs_no_report(tmp_path):

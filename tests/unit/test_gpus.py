@@ -227,7 +227,7 @@ def test_numbers_mean_what_nvidia_smi_means_by_them(machine):
 
 
 def test_a_folder_that_somebody_else_put_there_is_refused(machine, monkeypatch):
-    gpus.own(machine / "slots")
+    gpus.own_folder(machine / "slots")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(UserError, match="belongs to another user"):
-        gpus.own(machine / "slots")
+        gpus.own_folder(machine / "slots")

@@ -641,7 +641,7 @@ def test_the_data_stage_makes_every_file_from_folders_with_manifest_and_provenan
     described = manifest.read_json(data / "manifest.json")
     jsonl = {"rl.jsonl", "dev.jsonl", "test.jsonl"}
     assert set(described["files"]) == {*jsonl, "schema.json", "sources.json", "decontamination.json", "metrics.json"}
-    assert gate.fault_of(data) is None
+    assert gate.report_fault(data) is None
     rows = {name: [Problem(**row) for row in read_jsonl(data / f"{name}.jsonl")] for name in ("rl", "dev", "test")}
     assert {row.question for row in rows["test"]} == {"0 + 0?", "5 * 5?", "1 +  1?", "$x^2 = 4$?"}
     assert len(rows["rl"]) + len(rows["dev"]) == 58 and rows["dev"]
@@ -720,10 +720,10 @@ def test_a_row_that_nearly_is_a_test_problem_is_left_out_and_reported(tmp_path):
     write(tmp_path / "gsm8k", "train.jsonl", [{"question": NEAR, "answer": "#### 79"}, GOOD])
     options = config_of(source_of("gsm8k"), pools=TEST_FIRST)
     assert fetch.compute(stage_of(tmp_path / "work", options, gsm8k=tmp_path / "gsm8k"))["rows"] == {"rl": 1, "test": 1}
-    assert gate.fault_of(tmp_path / "work") is None
+    assert gate.report_fault(tmp_path / "work") is None
     keeping = options | {"decontaminate": {"drop": False, "reported_only": []}}
     assert fetch.compute(stage_of(tmp_path / "kept", keeping, gsm8k=tmp_path / "gsm8k"))["rows"]["rl"] == 2
-    assert "rl.jsonl gives test.jsonl away" in gate.fault_of(tmp_path / "kept")
+    assert "rl.jsonl gives test.jsonl away" in gate.report_fault(tmp_path / "kept")
 
 
 def test_a_file_whose_rows_all_give_an_evaluation_set_away_is_refused(tmp_path):
@@ -845,7 +845,7 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
     report = manifest.read_json(tmp_path / "work/decontamination.json")
     dropped = len(report["training"]["rl.jsonl"]["dropped"])
     assert rows["test"] == 1319 + 500 + 30 and rows["rl"] + rows["dev"] + dropped == 7473
-    assert dropped < 50 and gate.fault_of(tmp_path / "work") is None
+    assert dropped < 50 and gate.report_fault(tmp_path / "work") is None
     assert 0.03 < rows["dev"] / 7473 < 0.07
     golds = [row["answer"] for row in read_jsonl(tmp_path / "work/rl.jsonl")]
     test = read_jsonl(tmp_path / "work/test.jsonl")

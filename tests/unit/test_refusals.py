@@ -74,11 +74,11 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     ),
     "SFT's rows that aren't there": (
         "there is no such file; look at data.file",
-        lambda folder: sft.load_rows(folder / "a", None),
+        lambda folder: sft.load_examples(folder / "a", None),
     ),
     "SFT's rows without a response": (
         "row 1 needs a question and a response; it has question",
-        lambda folder: sft.load_rows(written(folder / "a", {"question": "2 + 2"}), None),
+        lambda folder: sft.load_examples(written(folder / "a", {"question": "2 + 2"}), None),
     ),
     "pairs that aren't there": (
         "there is no such file; look at data.file",
@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: costs.model_in(Path(model_folder(folder, None))),
     ),
     "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),
-    "no prompts for RL": ("no prompts to train on", lambda folder: grpo.load_rows(written(folder / "a"), None)),
+    "no prompts for RL": ("no prompts to train on", lambda folder: grpo.load_prompts(written(folder / "a"), None)),
     "a data set that isn't there": (
         "there is no such folder; name one, or give a hub id its revision",
         lambda folder: sources.here(folder / "a", ["*"]),

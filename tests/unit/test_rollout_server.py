@@ -14,7 +14,7 @@ from fake_server import BUSY, DRIPPING, FakeServer, Reply
 from r1flow.commands import cli
 from r1flow.core.errors import UserError
 from r1flow.training import rollout_server
-from r1flow.training.rollout_server import ADDRESS, find
+from r1flow.training.rollout_server import ADDRESS, find_server
 
 SCRIPT = Path("profiles/slurm/rollout-server.sbatch").resolve()
 SHAPE = {"architectures": ["Qwen2ForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "eos_token_id": 7}
@@ -53,7 +53,7 @@ def test_a_server_with_the_stages_model_is_taken_and_the_weights_stay_on_this_ma
     folder = model(tmp_path / "model")
     with FakeServer(answer=served(folder)) as server:
         monkeypatch.setenv(ADDRESS, f"{root(server)}/")
-        assert find(folder, None, 0, print) == root(server)
+        assert find_server(folder, None, 0, print) == root(server)
         assert [path for path, _ in server.requests] == ["/health", "/server_info?config_format=json"]
     assert os.environ["VLLM_HOST_IP"] == "127.0.0.1"
 
@@ -61,7 +61,7 @@ def test_a_server_with_the_stages_model_is_taken_and_the_weights_stay_on_this_ma
 def test_a_stage_waits_for_a_server_that_is_loading_and_says_so_once(tmp_path) -> None:
     folder, said = model(tmp_path / "model"), []
     with FakeServer(script=[BUSY, BUSY], answer=served(folder)) as server:
-        assert find(folder, root(server), 600, said.append) == root(server)
+        assert find_server(folder, root(server), 600, said.append) == root(server)
         assert said == [f"waiting for vLLM's server at {root(server)}"]
 
 
@@ -69,14 +69,14 @@ def test_an_address_in_a_file_is_read_when_it_is_there(tmp_path, monkeypatch) ->
     folder, place = model(tmp_path / "model"), tmp_path / "rollout.url"
     monkeypatch.setenv(ADDRESS, str(place))
     with FakeServer(answer=served(folder)) as server:
-        assert find(folder, None, 600, lambda line: place.write_text(f"{root(server)}\n")) == root(server)
+        assert find_server(folder, None, 600, lambda line: place.write_text(f"{root(server)}\n")) == root(server)
 
 
 def test_the_configs_address_wins(tmp_path, monkeypatch) -> None:
     folder = model(tmp_path / "model")
     monkeypatch.setenv(ADDRESS, "http://127.0.0.1:1")
     with FakeServer(answer=served(folder)) as server:
-        assert find(folder, root(server), 0, print) == root(server)
+        assert find_server(folder, root(server), 0, print) == root(server)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_configs_address_wins(tmp_path, monkeypatch) -> None:
 def test_without_a_server_a_stage_ends_in_one_line(tmp_path, monkeypatch, address, named) -> None:
     monkeypatch.setenv(ADDRESS, address)
     with pytest.raises(UserError, match=named):
-        find(model(tmp_path / "model"), None, 0, lambda line: None)
+        find_server(model(tmp_path / "model"), None, 0, lambda line: None)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_without_a_server_a_stage_ends_in_one_line(tmp_path, monkeypatch, addres
 def test_a_server_that_was_started_otherwise_is_refused(tmp_path, changes, named) -> None:
     folder = model(tmp_path / "model")
     with FakeServer(answer=served(folder, **changes)) as server, pytest.raises(UserError, match=named):
-        find(folder, root(server), 0, print)
+        find_server(folder, root(server), 0, print)
 
 
 @pytest.mark.parametrize("reply", [Reply(404), Reply(body=b"[]"), Reply(body=b"<html>")])
@@ -120,7 +120,7 @@ def test_what_is_no_server_of_vllms_is_refused(tmp_path, reply) -> None:
     """A server without vLLM's development mode answers 404."""
     refused = pytest.raises(UserError, match="isn't a server for rollouts; start one with")
     with FakeServer(script=[Reply()], answer=lambda request: reply) as server, refused:  # the script: /health's
-        find(model(tmp_path / "model"), root(server), 0, print)
+        find_server(model(tmp_path / "model"), root(server), 0, print)
 
 
 def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path, monkeypatch) -> None:
@@ -130,7 +130,7 @@ def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path, monkeypatch) -> N
     padded = Reply(body=answer.body + b" " * 2_000_000)  # JSON still
     refused = pytest.raises(UserError, match="isn't a server for rollouts; start one with")
     with FakeServer(script=[Reply()], answer=lambda request: padded) as server, refused:
-        find(folder, root(server), 0, print)
+        find_server(folder, root(server), 0, print)
     with FakeServer(answer=lambda request: DRIPPING) as server:
         assert rollout_server.reply(root(server), 0.2) is None
 
@@ -143,7 +143,7 @@ def test_another_models_server_is_refused_and_one_of_the_same_shape_is_not(tmp_p
         "longer": {"eos_token_id": [7]},
     }.items():
         with FakeServer(answer=served(model(tmp_path / name, **fits))) as server:
-            assert find(ours, root(server), 0, print) == root(server)
+            assert find_server(ours, root(server), 0, print) == root(server)
     for name, misfits in {
         "wider": {"hidden_size": 128},
         "other": {"architectures": ["LlamaForCausalLM"]},
@@ -151,9 +151,9 @@ def test_another_models_server_is_refused_and_one_of_the_same_shape_is_not(tmp_p
     }.items():
         refused = pytest.raises(UserError, match=f"serves {tmp_path / name}, .*serve-rollouts {ours}")
         with FakeServer(answer=served(model(tmp_path / name, **misfits))) as server, refused:
-            find(ours, root(server), 0, print)
+            find_server(ours, root(server), 0, print)
     with FakeServer(answer=served(Path("Qwen/Qwen2.5-7B"))) as server, pytest.raises(UserError, match="serves Qwen"):
-        find(ours, root(server), 0, print)
+        find_server(ours, root(server), 0, print)
 
 
 @pytest.fixture

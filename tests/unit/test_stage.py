@@ -273,12 +273,12 @@ def test_a_lock_that_is_not_there_is_not_held_and_not_made(tmp_path):
 
 def test_what_the_first_failed_rank_says_is_what_the_stage_says(tmp_path, capsys):
     stage = types.SimpleNamespace(work=tmp_path)
-    launch.report(1, stage, UserError("no rows"))
+    launch.record_failure(1, stage, UserError("no rows"))
     try:
         raise ValueError("later")
     except ValueError as error:
-        launch.report(0, stage, error)
-    found = launch.failure(stage, "killed")
+        launch.record_failure(0, stage, error)
+    found = launch.recorded_failure(stage, "killed")
     assert isinstance(found, UserError) and str(found) == "no rows"
     assert "ValueError: later" in capsys.readouterr().err  # a bug has its traceback in the log
 
@@ -288,7 +288,7 @@ def test_a_rank_whose_driver_is_dead_ends_before_it_begins():
     rank = os.fork()
     if rank == 0:
         with contextlib.suppress(BaseException):
-            launch.rank(0, "no_such_program", None, parent=-1, here=here)
+            launch.run_rank(0, "no_such_program", None, parent=-1, here=here)
         os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) == 1
 

@@ -19,6 +19,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from r1flow.training.rollout_server import serve
+    from r1flow.training.rollout_server import serve_vllm
 
-    serve(model_folder(arguments.model), arguments.host, arguments.port, arguments.unknown)
+    serve_vllm(model_folder(arguments.model), arguments.host, arguments.port, arguments.unknown)

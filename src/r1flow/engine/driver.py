@@ -61,7 +61,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )
     result = parser.add_mutually_exclusive_group(required=True)
     result.add_argument("--out", type=Path, help="the manifest to write last, beside the outputs")
-    result.add_argument("--part", type=part_of, metavar="2-of-4", help="only sample this part of the stage's shards")
+    result.add_argument("--part", type=parse_part, metavar="2-of-4", help="only sample this part of the stage's shards")
     parser.add_argument("--run", required=True, help="the run's name")
     parser.add_argument("--log", type=Path, help="where stdout and stderr go (default: the terminal)")
     parser.add_argument(
@@ -84,7 +84,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return arguments
 
 
-def part_of(text: str) -> Part:
+def parse_part(text: str) -> Part:
     """Read the name that Snakemake gives to one item of a scatter, such as 2-of-4; raises ArgumentTypeError."""
     number, _, count = text.partition("-of-")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
@@ -119,12 +119,12 @@ def main(argv: list[str] | None = None) -> None:
         if not isinstance(error, UserError | launch.RankFailed | metrics_schema.IncompleteMetrics):
             print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
-        terminal.failed(words_of(error))
+        terminal.failed(in_words(error))
         sys.exit(1)
     terminal.finished(metrics)
 
 
-def words_of(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """The error in words. A full disk is named too, because torch.save says only `unexpected pos 576 vs 534` then."""
     words = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     full = os.strerror(errno.ENOSPC)
@@ -181,7 +181,7 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
             launch.check_device(arguments.program, stage.config)
             program = importlib.import_module(module_of(arguments.program))
             rows = sum(1 for _ in program.sample_part(stage, arguments.part))
-            manifest.write_json(folder / "cost.json", cost(begin, folder.glob("cost.json")))
+            manifest.write_json(folder / "cost.json", cost_record(begin, folder.glob("cost.json")))
     return {"rows": rows}
 
 
@@ -282,10 +282,10 @@ def measure(stage: Stage, program: str) -> None:
         )
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
-    manifest.write_json(stage.work / "cost.json", {**cost(begin, parts), "revision": revision()})
+    manifest.write_json(stage.work / "cost.json", {**cost_record(begin, parts), "revision": revision()})
 
 
-def cost(begin: float, others: Iterable[Path]) -> dict[str, Any]:
+def cost_record(begin: float, others: Iterable[Path]) -> dict[str, Any]:
     """Seconds summed over this process, since `begin`, and its parts; memory is that of the largest."""
     spent = [of_part for of_part in map(manifest.read_cost, others) if of_part]
     of_self, of_children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)

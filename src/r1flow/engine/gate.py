@@ -31,11 +31,11 @@ def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
     made_by = folder / manifest.MANIFEST
     if made_by.is_file() and manifest.read_json(made_by)["stage"] in stages_checked_before:
         return
-    if fault := fault_of(folder):
+    if fault := report_fault(folder):
         raise UserError(f"{stage}: {fault}")
 
 
-def fault_of(folder: Path) -> str | None:
+def report_fault(folder: Path) -> str | None:
     """What is wrong with a data folder's report, in words; None if it says that the folder is clean."""
     path, again = folder / REPORT, "run the data stage again"
     if not path.is_file():

@@ -42,7 +42,7 @@ def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterat
             raise UserError(f"gpu={count}, but the GPUs available here are: {', '.join(devices) or 'none'}{named}")
         names = list(devices)[:1]
         if count:
-            names = take(count, devices, own(SLOTS / f"r1flow-gpus-{os.getuid()}"), stack, say)
+            names = take_devices(count, devices, own_folder(SLOTS / f"r1flow-gpus-{os.getuid()}"), stack, say)
         if names:
             if VISIBLE not in os.environ:
                 os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # count as nvidia-smi does; CUDA puts the fastest first
@@ -86,7 +86,7 @@ def uuid_of(name: str, listed: dict[str, str]) -> str | None:
     return meant[0] if len(meant) == 1 else None
 
 
-def own(folder: Path) -> Path:
+def own_folder(folder: Path) -> Path:
     """The folder of the slots, made if needed; raises UserError when it belongs to another user."""
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.lstat().st_uid != os.getuid():
@@ -94,21 +94,23 @@ def own(folder: Path) -> Path:
     return folder
 
 
-def take(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]) -> list[str]:
+def take_devices(
+    count: int, devices: dict[str, str], folder: Path, stack: ExitStack, say: Callable[[str], None]
+) -> list[str]:
     """Lock `count` devices, waiting for them; one process gathers at a time, so no two wait for each other."""
     taken: list[str] = []
     with (folder / "turn").open("w") as turn:
         for wait in chain([0], repeat(EVERY_S)):
             time.sleep(wait)
             if took(turn):
-                gather(count, devices, folder, stack, taken)
+                lock_free_devices(count, devices, folder, stack, taken)
             if len(taken) == count:
                 return taken
             if not wait:
                 say(f"waiting for {count} of {len(devices)} GPUs: other stages hold them or were first")
 
 
-def gather(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, taken: list[str]) -> None:
+def lock_free_devices(count: int, devices: dict[str, str], folder: Path, stack: ExitStack, taken: list[str]) -> None:
     """Lock what is free, up to `count` in all."""
     for name, device in devices.items():
         if name not in taken and len(taken) < count:

@@ -59,7 +59,7 @@ def compute(program: str, stage: Stage) -> dict[str, Any]:
     if stage.ranks == 1 and strategy_of(stage.config) == "ddp":
         return computed(program, stage)
     with meeting_point(stage.ranks):
-        run(program, stage)
+        run_ranks(program, stage)
     return manifest.read_json(stage.work / METRICS)
 
 
@@ -104,7 +104,7 @@ def meeting_point(ranks: int) -> Iterator[None]:
     del store
 
 
-def run(program: str, stage: Stage) -> None:
+def run_ranks(program: str, stage: Stage) -> None:
     """Fork the ranks, wait for them, leave none behind; raises what the first failed rank recorded, or RankFailed."""
     from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, start_processes
 
@@ -112,13 +112,13 @@ def run(program: str, stage: Stage) -> None:
         stream.flush()  # else every rank prints what is still in the buffer
     here = mmap(-1, stage.ranks)  # one byte for each rank, shared with its fork: 1 once it has started
     words = (program, stage, os.getpid(), here)
-    context = start_processes(rank, words, nprocs=stage.ranks, join=False, start_method="fork")
+    context = start_processes(run_rank, words, nprocs=stage.ranks, join=False, start_method="fork")
     try:
         while not context.join(None if all(here[:]) else START_S):
             if late := ", ".join(str(index) for index, is_here in enumerate(here[:]) if not is_here):
                 stage.terminal.say(f"waiting for rank {late} to start; the others wait at most trainer.ddp_timeout")
     except (ProcessExitedException, ProcessRaisedException) as error:
-        raise failure(stage, ended(error)) from None
+        raise recorded_failure(stage, ended(error)) from None
     finally:
         for process in context.processes:
             process.kill()
@@ -133,7 +133,7 @@ def ended(error: Exception) -> str:
     return f"{said} (out of memory?)" if getattr(error, "signal_name", None) == "SIGKILL" else said
 
 
-def rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> None:
+def run_rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> None:
     """What one rank's process does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and ends its ranks
@@ -152,7 +152,7 @@ def rank(index: int, program: str, stage: Stage, parent: int, here: mmap) -> Non
         if index == 0:
             manifest.write_json(stage.work / METRICS, metrics)
     except Exception as error:
-        report(index, stage, error)
+        record_failure(index, stage, error)
         sys.exit(1)
 
 
@@ -163,7 +163,7 @@ def know_cpus() -> None:
     register_package(0, lambda storage: None, lambda storage, place: storage if place.startswith("cpu:") else None)
 
 
-def report(index: int, stage: Stage, error: Exception) -> None:
+def record_failure(index: int, stage: Stage, error: Exception) -> None:
     """Record the first rank's failure; the later ones are consequences of it."""
     known = isinstance(error, UserError)
     if not known:
@@ -175,7 +175,7 @@ def report(index: int, stage: Stage, error: Exception) -> None:
         os.link(whole, stage.work / FAILURE)
 
 
-def failure(stage: Stage, otherwise: str) -> Exception:
+def recorded_failure(stage: Stage, otherwise: str) -> Exception:
     """What the first rank that failed recorded; `otherwise` if it recorded nothing, because a signal ended it."""
     try:
         recorded = manifest.read_json(stage.work / FAILURE)

@@ -49,13 +49,13 @@ def plan(run: "Run") -> list[Step]:
     code = cache(lambda stage: code_of(program_of(stage, run.slice(stage)), run.slice(stage)))
     steps = []
     for job in run.jobs:
-        step = decide(run, job, manifests, code(stage_of(job)))
+        step = step_of(run, job, manifests, code(stage_of(job)))
         manifests[job] = step.manifest
         steps.append(step)
     return steps
 
 
-def decide(run: "Run", job: str, manifests: dict[str, str | None], code: Code) -> Step:
+def step_of(run: "Run", job: str, manifests: dict[str, str | None], code: Code) -> Step:
     """The step of a job, given its upstream jobs' manifests by hash (None: not known before they run)."""
     config = run.slice(stage_of(job))
     program = program_of(job, config)
@@ -66,7 +66,7 @@ def decide(run: "Run", job: str, manifests: dict[str, str | None], code: Code) -
     folder = Path(run.folder(job))
     with manifest.Hashes(folder) as remembered:
         then, fault = provenance.recorded(folder, remembered)
-    why = [fault] if fault else [*differences(then, now, config, folder, sources)]
+    why = [fault] if fault else [*reasons_to_run(then, now, config, folder, sources)]
     moved = {} if why else libraries_moved(then, now)
     if run.libraries == "rerun":
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
@@ -90,7 +90,7 @@ def identified(name: str, source: str, manifests: dict[str, str | None]) -> dict
         raise UserError(f"input {name}: {error}") from None
 
 
-def differences(
+def reasons_to_run(
     then: dict[str, Any], now: dict[str, Any], config: dict[str, Any], folder: Path, sources: dict[str, str]
 ) -> Iterator[str]:
     """Everything that decides the outputs and has changed, except libraries; nothing when the stage can be kept."""
@@ -145,10 +145,10 @@ def table(steps: list[Step], everything: bool = False) -> str:
         first, *more = step.why or [""]
         lines.append(f"{step.action:<8} {step.job:<{width}} {took:>7}  {first}".rstrip())
         lines += [f"{'':8} {'':{width}} {'':7}  {reason}" for reason in more]
-    return "\n".join([*lines, total(steps)])
+    return "\n".join([*lines, counts(steps)])
 
 
-def total(steps: list[Step]) -> str:
+def counts(steps: list[Step]) -> str:
     count = Counter(step.action for step in steps)
     if count[KEEP] == len(steps):
         return f"nothing to do: all {len(steps)} jobs are as they should be"

@@ -52,7 +52,7 @@ def autocast_dtype() -> torch.dtype:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
 
 
-class Part(NamedTuple):
+class LinearWeights(NamedTuple):
     """A linear layer's weight O×E, with A (R×E) and B (O×R, times its scale) of its active adapters; R may be 0."""
 
     weight: Tensor
@@ -60,7 +60,7 @@ class Part(NamedTuple):
     b: Tensor
 
     @classmethod
-    def of(cls, layer: Any, merged: bool) -> "Part":
+    def of(cls, layer: Any, merged: bool) -> "LinearWeights":
         """`merged`: the adapters are added to the weight, as peft's own `weight` isn't."""
         weight = layer.base_layer.weight if is_adapted(layer) else layer.weight
         names = layer.active_adapters if is_adapted(layer) and not layer.disable_adapters else []
@@ -70,8 +70,8 @@ class Part(NamedTuple):
         b = [layer.lora_B[name].weight * layer.scaling[name] for name in names]
         return cls(weight, torch.cat([weight.new_empty(0, weight.shape[1]), *a]), torch.cat([weight[:, :0], *b], 1))
 
-    def times(self, factor: float) -> "Part":
-        return Part(self.weight * factor, self.a, self.b * factor)
+    def times(self, factor: float) -> "LinearWeights":
+        return LinearWeights(self.weight * factor, self.a, self.b * factor)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Product:
     adapters: tuple[Tensor, Tensor] | None  # every layer's A, and B in blocks
 
     @classmethod
-    def of(cls, parts: list[Part], dtype: torch.dtype) -> "Product":
+    def of(cls, parts: list[LinearWeights], dtype: torch.dtype) -> "Product":
         weights, a, b = zip(*parts, strict=True)
         adapters = (torch.cat(a).to(dtype), torch.block_diag(*b).to(dtype)) if any(map(len, a)) else None
         return cls((torch.cat(weights) if len(weights) > 1 else weights[0]).to(dtype), adapters)
@@ -132,7 +132,7 @@ class Weights:
             padding=body.embed_tokens.padding_idx,
             layers=[layer_weights(layer, size**-0.5, dtype, merged) for layer in body.layers],
             norm=body.norm.weight.float(),
-            head=Part.of(model.lm_head, merged).weight.to(dtype) if merged else None,
+            head=LinearWeights.of(model.lm_head, merged).weight.to(dtype) if merged else None,
             rotary=body.rotary_emb,
             eps=config.rms_norm_eps,
             heads=(config.num_key_value_heads, config.num_attention_heads // config.num_key_value_heads, size),
@@ -145,8 +145,10 @@ class Weights:
 
 def layer_weights(layer: Any, scale: float, dtype: torch.dtype, merged: bool) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
-    q, k, v, o = (Part.of(getattr(attention, name), merged) for name in ("q_proj", "k_proj", "v_proj", "o_proj"))
-    gate, up, down = (Part.of(getattr(mlp, name), merged) for name in ("gate_proj", "up_proj", "down_proj"))
+    q, k, v, o = (
+        LinearWeights.of(getattr(attention, name), merged) for name in ("q_proj", "k_proj", "v_proj", "o_proj")
+    )
+    gate, up, down = (LinearWeights.of(getattr(mlp, name), merged) for name in ("gate_proj", "up_proj", "down_proj"))
     return Layer(
         attention_norm=layer.input_layernorm.weight.float(),
         qkv=Product.of([q.times(scale), k, v], dtype),
@@ -246,8 +248,8 @@ class SharedPrompts:
         seen_BCP = is_prompt_BP[:, None].expand(-1, len(column_C), -1)
         causal_CC = column_C <= column_C[:, None]
         seen_BCT = torch.cat((seen_BCP, causal_CC.expand(len(length_B), -1, -1)), -1)
-        self.of_prompts_11PP = added(column_P <= column_P[:, None])[None, None]
-        self.of_completions_B1CT = added(seen_BCT)[:, None]
+        self.of_prompts_11PP = score_mask(column_P <= column_P[:, None])[None, None]
+        self.of_completions_B1CT = score_mask(seen_BCT)[:, None]
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         of_prompts, of_completions = zip(*(self.rows(x) for x in (q, k, v)), strict=True)
@@ -267,7 +269,7 @@ class SharedPrompts:
         return pad_sequence(rows[:count], batch_first=True), pad_sequence(rows[count:], batch_first=True)
 
 
-def added(seen: Tensor) -> Tensor:
+def score_mask(seen: Tensor) -> Tensor:
     """What is added to attention's scores: 0 where a token is seen, else the least number."""
     return torch.where(seen, 0.0, torch.finfo(torch.float32).min)
 

@@ -50,7 +50,7 @@ class MismatchWatch(TrainerCallback):
             )
 
 
-def measured(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
+def with_mismatch(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
     """A subclass of `trainer` whose π_old is what our sampler said of its tokens, and which logs the metric.
 
     TRL would read all completions once more for π_old, a seventh of a training's time. The metric, and the largest

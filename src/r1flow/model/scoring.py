@@ -79,7 +79,7 @@ def regrouped(passes: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
         prompts = [tuple(ids) for ids in rows["prompt_ids"].tolist()]
         rank = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
         order = sorted(range(len(prompts)), key=lambda row: rank[prompts[row]])
-        sorted_passes += split_tensor_dict({key: in_order(value, order) for key, value in rows.items()}, count)
+        sorted_passes += split_tensor_dict({key: reordered(value, order) for key, value in rows.items()}, count)
     return sorted_passes
 
 
@@ -90,7 +90,7 @@ def joined(parts: list[Any]) -> Any:
     return [*chain(*parts)] if isinstance(parts[0], list) else parts[0]
 
 
-def in_order(rows: Any, order: list[int]) -> Any:
+def reordered(rows: Any, order: list[int]) -> Any:
     if isinstance(rows, Tensor) and rows.ndim:
         return rows[order]
     return [rows[row] for row in order] if isinstance(rows, list) else rows
@@ -106,7 +106,7 @@ def score(model: Any, ids_BT: Tensor, mask_BT: Tensor, completion: int, temperat
     kept_BT[:, :-completion] = False
     hidden_WD = of_shared_prompts(model, ids_BT, mask_BT, completion)
     if hidden_WD is None:
-        hidden_WD = before(hidden_states(model, ids_BT[mask_BT], mask_BT.sum(1)), kept_BT[mask_BT])
+        hidden_WD = before(packed_hidden_states(model, ids_BT[mask_BT], mask_BT.sum(1)), kept_BT[mask_BT])
     logp_W, entropy_W, _ = score_tokens(model, hidden_WD, ids_BT[kept_BT], temperature)
     kept_BC = kept_BT[:, -completion:]
     empty_BC = logp_W.new_zeros(kept_BC.shape)
@@ -134,7 +134,7 @@ def score_tokens(
     if len(targets_W) <= size or not llama.is_plain_linear(head):
         return score_logits(head(hidden_WD).float() / temperature, targets_W)
     dtype = llama.autocast_dtype()
-    head_VD = llama.Part.of(head, merged=True).weight
+    head_VD = llama.LinearWeights.of(head, merged=True).weight
     return InChunks.apply(hidden_WD.to(dtype), head_VD.to(dtype), targets_W, temperature, size)
 
 
@@ -195,7 +195,7 @@ def in_cache(logits_CV: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]
     return zip(*(x.split(rows) for x in (logits_CV, *others)), strict=True)
 
 
-def hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
+def packed_hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
     """The last hidden state of every token, K×D, of rows that follow each other in `ids_K`."""
     size = max(BLOCK, int(length_B.max()))
     first_B, blocks = places(length_B.tolist(), size)
@@ -276,7 +276,7 @@ def places(lengths: list[int], size: int) -> tuple[list[int], int]:
 
 def same_row(row_NS: Tensor) -> Tensor:
     """N×1×S×S, to be added to attention's scores: a token sees itself and the tokens before it in its own row."""
-    return llama.added((row_NS[:, :, None] == row_NS[:, None]).tril())[:, None]
+    return llama.score_mask((row_NS[:, :, None] == row_NS[:, None]).tril())[:, None]
 
 
 def score_labels_only(model: Any) -> None:
@@ -308,7 +308,7 @@ def score_labels_only(model: Any) -> None:
         else:
             kept_BT = attention_mask.bool()
             length_R = kept_BT.sum(1)
-        hidden_KD = hidden_states(model, input_ids[kept_BT], length_R)
+        hidden_KD = packed_hidden_states(model, input_ids[kept_BT], length_R)
         scored = score_tokens(model, before(hidden_KD, learnt_BT[kept_BT]), labels[learnt_BT])
         per_token = dict(zip(("log_probs", "entropy", "is_top1"), scored, strict=True))
         learnt_BT = learnt_BT[:, 1:]  # TRL wants a value at the token before

@@ -250,11 +250,11 @@ def prefill(weights: Weights, prompts: list[list[int]], device: torch.device) ->
         group=group,
     )
     at_once = READ_AT_ONCE[device.type] // weights.embedding.shape[1]
-    logits_PV = torch.cat([read_prompts(weights, distinct, part, batch) for part in parts(distinct, at_once)])
+    logits_PV = torch.cat([read_prompts(weights, distinct, part, batch) for part in parts_by_length(distinct, at_once)])
     return batch, logits_PV[place_R]
 
 
-def parts(prompts: list[tuple[int, ...]], tokens: int) -> Iterator[slice]:
+def parts_by_length(prompts: list[tuple[int, ...]], tokens: int) -> Iterator[slice]:
     """Parts of prompts in ascending order of length: each at most so many tokens with padding, or a single prompt."""
     start = 0
     for end, prompt in enumerate(prompts):

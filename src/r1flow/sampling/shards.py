@@ -59,14 +59,14 @@ def sample_shards(
     """
     folder = stage.snapshots / "shards"
     folder.mkdir(parents=True, exist_ok=True)
-    mine = split(groups, stage.config["shard_size"], part)
+    mine = shards_of(groups, stage.config["shard_size"], part)
     done, total = 0, sum(len(rows) for _, _, rows in mine)
     sampler = None
     for first, params, rows in mine:
         path = folder / f"{first}.json"
         shard = read_completions(path)
         if shard is None:
-            sampler = sampler or load(stage)
+            sampler = sampler or load_engine(stage)
             questions, seeds = [text for text, _ in rows], [seed for _, seed in rows]
             prompts = {text: render(sampler.tokenizer, text, before) for text in set(questions)}
             asked = [prompts[text] for text in questions]
@@ -78,13 +78,13 @@ def sample_shards(
         yield from shard
 
 
-def load(stage: "Stage") -> Sampler:
+def load_engine(stage: "Stage") -> Sampler:
     """The stage's model, in the engine that its config names."""
     config = stage.config
     return load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
 
 
-def split(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[int, SamplingParams, list[Row]]]:
+def shards_of(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[int, SamplingParams, list[Row]]]:
     """A part's shards, each with its first row's number; every row is in one shard and every shard in one part."""
     shards, first = [], 0
     for params, rows in groups:

@@ -32,7 +32,7 @@ class VllmSampler:
 
         self.tokenizer = read_pretrained(AutoTokenizer, model_dir)
         self.eos_ids = ends_of(model_dir, self.tokenizer)
-        self.llm = start(model_dir, batch_size, options)
+        self.llm = start_llm(model_dir, batch_size, options)
         self.positions = self.llm.llm_engine.model_config.max_model_len
 
     def sample(
@@ -46,7 +46,7 @@ class VllmSampler:
         outputs = self.llm.generate(
             [{"prompt_token_ids": row} for row in ids],
             [self.request(params, seed) for seed in seeds],
-            use_tqdm=bar(on_progress) if on_progress else False,
+            use_tqdm=reporting_bar(on_progress) if on_progress else False,
         )
         return completions([list(output.outputs[0].token_ids) for output in outputs], self.tokenizer, self.eos_ids)
 
@@ -72,7 +72,7 @@ class VllmSampler:
             )
 
 
-def bar(on_progress: OnProgress) -> type:
+def reporting_bar(on_progress: OnProgress) -> type:
     """A class of invisible progress bars for vLLM, which report every finished row."""
     from tqdm import tqdm
 
@@ -92,7 +92,7 @@ def bar(on_progress: OnProgress) -> type:
     return Told
 
 
-def start(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
+def start_llm(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
     """vLLM with the model in it; raises UserError when it isn't installed, or the weights are pickled."""
     check_weights(model_dir)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # else the scheduler's batches depend on timing

@@ -45,7 +45,7 @@ class DevCurve(TrainerCallback):
         dev = stage.config["dev"]
         self.stage, self.tokenizer, self.every = stage, tokenizer, dev["every"]
         self.engine = Engine(model, eos_ids_of(model, tokenizer))
-        self.problems = load_problems(stage.inputs["data"] / dev["file"], dev["n_problems"])
+        self.problems = load_dev_problems(stage.inputs["data"] / dev["file"], dev["n_problems"])
         prompts = [render(tokenizer, problem["question"]) for problem in self.problems]
         self.prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
 
@@ -69,7 +69,7 @@ class DevCurve(TrainerCallback):
         self.stage.log_metrics(state.global_step, accuracy)
 
 
-def load_problems(path: Path, count: int) -> list[dict[str, Any]]:
+def load_dev_problems(path: Path, count: int) -> list[dict[str, Any]]:
     """The first `count` problems of each family that can be graded, in the file's order."""
     gradable = [row for row in read_jsonl(path) if not is_program(row) and is_gradable(row)]
     if not gradable:
@@ -81,11 +81,11 @@ def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> f
     """The mean over families of the share of problems that are solved."""
     solved_by_task: dict[str, list[bool]] = {}
     for problem, answer in zip(problems, answers, strict=True):
-        solved_by_task.setdefault(problem["task"], []).append(is_solved(problem, answer))
+        solved_by_task.setdefault(problem["task"], []).append(solves(problem, answer))
     return fmean(map(fmean, solved_by_task.values()))
 
 
-def is_solved(problem: dict[str, Any], completion: Completion) -> bool:
+def solves(problem: dict[str, Any], completion: Completion) -> bool:
     entry = problem.get("entry")
     answer = generated.lenient_answer_of(completion.text, entry)
     right = generated.correct(problem["task"], answer, problem["answer"], entry)

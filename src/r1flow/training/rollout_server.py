@@ -45,7 +45,7 @@ FLAGS = [
 ]
 
 
-def serve(model: Path, host: str, port: int, more: list[str]) -> None:
+def serve_vllm(model: Path, host: str, port: int, more: list[str]) -> None:
     """Replace this process by vLLM's server of the model in a folder; `more` are vLLM's own options."""
     if any(word.replace("_", "-").startswith("--trust-rem") for word in more):  # vLLM accepts abbreviations
         raise UserError("serve-rollouts: --trust-remote-code would run code from the model's folder; leave it out")
@@ -56,7 +56,7 @@ def serve(model: Path, host: str, port: int, more: list[str]) -> None:
     os.execve(sys.executable, [sys.executable, *words, *FLAGS, *more], {**os.environ, "VLLM_SERVER_DEV_MODE": "1"})
 
 
-def find(model_dir: Path, configured: str | None, wait_s: float, say: Callable[[str], None]) -> str:
+def find_server(model_dir: Path, configured: str | None, wait_s: float, say: Callable[[str], None]) -> str:
     """The address of the server that a stage starting from `model_dir` may train with, once it answers.
 
     Raises UserError when there is none after `wait_s` seconds, or when it serves something else. The port from which

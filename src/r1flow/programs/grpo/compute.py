@@ -52,7 +52,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
-from r1flow.model.mismatch import METRIC, MismatchWatch, measured
+from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.rewards.combine import combine
@@ -133,7 +133,7 @@ def compute(stage: Stage) -> dict[str, Any]:
 def server_of(options: GRPOConfig, stage: Stage) -> str:
     """The address of vLLM's server; waits until a server answers that fits this stage."""
     configured, wait_s = options.vllm_server_base_url, options.vllm_server_timeout
-    return rollout_server.find(stage.inputs["model"], configured, wait_s, stage.terminal.say)
+    return rollout_server.find_server(stage.inputs["model"], configured, wait_s, stage.terminal.say)
 
 
 def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
@@ -145,7 +145,7 @@ def trainer_of(stage: Stage) -> type[GRPOTrainer]:
     """TRL's trainer; with our engine, one that also measures the mismatch, as TRL does for vLLM only."""
     if stage.config["engine"] != "r1flow":
         return GRPOTrainer
-    return measured(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
+    return with_mismatch(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
 
 
 def compact(stage: Stage) -> bool:
@@ -162,9 +162,9 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
     data, order = config["data"], random.Random(config["seed"])
     count = rollouts(config["trainer"]) // config["trainer"]["num_generations"]
     general = round(count * data["general_share"])
-    rows = cycled(load_rows(folder / data["file"], data["limit"]), count - general, order)
+    rows = cycled(load_prompts(folder / data["file"], data["limit"]), count - general, order)
     if general:
-        chosen = cycled(load_rows(folder / data["general_file"], None), general, order)
+        chosen = cycled(load_prompts(folder / data["general_file"], None), general, order)
         rows += [{**row, "task": GENERAL} for row in chosen]
         order.shuffle(rows)
     prompts = []
@@ -182,7 +182,7 @@ def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list
     return chosen[:count]
 
 
-def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
+def load_prompts(path: Path, limit: int | None) -> list[dict[str, Any]]:
     rows = read_jsonl(path)[:limit]
     if not rows:
         raise UserError(f"{path}: no prompts to train on; look at the stage that wrote it, or at data.limit ({limit})")

@@ -78,7 +78,7 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
     if is_packed(stage):
         dataset = packed.load(stage.inputs["data"], stage.inputs["model"], stage.snapshots / "dataset")
         return dataset, packed.count(dataset)
-    rows = load_rows(stage.inputs["data"] / data["file"], data["limit"])
+    rows = load_examples(stage.inputs["data"] / data["file"], data["limit"])
     if data["general_share"]:
         rows = mix_in(general_rows(stage.inputs), rows, data["general_share"], random.Random(stage.seed))
     examples = [example(tokenizer, row) for row in rows]
@@ -90,7 +90,7 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
     return Dataset.from_list(examples), count
 
 
-def load_rows(path: Path, limit: int | None) -> list[dict[str, Any]]:
+def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
     """The rows of a JSONL file that have a question and a response; raises UserError when there are none."""
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; look at data.file")
