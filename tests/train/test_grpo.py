@@ -130,7 +130,7 @@ def test_resumed_equals_uninterrupted(base: Path, engine: str, beta: float) -> N
 def test_a_curve_on_dev_problems_changes_no_weight_and_is_whole_after_a_kill(
     base: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    monkeypatch.setattr(dev, "solves", ends_low)
+    monkeypatch.setattr(dev, "solves_problem", ends_low)
 
     def measured(name: str) -> SimpleNamespace:
         stage = stage_of(base, name, learning_rate=0.05)

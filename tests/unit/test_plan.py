@@ -12,7 +12,7 @@ from r1flow.artifacts.fingerprint import Code
 from r1flow.artifacts.locks import hold
 from r1flow.core.errors import UserError
 from r1flow.engine import plan
-from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, counts, table
+from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, counts_in_words, table
 from r1flow.engine.run import Run
 
 ROOT = Path(__file__).parents[2]
@@ -225,10 +225,10 @@ def test_every_reason_has_a_line_and_kept_jobs_only_when_asked_for():
 
 
 def test_the_last_line_counts_and_adds_up():
-    assert counts([]) == "nothing to do: all 0 jobs are as they should be"
-    assert counts([Step("a", COMPUTE), Step("b", COMPUTE)]) == "2 to compute (2 never timed)"
+    assert counts_in_words([]) == "nothing to do: all 0 jobs are as they should be"
+    assert counts_in_words([Step("a", COMPUTE), Step("b", COMPUTE)]) == "2 to compute (2 never timed)"
     timed = [Step("a", COMPUTE, seconds=1.0), Step("b", FOLLOW, seconds=2.0), Step("c", RESTORE, seconds=4.0)]
-    assert counts(timed) == (
+    assert counts_in_words(timed) == (
         "1 to compute, 1 to compute if what runs before them comes out different, 1 from the store;"
         " at most 3 s of computing, as last time"
     )

@@ -263,11 +263,11 @@ def test_a_shard_that_was_being_written_is_no_shard(stage) -> None:
 def test_every_row_is_in_one_shard_and_every_shard_in_one_part(count, parts) -> None:
     rows = [(f"prompt {seed}", seed) for seed in range(count + 6)]
     groups = [(PARAMS, rows[:count]), (HOTTER, []), (HOTTER, rows[count:])]
-    whole = shards.shards_of(groups, SHARD)
+    whole = shards.shards_of_part(groups, SHARD)
     assert [row for _, _, shard in whole for row in shard] == rows
     assert [params for _, params, shard in whole for _ in shard] == [PARAMS] * count + [HOTTER] * 6
     assert all(rows[first] == shard[0] and len(shard) <= SHARD for first, _, shard in whole)
-    of_parts = [shards.shards_of(groups, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
+    of_parts = [shards.shards_of_part(groups, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
     assert sorted((shard for mine in of_parts for shard in mine), key=whole.index) == whole
     assert max(map(len, of_parts)) - min(map(len, of_parts)) <= 1
 

@@ -145,10 +145,10 @@ def table(steps: list[Step], everything: bool = False) -> str:
         first, *more = step.why or [""]
         lines.append(f"{step.action:<8} {step.job:<{width}} {took:>7}  {first}".rstrip())
         lines += [f"{'':8} {'':{width}} {'':7}  {reason}" for reason in more]
-    return "\n".join([*lines, counts(steps)])
+    return "\n".join([*lines, counts_in_words(steps)])
 
 
-def counts(steps: list[Step]) -> str:
+def counts_in_words(steps: list[Step]) -> str:
     count = Counter(step.action for step in steps)
     if count[KEEP] == len(steps):
         return f"nothing to do: all {len(steps)} jobs are as they should be"

@@ -59,7 +59,7 @@ def sample_shards(
     """
     folder = stage.snapshots / "shards"
     folder.mkdir(parents=True, exist_ok=True)
-    mine = shards_of(groups, stage.config["shard_size"], part)
+    mine = shards_of_part(groups, stage.config["shard_size"], part)
     done, total = 0, sum(len(rows) for _, _, rows in mine)
     sampler = None
     for first, params, rows in mine:
@@ -84,7 +84,7 @@ def load_engine(stage: "Stage") -> Sampler:
     return load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
 
 
-def shards_of(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[int, SamplingParams, list[Row]]]:
+def shards_of_part(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[int, SamplingParams, list[Row]]]:
     """A part's shards, each with its first row's number; every row is in one shard and every shard in one part."""
     shards, first = [], 0
     for params, rows in groups:

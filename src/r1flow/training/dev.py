@@ -81,11 +81,11 @@ def share_solved(problems: list[dict[str, Any]], answers: list[Completion]) -> f
     """The mean over families of the share of problems that are solved."""
     solved_by_task: dict[str, list[bool]] = {}
     for problem, answer in zip(problems, answers, strict=True):
-        solved_by_task.setdefault(problem["task"], []).append(solves(problem, answer))
+        solved_by_task.setdefault(problem["task"], []).append(solves_problem(problem, answer))
     return fmean(map(fmean, solved_by_task.values()))
 
 
-def solves(problem: dict[str, Any], completion: Completion) -> bool:
+def solves_problem(problem: dict[str, Any], completion: Completion) -> bool:
     entry = problem.get("entry")
     answer = generated.lenient_answer_of(completion.text, entry)
     right = generated.correct(problem["task"], answer, problem["answer"], entry)
