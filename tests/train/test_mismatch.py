@@ -144,7 +144,7 @@ def test_our_engine_is_measured_and_training_is_what_it_was(base: Path, monkeypa
     rows = grpo.compute(measured)["history"]
     low, high = (0.0, 1e-5) if dtype == torch.float32 else (1e-5, 0.1)
     assert len(rows) == 3 and all(low < row["mismatch"] < high for row in rows)
-    monkeypatch.setattr(grpo, "measured", unmeasured)
+    monkeypatch.setattr(grpo, "with_mismatch", unmeasured)
     plain.config["trainer"]["off_policy_mask_threshold"] = 1e-9
     assert "mismatch" not in grpo.compute(plain)["history"][0]
     assert weights_hash(measured) == weights_hash(plain)
