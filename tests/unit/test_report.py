@@ -27,7 +27,7 @@ from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
-from r1flow.recipe.claims import NOT_IN_RUN
+from r1flow.recipe.claims import HOLDS, NOT_IN_RUN
 
 ROOT = Path(__file__).parents[2]
 ZERO_ONLY = ("base", "zero_rl")
@@ -82,6 +82,21 @@ def test_page_is_balanced_and_its_tables_are_rectangular(tmp_path, models):
     assert parser.open == []
     assert all(len(set(table)) == 1 for table in parser.tables)
     assert "None" not in page and "nan" not in re.sub(r"\w*nan\w+", "", page)
+
+
+def test_the_first_screen_counts_the_claims_and_has_every_models_scores_with_intervals(whole):
+    page, summary = whole
+    verdicts = [claim["verdict"] for claim in summary["claims"].values()]
+    held, absent = verdicts.count(HOLDS), verdicts.count(NOT_IN_RUN)
+    assert f"Of {len(verdicts)} claims, {held} hold here" in page and (f"{absent} a" in page or not absent)
+    stages = page[page.index('id="stages"') : page.index('id="shows"')]
+    for model in SKILLS:
+        row = stages[stages.index(f"<th>{model}</th>") :].split("</tr>")[0]
+        skill = next(each for each in summary["skill"][model] if each["temperature"] == 0.6)
+        shown = [100 * skill[bound] for bound in ("estimate", "low", "high")]
+        assert '{:.1f} <span class="sub">[{:.1f}, {:.1f}]</span>'.format(*shown) in row
+        assert row.count("[") == 3  # reasoning, forced-think accuracy, general prompts
+    assert page.index('id="shows"') < page.index('id="claims"')  # the limits come before the verdicts
 
 
 def test_page_needs_no_network_and_no_other_file(whole):
@@ -501,12 +516,12 @@ def doubtful(rows: list[dict]) -> list[dict]:
 
 def test_self_correction_has_a_row_where_there_are_any_and_else_a_sentence(tmp_path, whole):
     page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30, edit=doubtful))
-    section = page[page.index('id="self-correction"') : page.index('id="shows"')]
+    section = page[page.index('id="self-correction"') : page.index('id="models"')]
     assert "<code>base</code> 0 of 360 (0 corrected" in " ".join(section.split()) and "<th>zero_rl</th>" in section
     zero = summary["self_correction"]["zero_rl"]
     assert zero["several"] == zero["wrong"] == 360 and 0 < zero["corrected"] < 360 and zero["second_try"]["n"] == 90
     page, summary = whole
-    section = page[page.index('id="self-correction"') : page.index('id="shows"')]
+    section = page[page.index('id="self-correction"') : page.index('id="models"')]
     assert "<table" not in section and "<code>align_rl</code> 0 of 360" in " ".join(section.split())
     assert set(summary["self_correction"]) == {"base", "student_base", *STAGES_OF_RL}
 
@@ -537,7 +552,7 @@ def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path):
 
     edit_metrics("evaluate/zero_rl", halve)(inputs)
     page, summary = make(tmp_path / "report", inputs)
-    skill = page[page.index('id="skill"') : page.index('id="shows"')]
+    skill = page[page.index('id="skill"') : page.index('id="models"')]
     cells = re.findall(r"<tr><th>(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>", skill)
     rows = {name: (accuracy, share) for name, accuracy, share in cells}
     accuracy = summary["paraphrased"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]

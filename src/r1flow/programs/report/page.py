@@ -35,6 +35,13 @@ from r1flow.recipe.stages import RECIPE, RL_STAGES
 
 VERDICTS = {HOLDS: ("yes", "✓"), DOES_NOT_HOLD: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
+COUNTED = {  # one claim, and more than one
+    HOLDS: ("holds here", "hold here"),
+    DOES_NOT_HOLD: ("doesn’t", "don’t"),
+    CANT_TELL: ("can’t be told", "can’t be told"),
+    NOT_IN_RUN: ("isn’t in this run", "aren’t in this run"),
+}
+
 PAPER_TABLE_6 = (
     ("QwQ-32B-Preview (before)", "50.0 / 60.0", "90.6"),
     ("zero RL on Qwen-32B (student_rl)", "47.0 / 60.0", "91.6"),
@@ -51,6 +58,23 @@ PAPER_TABLE_3 = (
     ("ArenaHard", ("53.6", "77.0", "73.2", "75.6", "92.3")),
 )
 
+# What a model is, for a reader who knows the paper and not our names.
+MODEL_WORDS = {
+    "base": "the base model",
+    "zero_rl": "R1-Zero: RL alone, from the base model",
+    "cold_start": "Dev1: the base model after the cold start (SFT)",
+    "reasoning_rl": "Dev2: reasoning RL after the cold start",
+    "sft_mix": "Dev3: SFT on reasoning and general data",
+    "align_rl": "R1: RL for all scenarios",
+    "student_base": "the small base model",
+    "student_rl": "RL on the small base model",
+    "distill": "distilled: the small model, SFT on the big model’s samples",
+    "zero_rl_language": "R1-Zero with the language reward (ablation)",
+    "zero_rl_random": "R1-Zero with a random reward (control)",
+    "zero_rl_format": "R1-Zero with a reward for the form alone (control)",
+    "self_sft": "SFT on the base model’s own right samples (control)",
+}
+
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
 
@@ -64,8 +88,9 @@ def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
         margin=MARGIN,
         no_worse=NO_WORSE,
         min_problems=MIN_PROBLEMS,
-        headline=count_verdicts(results.claims),
-        path=path(results),
+        headline=headline(results.claims),
+        stages=stage_rows(results),
+        parameters=results.metrics.get("base", {}).get("parameters"),
         claims=[present_claim(claim) for claim in results.claims],
         scores=score_rows(results),
         shapes=shape_rows(results),
@@ -100,17 +125,31 @@ def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
     )
 
 
-def count_verdicts(claims: Sequence[Claim]) -> list[tuple[str, int]]:
+def headline(claims: Sequence[Claim]) -> str:
+    """ "Of 12 claims, 8 hold here, 1 doesn’t, 1 can’t be told, 2 aren’t in this run." """
     counts = Counter(claim.verdict for claim in claims)
-    return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+    told = [f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in COUNTED.items() if counts[verdict]]
+    return f"Of {len(claims)} claims, {', '.join(told)}."
 
 
-def path(results: Results) -> list[tuple[str, float]]:
-    """pass@1 on all reasoning problems, for the main sequence of models that the run has; base models leniently."""
-    line = ("base", "zero_rl", "cold_start", "reasoning_rl", "align_rl", "student_rl", "distill")
-    scores = {model: tasks.get("reasoning", {}) for model, tasks in results.summaries.items()}
-    keys = {model: f"pass_at_1{scorings(model)[-1][1]}" for model in line}
-    return [(model, scores[model][keys[model]]) for model in line if scores.get(model)]
+def stage_rows(results: Results) -> list[dict[str, Any]]:
+    """The table at the top: what each model is, and its scores with 95 % intervals; base models leniently."""
+    at = results.evidence.temperatures.index(SKILL_AT) if SKILL_AT in results.evidence.temperatures else None
+    skills = {row["model"]: row["skill"][at] for row in results.skills}
+    rows = []
+    for model, scopes in results.evidence.scores.items():
+        reasoning, general = scopes.get("reasoning", {}), scopes.get("general", {})
+        metric = f"pass_at_1{scorings(model)[-1][1]}"
+        rows.append(
+            {
+                "model": model,
+                "is": MODEL_WORDS.get(model, ""),
+                "pass": mean_interval(reasoning.get(metric, {}).values()),
+                "skill": skills.get(model),
+                "general": mean_interval(general.get("pass_at_1", {}).values()),
+            }
+        )
+    return rows
 
 
 def present_claim(claim: Claim) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from r1flow.programs.report.figures import (
     draw_thinking,
     to_svg,
 )
-from r1flow.programs.report.page import VERDICTS, beside_the_paper, count_verdicts, present_claim
+from r1flow.programs.report.page import VERDICTS, beside_the_paper, headline, present_claim
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import SHARPENED, comparisons, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
@@ -129,7 +129,8 @@ def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
 
 def spread_of(name: str, told: Sequence[Mapping[str, Any]]) -> Spread:
     """One claim, as it is told in each run's summary.json."""
-    parts = list(zip(*(claim["parts"] for claim in told), strict=True))  # of each part, one of every run
+    # parts[i]: part i of this claim, once for each run
+    parts = list(zip(*(claim["parts"] for claim in told), strict=True))
     claim = Claim(name, told[0]["text"], told[0]["source"], told[0]["how"], tuple(map(part_over, parts)))
     return Spread(claim, tuple([each["estimate"] for each in runs] for runs in parts))
 
@@ -271,7 +272,7 @@ def render_seeds(seeds: Seeds) -> str:
         run=seeds.name,
         runs=seeds.runs,
         verdicts=VERDICTS,
-        headline=count_verdicts(seeds.claims),
+        headline=headline(seeds.claims),
         min_seeds=MIN_SEEDS,
         level=LEVEL,
         claims=[present_spread(each, [run.seed for run in seeds.runs]) for each in seeds.claims],
