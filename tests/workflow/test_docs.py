@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/, run as they are written; and what all of them name is there.
+"""The commands of README.md and docs/, run as they are written; what they, AGENTS.md and CONTRIBUTING.md name is there.
 
     ```sh run           run by `make test`, against a finished run of r1_micro
     ```sh run-slow      run by `make test-slow`, which runs the page's others before it
@@ -43,7 +43,7 @@ from r1flow.recipe.stages import RULES
 ROOT = Path(__file__).parents[2]
 DOCS = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md"))
 HISTORY = [page for page in DOCS if page.startswith("docs/history/")]  # may name what there was
-PAGES = ["README.md", *(page for page in DOCS if page not in HISTORY)]
+PAGES = ["README.md", "AGENTS.md", "CONTRIBUTING.md", *(page for page in DOCS if page not in HISTORY)]
 RUN = ["docs/reproducibility.md", "docs/use.md"]
 RUN_SLOW = ["docs/reproducibility.md", "docs/scaling.md", "docs/use.md"]
 # Blocks of commands that no test runs, by how they begin, and why.
@@ -60,6 +60,7 @@ NEVER = {
     "export R1FLOW_SAMPLING_URL=https://api.lab/v1": "another lab's server",
     "r1flow lock": "a hub",
     "systemd-run": "a user's systemd",
+    "make setup  ": "installs an environment, and runs the tests",
     "make vllm  ": "installs vLLM for GPUs",
     'snakemake --cores all --config experiment=r1_zero overrides="device=cuda"': "a GPU",
     "snakemake --cores all --config experiment=r1_qwen2.5_1.5b": "GPUs",
@@ -95,7 +96,7 @@ PROMISED = {
 MADE = {"conf/reward/short.yaml"}  # by the reader: docs/rewards/your_own.md
 FOLDERS = "src|conf|docs|tests|workflow|profiles|benchmarks"
 OTHERS = {"cd", "do", "done", "echo", "export", "git", "kill", "sleep", "source", "touch", "until"}
-OTHERS |= {"dvc", "mlflow", "systemd-run"}
+OTHERS |= {"dvc", "mlflow", "ruff", "systemd-run"}
 
 
 # -- what the pages say ------------------------------------------------------------------------------------------
