@@ -298,7 +298,7 @@ def test_after_a_failed_test_no_other_is_waited_for(monkeypatch: pytest.MonkeyPa
         runs = counted(patch, sandbox.run, 3)  # the check of the syntax and two tests
         assert [verdict.passed for verdict in code.run("print(0)", TESTS, whole=False)] == [True, False]
     assert len(runs) in (3, 4)
-    assert code.passes("print(input())", TESTS[:3]).correct
+    assert code.passes_tests("print(input())", TESTS[:3]).correct
 
 
 def took(seconds: float, stopped: Stop | None) -> Callable[..., sandbox.Result]:
@@ -321,7 +321,7 @@ def test_a_program_has_a_budget_for_all_of_its_tests(monkeypatch: pytest.MonkeyP
     assert statuses("", TESTS, limits=Limits(wall_s=12.0)) == ["passed"] * 11 + ["timeout"] * 39  # 121 s
     assert len(runs) in (12, 13)
     monkeypatch.setattr(sandbox, "run", took(11.0, None))
-    assert code.passes("", TESTS).correct is False
+    assert code.passes_tests("", TESTS).correct is False
 
 
 def test_many_quick_tests_are_all_run(monkeypatch: pytest.MonkeyPatch) -> None:

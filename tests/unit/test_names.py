@@ -35,7 +35,6 @@ Rows
 Rules
 Run
 Source
-Verdict
 answer
 argv
 asked
@@ -67,7 +66,6 @@ faults
 fetch
 fill
 folder_of
-gradable
 graded
 held
 holds
@@ -77,10 +75,8 @@ input_of
 is_foreign
 is_inside
 is_number
-is_program
 is_text
 judge
-judged
 keep
 label
 leaks
@@ -121,8 +117,6 @@ rows
 rows_of
 run_name
 save
-score
-scores_of
 short
 shown
 sift
@@ -135,14 +129,12 @@ summary
 surplus
 table
 tagged
-text_of
 tokenizer_faults
 total
 trace
 watch
 whole
 words
-words_of
 wrong
 """
 

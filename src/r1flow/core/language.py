@@ -104,7 +104,7 @@ def clauses(text: str) -> Iterator[Clause]:
     for sentence in SENTENCE.split(text):
         japanese = is_japanese(sentence)
         for piece in BREAK.split(sentence):
-            for script, run in groupby(words_of(piece, japanese), key=lambda word: word[1]):
+            for script, run in groupby(words_between(piece, japanese), key=lambda word: word[1]):
                 words = [word for word, _ in run]
                 for start in range(0, len(words), CLAUSE_WORDS):
                     clause = words[start : start + CLAUSE_WORDS]
@@ -120,7 +120,7 @@ def visible(text: str) -> str:
     return ODD.sub(lambda found: "" if unicodedata.category(found[0])[0] in "CM" else found[0], text)
 
 
-def words_of(piece: str, japanese: bool) -> Iterator[tuple[str, str]]:
+def words_between(piece: str, japanese: bool) -> Iterator[tuple[str, str]]:
     """The words between two breaks, each with its script."""
     found = WORD.findall(SPELT.sub(lambda letters: "".join(letters[0].split()), piece))
     alone = all(len(word) == 1 for word in found)
@@ -198,9 +198,9 @@ def label(clause: str, script: str, candidates: tuple[str, ...]) -> str | None:
     possible = [c for c in candidates if (c in languages if languages is not None else c not in SCRIPTED)]
     if not possible or (languages is not None and len(possible) == 1):
         return possible[0] if possible else None
-    scores = scores_of(clause.lower(), FIRST)
+    scores = language_scores(clause.lower(), FIRST)
     if not scores.keys() & set(possible):  # all 176 take seven times as long
-        scores = scores_of(clause.lower(), ALL)
+        scores = language_scores(clause.lower(), ALL)
     first = max(scores, key=lambda language: (scores[language], language))
     other = scores[first] >= OTHER_SCORE and clause.count(" ") >= OTHER_WORDS - 1
     if first not in possible and (other or script != "LATIN"):
@@ -208,7 +208,7 @@ def label(clause: str, script: str, candidates: tuple[str, ...]) -> str | None:
     return max(possible, key=lambda language: (scores.get(language, 0.0), language))
 
 
-def scores_of(clause: str, languages: int) -> dict[str, float]:
+def language_scores(clause: str, languages: int) -> dict[str, float]:
     """The scores of the best `languages` languages."""
     return {item["lang"]: item["score"] for item in detector().detect(clause, k=languages)}
 

@@ -1,6 +1,6 @@
 """Does a program pass its tests? Each test runs in a sandbox of its own, and its output is compared outside.
 
-    run("print(int(input()) ** 2)", [{"input": "4\\n", "output": "16\\n"}])          # [Verdict("passed", 0.03)]
+    run("print(int(input()) ** 2)", [{"input": "4\\n", "output": "16\\n"}])          # [Outcome("passed", 0.03)]
     run("def f(a, b): return a / b", [{"call": "f", "args": [1, 3], "output": 0.333333333}])
 
 Expected outputs never enter the sandbox, so a program can't read or patch them there, nor fool the comparison: it must
@@ -51,7 +51,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """One test's outcome, and the seconds that the program took, including its start."""
 
     status: Status
@@ -137,7 +137,7 @@ def run(
     limits: Limits | None = None,
     tier: Tier | None = None,
     whole: bool = True,
-) -> list[Verdict]:
+) -> list[Outcome]:
     """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a program's text.
 
     Unless `whole`, it stops after the first test that fails, so that a program that hangs doesn't cost every test.
@@ -151,11 +151,11 @@ def run(
     source = program.encode(errors="surrogatepass")
     if how.compile:
         compiled = executed(how.compile, source, how, b"", limits, tier)
-        if isinstance(compiled, Verdict):
+        if isinstance(compiled, Outcome):
             return [compiled] * len(cases)
         if (status := failure(compiled)) is not None:
             status = Status.SYNTAX_ERROR if status is Status.RUNTIME_ERROR else status
-            return [Verdict(status, compiled.seconds)] * len(cases)
+            return [Outcome(status, compiled.seconds)] * len(cases)
         source = compiled.stdout
     verdicts = []
     for found in each(source, cases, how, limits, tier):
@@ -165,23 +165,23 @@ def run(
     return verdicts
 
 
-def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: Tier | None) -> Iterator[Verdict]:
+def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: Tier | None) -> Iterator[Outcome]:
     """One verdict per test, in order; after too many time-outs, or too long, the rest are time-outs without a run.
 
     If this generator or its caller stops early, `map` ends, which cancels the tests that haven't begun.
     """
     timeouts, seconds = 0, 0.0
     with ThreadPoolExecutor(max(1, min(sandbox.workers(), len(cases)))) as pool:
-        for number, found in enumerate(pool.map(lambda case: judged(source, case, how, limits, tier), cases), 1):
+        for number, found in enumerate(pool.map(lambda case: run_test(source, case, how, limits, tier), cases), 1):
             yield found
             timeouts += found.status is Status.TIMEOUT
             seconds += found.seconds
             if timeouts >= MOST_TIMEOUTS or seconds > MOST_WALL_LIMITS * limits.wall_s:
-                yield from [Verdict(Status.TIMEOUT)] * (len(cases) - number)
+                yield from [Outcome(Status.TIMEOUT)] * (len(cases) - number)
                 return
 
 
-def passes(program: str | None, tests: Any) -> verdict.Verdict:
+def passes_tests(program: str | None, tests: Any) -> verdict.Verdict:
     """Whether a Python program passes all of its tests; a missing program (None) is wrong.
 
     None: the tests can't be read, or the sandbox failed in one test and the program failed in none.
@@ -198,12 +198,12 @@ def passes(program: str | None, tests: Any) -> verdict.Verdict:
     return verdict.Verdict(False not in found)
 
 
-def is_program(answer: str | None, entry: str | None) -> bool:
+def asks_for_program(answer: str | None, entry: str | None) -> bool:
     """Whether a row asks for a program: it has no answer, and an entry, which holds the tests."""
     return answer == "" and entry is not None
 
 
-def gradable(tests: Any) -> bool:
+def can_be_run(tests: Any) -> bool:
     """Whether tests can be read; raises UserError where there is no sandbox to run them in."""
     try:
         tests_of(tests)
@@ -254,20 +254,20 @@ def language_of(name: str) -> Language:
 
 def executed(
     command: Sequence[str], program: bytes, how: Language, stdin: bytes, limits: Limits, tier: Tier | None
-) -> Result | Verdict:
+) -> Result | Outcome:
     """A run's result, or a verdict if the sandbox failed."""
     try:
         return sandbox.run(command, program, how.file, stdin, limits, tier)
     except (SandboxError, OSError):
-        return Verdict(Status.INFRASTRUCTURE)
+        return Outcome(Status.INFRASTRUCTURE)
 
 
-def judged(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Verdict:
+def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Outcome:
     """Run one test, and compare."""
     command = how.call if test.call else how.run
     stdin = call_text(test) if test.call else test.stdin
     result = executed(command, program, how, stdin.encode(errors="surrogatepass"), limits, tier)
-    if isinstance(result, Verdict):
+    if isinstance(result, Outcome):
         return result
     status = failure(result)
     if status is None:
@@ -275,7 +275,7 @@ def judged(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier
             returned(result.report, value) if test.call else printed(result.stdout, value) for value in test.outputs
         )
         status = Status.PASSED if right else Status.WRONG_OUTPUT
-    return Verdict(status, result.seconds)
+    return Outcome(status, result.seconds)
 
 
 def call_text(test: Test) -> str:
@@ -368,14 +368,14 @@ def tests_of(tests: Any) -> list[Test]:
     {"inputs": [[4]], "outputs": [[16]], "fn_name": "f"}                  APPS, TACO: the value, or a list of it
     """
     if isinstance(tests, str | bytes):
-        tests = parsed(tests)
-    found = list(in_columns(tests)) if isinstance(tests, dict) else [one(test) for test in listed(tests)]
+        tests = from_json(tests)
+    found = list(in_columns(tests)) if isinstance(tests, dict) else [one(test) for test in list_of(tests)]
     if not found:
         raise ValueError("tests: there are none")
-    return [replace(test, outputs=tuple(map(plain, test.outputs))) for test in found]
+    return [replace(test, outputs=tuple(map(as_json_value, test.outputs))) for test in found]
 
 
-def plain(value: Any) -> Any:
+def as_json_value(value: Any) -> Any:
     """A value as JSON has it: lists for tuples, texts for keys."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
@@ -383,14 +383,14 @@ def plain(value: Any) -> Any:
         raise ValueError(f"tests: an output is no JSON value: {error}") from error
 
 
-def parsed(text: str | bytes) -> Any:
+def from_json(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"tests: not JSON: {str(error)[:80]}") from error
 
 
-def listed(value: Any) -> list[Any]:
+def list_of(value: Any) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"tests: {str(value)[:80]!r} should be a list")
     return list(value)
@@ -402,30 +402,30 @@ def one(test: Any) -> Test:
         raise ValueError(f"tests: {str(test)[:80]!r} has no output")
     name = test.get("call") or test.get("fn_name") or test.get("func_name")
     if name is None and test.get("testtype") != "functional":
-        return Test(stdin=text_of(test.get("input", "")), outputs=(text_of(test["output"]),))
+        return Test(stdin=lines_as_text(test.get("input", "")), outputs=(lines_as_text(test["output"]),))
     if not isinstance(name, str):
         raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
     if "args" in test:
-        args = test["args"] if isinstance(test["args"], str) else repr(listed(test["args"]))
+        args = test["args"] if isinstance(test["args"], str) else repr(list_of(test["args"]))
         return Test(call=name, args=args, outputs=(test["output"],))
-    args = [parsed(line) for line in text_of(test["input"]).split("\n") if line.strip()]
-    return Test(call=name, args=repr(args), outputs=(parsed(text_of(test["output"])),))
+    args = [from_json(line) for line in lines_as_text(test["input"]).split("\n") if line.strip()]
+    return Test(call=name, args=repr(args), outputs=(from_json(lines_as_text(test["output"])),))
 
 
 def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
     """APPS's form: lists of inputs and of outputs, and the function's name if the tests call one."""
-    inputs, outputs, name = listed(tests.get("inputs")), listed(tests.get("outputs")), tests.get("fn_name")
+    inputs, outputs, name = list_of(tests.get("inputs")), list_of(tests.get("outputs")), tests.get("fn_name")
     if len(inputs) != len(outputs):
         raise ValueError(f"tests: {len(inputs)} inputs and {len(outputs)} outputs")
     for given, wanted in zip(inputs, outputs, strict=True):
         if name is None:
-            yield Test(stdin=text_of(given), outputs=(text_of(wanted),))
+            yield Test(stdin=lines_as_text(given), outputs=(lines_as_text(wanted),))
         else:
             alone = isinstance(wanted, list) and len(wanted) == 1
-            yield Test(call=name, args=repr(listed(given)), outputs=(wanted, *wanted) if alone else (wanted,))
+            yield Test(call=name, args=repr(list_of(given)), outputs=(wanted, *wanted) if alone else (wanted,))
 
 
-def text_of(value: Any) -> str:
+def lines_as_text(value: Any) -> str:
     """A text, or a list of its lines."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value)

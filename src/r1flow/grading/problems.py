@@ -14,13 +14,13 @@ from r1flow.grading import code, generated
 
 def is_program(problem: dict[str, Any]) -> bool:
     """Whether a program is asked for, which is graded by its tests."""
-    return problem["task"] != GENERAL and code.is_program(problem["answer"], problem.get("entry"))
+    return problem["task"] != GENERAL and code.asks_for_program(problem["answer"], problem.get("entry"))
 
 
 def is_gradable(problem: dict[str, Any]) -> bool:
     """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
     if is_program(problem):
-        return code.gradable(problem.get("entry"))
+        return code.can_be_run(problem.get("entry"))
     return generated.correct(problem["task"], problem["answer"], problem["answer"], problem.get("entry")) is not None
 
 

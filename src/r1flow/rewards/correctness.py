@@ -72,12 +72,12 @@ def accuracy(
             known = golds_of(kind, gold_column, columns)
             pairs = [(known[i], final_answer(texts[i])) for i in by_kind]
             found.update(zip(by_kind, by_rule(pairs, kinds[kind], rules), strict=True))
-        return Scores.of(score(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
+        return Scores.of(score_of_verdict(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
 
     return accuracy
 
 
-def score(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
+def score_of_verdict(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
     if verdict.correct is None:
         return verdict.cause or Cause.UNGRADABLE
     return (float(verdict.correct), verdict.cause) if verdict.cause else float(verdict.correct)
@@ -107,7 +107,7 @@ def graded(grade: Grade, gold: Any, answer: str | None) -> bool | None:
     return None if not gold else grade(gold, answer or "")
 
 
-def chosen(gold: tuple[str | None, Sequence[str] | None], answer: str) -> bool | None:
+def is_right_option(gold: tuple[str | None, Sequence[str] | None], answer: str) -> bool | None:
     letter, options = gold
     return answers.choice(letter, answer, options) if letter else None
 
@@ -120,4 +120,4 @@ def solved(gold: tuple[Any, Any], answer: str) -> bool | None:
         return None
 
 
-KINDS: dict[str, Grade | None] = {"math": None, "choice": chosen, "exact": answers.exact, "countdown": solved}
+KINDS: dict[str, Grade | None] = {"math": None, "choice": is_right_option, "exact": answers.exact, "countdown": solved}

@@ -181,9 +181,9 @@ def check_arguments(model: Any, sees: Any, rubric: Any, scale: Any, sampling: An
     scaled = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_number, scale)) and scale[0] < scale[1]
     sampled = isinstance(sampling, Mapping) and not set(sampling) & {"model", "messages", "n", "stream"}
     rules = {
-        f"model {model!r} must be the name under which the endpoint serves it": is_text(model),
+        f"model {model!r} must be the name under which the endpoint serves it": says_something(model),
         f"sees {sees!r} is neither 'summary' nor 'response'": sees in ("summary", "response"),
-        f"rubric {rubric!r} must say what to grade for": rubric is None or is_text(rubric),
+        f"rubric {rubric!r} must say what to grade for": rubric is None or says_something(rubric),
         f"scale {scale!r} must be the worst and the best score, like [0, 10]": scaled,
         f"sampling {sampling!r} must be options of the API, but not model, messages, n or stream": sampled,
         f"max_chars {max_chars!r} must be a whole number from 1": is_count(max_chars),
@@ -193,5 +193,5 @@ def check_arguments(model: Any, sees: Any, rubric: Any, scale: Any, sampling: An
             raise UserError(f"reward judge: {message}")
 
 
-def is_text(value: Any) -> bool:
+def says_something(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())

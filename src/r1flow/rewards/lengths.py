@@ -100,10 +100,10 @@ def group_ranks(prompts: Sequence[Any], found: list[int]) -> list[float]:
     for key, length in zip(keys, found, strict=True):
         groups[key].append(length)
     spans = {key: (min(group), max(group)) for key, group in groups.items()}
-    return [rank(length, *spans[key]) for key, length in zip(keys, found, strict=True)]
+    return [rank_of(length, *spans[key]) for key, length in zip(keys, found, strict=True)]
 
 
-def rank(length: int, shortest: int, longest: int) -> float:
+def rank_of(length: int, shortest: int, longest: int) -> float:
     return 0.5 - (length - shortest) / (longest - shortest) if longest > shortest else 0.0
 
 

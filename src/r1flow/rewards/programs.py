@@ -66,7 +66,7 @@ def limits_of(limits: Limits | dict[str, Any] | None) -> Limits:
         raise UserError(f"reward code_tests: limits: {error} (known: {known})") from error
 
 
-def paid(verdicts: list[code.Verdict], mode: str) -> float | Cause | tuple[float, Cause]:
+def paid(verdicts: list[code.Outcome], mode: str) -> float | Cause | tuple[float, Cause]:
     """One row's score; if the sandbox failed in one test, there is none; time-outs are recorded as a cause."""
     statuses = [verdict.status for verdict in verdicts]
     if code.Status.INFRASTRUCTURE in statuses:

@@ -266,8 +266,8 @@ def grade_program(problem: dict[str, Any], response: Response, finished: bool) -
     """Strictly (the program that the reward code_tests would run) and leniently (else the last code block anywhere)."""
     strict = code.program_of(response)
     lenient = code.last_block(response) if strict is None else strict
-    correct = code.passes(strict, problem["entry"]).correct
-    correct_lenient = correct if lenient == strict else code.passes(lenient, problem["entry"]).correct
+    correct = code.passes_tests(strict, problem["entry"]).correct
+    correct_lenient = correct if lenient == strict else code.passes_tests(lenient, problem["entry"]).correct
     graded = None not in (correct, correct_lenient)
     return {
         "gold": problem["answer"],

@@ -124,7 +124,9 @@ def load_problems(path: Path, limit: int | None) -> list[Problem]:
     problems = [problem_of(row) for row in read_jsonl(path)[:limit]]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
-    any(is_program(vars(problem)) and code.gradable(problem.entry) for problem in problems)  # raises without a sandbox
+    any(
+        is_program(vars(problem)) and code.can_be_run(problem.entry) for problem in problems
+    )  # raises without a sandbox
     return problems
 
 
@@ -212,7 +214,7 @@ def wrong(sample: Sample) -> bool | Cause:
     if problem.task == GENERAL:
         return not replies.passes(problem.entry, sample.response)
     if is_program(vars(problem)):
-        correct, cause = code.passes(answer_text(sample), problem.entry)
+        correct, cause = code.passes_tests(answer_text(sample), problem.entry)
         return cause or not correct
     return generated.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
 
