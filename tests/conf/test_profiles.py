@@ -77,7 +77,7 @@ def test_every_stage_of_grpo_has_its_long_runtime_without_a_profile_that_names_i
     named, usual = profile["set-resources"], profile["default-resources"]["runtime"]
     words = [f"{rule}:{key}={value}" for rule, each in named.items() for key, value in each.items()]
     first, *others = RL_STAGES
-    stages = [row.stage for row in RECIPE.values() if not row.is_optional and row.program != "curate"]  # as in r1_micro
+    stages = [row.stage for row in RECIPE.values() if not row.is_optional]  # as in r1_micro
     said = dry_run(
         tmp_path,
         *("--cores", "1", "--default-resources", f"runtime={usual}", "--set-resources", *words, f"{first}:runtime=7"),

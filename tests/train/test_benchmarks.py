@@ -23,7 +23,6 @@ TOY = {
     "sandbox": ("2", "programs/s"),
     "judging": ("--samples=16 --characters=200", "ms a sample"),
     "decontamination": ("--times=1 --processes=1", "rows a second"),
-    "curation": ("60 --threads=1", "rows"),
     "reward_check": ("--rows=20 --least-numbers=0 --least-latex=0", "solutions that pass"),
 }
 # By test files of their own, those of a whole run in workflow/; small_model is a part of two.
@@ -70,13 +69,12 @@ def test_every_benchmark_is_run_somewhere() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOY)
-def test_a_benchmark_runs_at_toy_size(name: str, datasets: Path, tmp_path: Path) -> None:
+def test_a_benchmark_runs_at_toy_size(name: str, datasets: Path) -> None:
     if name in ("sandbox", "reward_check") and not sandbox.tiers():
         pytest.skip("no sandbox holds on this machine")
     words, said = TOY[name]
-    more = [f"--folder={tmp_path / 'made'}"] if name == "curation" else []
     done = subprocess.run(
-        [sys.executable, f"benchmarks/{name}.py", *words.split(), *more],
+        [sys.executable, f"benchmarks/{name}.py", *words.split()],
         cwd=ROOT,
         env=os.environ | {"R1FLOW_DATASETS": str(datasets)},
         capture_output=True,

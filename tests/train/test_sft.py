@@ -42,7 +42,7 @@ def stage_of(folder: Path, name: str, **trainer: object) -> SimpleNamespace:
 
 def test_examples_end_with_eos_and_mask_the_prompt() -> None:
     tokenizer = make_tokenizer()
-    example = sft.example(tokenizer, ROWS[0])
+    (example,) = sft.examples(tokenizer, ROWS[:1])
     learned = [token for token, mask in zip(example["input_ids"], example["completion_mask"], strict=True) if mask]
     assert learned[-1] == tokenizer.eos_token_id
     assert tokenizer.decode(learned[:-1]) == ROWS[0]["response"]
@@ -56,14 +56,14 @@ def test_what_a_tokenizer_adds_by_itself_is_left_out() -> None:
     begin = [(adding.pad_token, adding.pad_token_id)]
     adding.backend_tokenizer.post_processor = TemplateProcessing(single=f"{adding.pad_token} $A", special_tokens=begin)
     assert adding("1")["input_ids"][0] == adding.pad_token_id
-    assert sft.example(adding, ROWS[0]) == sft.example(plain, ROWS[0])
+    assert sft.examples(adding, ROWS) == sft.examples(plain, ROWS)
 
 
 def test_the_first_rows_are_learnt_and_counted(base: Path) -> None:
     stage, tokenizer = stage_of(base, "limited"), make_tokenizer()
     stage.config["data"] = CONFIG["data"] | {"limit": 3}
     dataset, count = sft.training_data(stage, tokenizer)
-    rows = [sft.example(tokenizer, row) for row in ROWS[:3]]
+    rows = sft.examples(tokenizer, ROWS[:3])
     assert dataset.to_list() == rows
     learnt = [
         len(row["response"]) - len("<think></think><answer></answer>") + 4 + 1 for row in ROWS[:3]
@@ -177,7 +177,8 @@ def test_general_rows_are_the_share_that_was_asked_for(base: Path) -> None:
     texts = make_tokenizer().batch_decode(dataset["input_ids"][:], skip_special_tokens=True)
     general = [text.endswith("Hello!") for text in texts]
     assert count["rows"] == len(set(texts)) == 50 and sum(general) == 10 and general != sorted(general)
-    stage.config["data"]["general_share"] = 0.5
+    stage = stage_of(base, "mixed_more")
+    stage.config["data"] = CONFIG["data"] | {"general_share": 0.5}
     said = r"general_share: 0.5 .* 40 general rows beside 40 .* general_sft.jsonl \(or general_data\) has 20"
     with pytest.raises(UserError, match=said):
         sft.training_data(stage, make_tokenizer())

@@ -9,24 +9,21 @@ import pytest
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import LANGUAGES, detector
-from r1flow.data import sift
 from r1flow.engine.run import Run
 from r1flow.programs import filters
-from r1flow.programs.curate.spec import check_curate
 from r1flow.programs.rejection import compute as rejection
 
 ROOT = Path(__file__).parents[2]
 MIXED = {"language": "en", "languages": ["en", "zh"], "share": 0.95}
 
 
-@pytest.mark.parametrize(("program", "module"), [("rejection", rejection), ("curate", sift)])
-def test_the_filters_and_their_arguments_are_those_of_the_program(program: str, module: Any) -> None:
-    known = dict(filters.filters_of(program))
-    assert known.pop("duplicate", None) == ({} if module is rejection else None)
-    assert known.keys() == module.FILTERS.keys()
-    for name, function in module.FILTERS.items():
-        arguments = [key for key in inspect.signature(function).parameters if key != filters.FROM_THE_ROW]
-        assert list(known[name]) == arguments and filters.RULES.keys() >= set(arguments)
+def test_the_filters_and_their_arguments_are_those_of_the_program() -> None:
+    """`duplicate` compares samples, so no function of one sample defines it."""
+    assert filters.FILTERS.keys() - {"duplicate"} == rejection.FILTERS.keys()
+    for name, function in rejection.FILTERS.items():
+        parameters = list(inspect.signature(function).parameters.values())[1:]  # the first one is the sample
+        assert {each.name: inspect.formatannotation(each.annotation) for each in parameters} == filters.FILTERS[name]
+        assert filters.RULES.keys() >= filters.FILTERS[name].keys()
 
 
 REFUSED = {
@@ -54,39 +51,21 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("program", filters.SOURCES)
 @pytest.mark.parametrize(("spec", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_filter_is_refused_by_place_and_key(program: str, spec: dict[str, Any], said: str) -> None:
+def test_what_cannot_filter_is_refused_by_place_and_key(spec: dict[str, Any], said: str) -> None:
     spec = spec if "name" in spec else {"name": "mixed_language", "args": spec}
     with pytest.raises(UserError, match=re.escape(said)):
-        filters.check_filters(program, [{"name": "malformed"}, spec])
+        filters.check_filters([{"name": "malformed"}, spec])
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 1, 1.0])
 def test_what_can_filter_is_let_through(share: float) -> None:
-    for program in filters.SOURCES:
-        filters.check_filters(
-            program, [{"name": "mixed_language", "args": MIXED | {"share": share}}, {"name": "code_block"}]
-        )
-
-
-def test_a_filter_of_rows_only_is_none_of_samples() -> None:
-    filters.check_filters("curate", [{"name": "short", "args": {"min_characters": 50}}])
-    with pytest.raises(UserError, match="there is no 'short'"):
-        filters.check_filters("rejection", [{"name": "short", "args": {"min_characters": 50}}])
+    filters.check_filters([{"name": "mixed_language", "args": MIXED | {"share": share}}, {"name": "code_block"}])
 
 
 def test_a_plan_refuses_them_with_their_stage() -> None:
     with pytest.raises(UserError, match=r"^rejection\.filters\[0\]\.name: there is no 'nope'"):
         Run.compose(ROOT, overrides="rejection.filters=[{name:nope}]")
-
-
-def test_every_source_to_curate_may_have_filters_of_its_own() -> None:
-    source = {"of": "data", "files": ["cold_start.jsonl"], "share": 100, "filters": [{"name": "nope"}]}
-    with pytest.raises(UserError, match=r"^sources\.traces\.filters\[0\]\.name: there is no 'nope'"):
-        check_curate({"filters": [], "sources": {"traces": source}})
-    with pytest.raises(UserError, match=r"^filters\[0\]\.name: there is no 'nope'"):
-        check_curate({"filters": [{"name": "nope"}], "sources": {}})
 
 
 def test_the_languages_are_those_that_can_be_found() -> None:

@@ -1,14 +1,17 @@
-"""Work side by side: in order, no more of it held than is said; errors come back. Kills: tests/train/test_curate.py."""
+"""Work side by side: in order, no more of it held than is said; errors come back."""
 
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from pathlib import Path
 
+import psutil
 import pytest
 
 from r1flow.core import processes
@@ -118,3 +121,28 @@ for rows in (32, *range(100, 400), 32):
 def test_kernels_of_shapes_that_are_long_past_are_not_kept() -> None:
     assert first_shape_again("keep_few_kernels()") == "create:cache_miss"
     assert first_shape_again("") == "create:cache_hit"
+
+
+KILLED = """
+import os, signal
+from concurrent.futures import wait
+
+from r1flow.core.processes import pool
+
+if __name__ == "__main__":
+    with pool(2) as processes:
+        wait([processes.submit(os.getpid) for _ in range(4)])
+        print(*processes._processes, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_stage_takes_its_processes_along(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    found = subprocess.run([sys.executable, str(tmp_path / "killed.py")], capture_output=True, text=True)
+    assert found.returncode == -signal.SIGKILL and found.stdout.split(), found.stderr
+    workers = []
+    for pid in found.stdout.split():
+        with suppress(psutil.NoSuchProcess):
+            workers.append(psutil.Process(int(pid)))
+    assert psutil.wait_procs(workers, timeout=60)[1] == []

@@ -19,7 +19,6 @@ from r1flow.data import humaneval, loaders, sources, tasks, tokenizer
 from r1flow.engine import checks, driver, pricing
 from r1flow.engine.run import Run
 from r1flow.programs import costs, trainings
-from r1flow.programs.curate import compute as curate
 from r1flow.programs.data import compute as data
 from r1flow.programs.data.spec import check_data
 from r1flow.programs.grpo import compute as grpo
@@ -44,10 +43,6 @@ def model_folder(folder: Path, tokenizer_json: str | None) -> str:
     if tokenizer_json is not None:
         (folder / "tokenizer.json").write_text(tokenizer_json)
     return str(folder)
-
-
-def spelling(tokenizer: Any, question: str) -> str:
-    return question.replace("8", "eight")
 
 
 Wrong = Callable[[Path], object]
@@ -144,10 +139,6 @@ WRONG: dict[str, tuple[str, Wrong]] = {
             {"1"}, {"rl": {"chain_sum": [SimpleNamespace(problem=SimpleNamespace(id="1"))]}}, {}
         ),
     ),
-    "a template that changes questions": (
-        "init_from: the model's chat template changes the question",
-        lambda folder: curate.around(None),
-    ),
     "negative tolerances": ("rel_tol (-1) and abs_tol", lambda folder: accuracy(kind="numeric", rel_tol=-1)),
     "a form that there isn't": ("form (simplest) must be", lambda folder: accuracy(form="simplest")),
     "a prompt of nothing": (
@@ -182,8 +173,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
 
 
 @pytest.mark.parametrize(("said", "wrong"), WRONG.values(), ids=WRONG)
-def test_it_is_said_in_a_line(said: str, wrong: Wrong, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curate, "render", spelling)
+def test_it_is_said_in_a_line(said: str, wrong: Wrong, tmp_path: Path) -> None:
     (tmp_path / humaneval.FILE).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / humaneval.FILE).write_bytes(gzip.compress(b"no JSON"))
     with pytest.raises((UserError, ValueError, loaders.Unusable)) as refusal:

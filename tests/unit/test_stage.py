@@ -185,7 +185,7 @@ def test_stages_have_seeds_of_their_own_and_all_evaluations_share_one(run_stage)
 SEEDS = {
     **{"data": 1431282743, "base": 414285035, "zero_rl": 5496904, "self_data": 243064666, "self_sft": 1454487582},
     **{"cold_start_data": 398168993, "cold_start": 1335952536, "reasoning_rl": 1661128767, "rejection": 1667082613},
-    **{"curate": 5090416, "sft_mix": 1555034425, "reward_model": 1939976081, "align_rl": 1931895404},
+    **{"sft_mix": 1555034425, "reward_model": 1939976081, "align_rl": 1931895404},
     **{"student_base": 1596121781, "student_rl": 1786607873, "distill": 1608301639, "evaluate/base": 1740908988},
     "general_data": 1579343596,
 }

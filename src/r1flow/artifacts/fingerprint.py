@@ -57,8 +57,6 @@ LIBRARIES = {
     "budoux": "budoux",
     "pyseccomp": "pyseccomp",
     "rensa": "rensa",
-    "polars": "polars",
-    "regex": "regex",
     "numpy": "numpy",
     "pyarrow": "pyarrow",
 }

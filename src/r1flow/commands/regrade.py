@@ -151,7 +151,7 @@ def rejected(record: Record) -> Graded:
         )
         for row in rows
     ]
-    filters.check_filters("rejection", config["filters"])  # other filters may be installed now
+    filters.check_filters(config["filters"])  # other filters may be installed now
     judged = rejection.judged(samples, rejection.build_filters(config["filters"]), config["keep_per_prompt"])
     after = [{**row, "dropped": reason} for row, (_, reason) in zip(rows, judged, strict=True)]
     return rows, after, counts(rows), counts(after)

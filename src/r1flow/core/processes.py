@@ -64,7 +64,7 @@ def ordered_map() -> Iterator[Callable[[Callable[[Item], Found], Iterable[Item]]
 @contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of processes, started when first needed; after an error in the caller, tasks that have begun finish."""
-    spawn = multiprocessing.get_context("spawn")  # threads, Polars' and torch's, don't survive a fork
+    spawn = multiprocessing.get_context("spawn")  # torch's threads don't survive a fork
     with ProcessPoolExecutor(workers, mp_context=spawn, initializer=begin) as processes:
         try:
             yield processes

@@ -25,7 +25,6 @@ from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
     MODELS,
-    PACKED,
     RECIPE,
     RULES,
     STAGES,
@@ -74,42 +73,14 @@ def check_encoding() -> None:
         raise UserError(f"this shell's encoding is {encoding}, and files here are UTF-8; export PYTHONUTF8=1 first")
 
 
-def check_packed(run: dict[str, Any]) -> None:
-    """Refuse trainings that would pack or cut packed rows again, and rows not compared with the evaluation's split."""
-    curate, split = run["curate"], f"{run['evaluate']['split']}.jsonl"
-    if "curate" in run["stages"] and "evaluate" in run["stages"] and split not in curate["benchmarks"]:
-        raise UserError(f"curate.benchmarks: {split} isn't in the list, but evaluate asks its problems; add it")
-    for stage in run["stages"]:
-        if (run[stage].get("data") or {}).get("file") != PACKED:
-            continue
-        if RECIPE[stage].program != "sft":
-            raise UserError(f"{stage}.data.file: only SFT can learn from packed rows; name a JSONL file")
-        trainer = run[stage]["trainer"]
-        if run[stage]["data"]["limit"] is not None:
-            raise UserError(
-                f"{stage}.data.limit: {run[stage]['data']['limit']} can't limit packed rows; set it to null, and"
-                " curate.rows instead"
-            )
-        if run[stage]["template"]:
-            raise UserError(
-                f"{stage}.template: packed rows contain the template of curate.init_from; set it to null here"
-            )
-        for key, value in {"packing": True, "packing_strategy": "bfd", "max_length": curate["max_length"]}.items():
-            if trainer.get(key) != value:
-                what = (
-                    f"{stage}.trainer.{key}: {trainer.get(key)}, but this stage learns from rows that curate has packed"
-                )
-                raise UserError(f"{what}; set it to {str(value).lower()}")
-
-
 def check_rows(run: dict[str, Any]) -> None:
     """Refuse a training that names the file of another stage than the one whose rows it gets."""
     for stage in run["stages"]:
         if RECIPE[stage].program != "sft":
             continue
         file = run[stage]["data"]["file"]
-        source = rows_of(stage, run[stage], run["stages"])
-        if source not in ("data", "curate") and file != MIX:
+        source = rows_of(stage, run["stages"])
+        if source != "data" and file != MIX:
             raise UserError(f"{stage}.data.file: {file}: it learns from {source}, which writes {MIX}; name that file")
         if source == "data" and file == MIX:
             raise UserError(f"{stage}.data.file: {file}: no stage of this run writes it; add cold_start_data to stages")
@@ -119,7 +90,7 @@ def check_files(run: dict[str, Any]) -> None:
     """Refuse a run whose stages read a file that its data doesn't have."""
     made = spec_of(program_of("data", run["data"])).outputs(run["data"])
     for stage in run["stages"]:
-        rows_are_data = rows_of(stage, run[stage], run["stages"]) == "data"
+        rows_are_data = rows_of(stage, run["stages"]) == "data"
         for key, file in files_read(stage, run[stage], rows_are_data):
             if not fnmatch.filter(made, file):
                 remedy = "; or add it to a pool" if "pools" in run["data"] else ""

@@ -218,7 +218,6 @@ def check_run(run: dict[str, Any]) -> None:
     checks.check_engines(run)
     checks.check_rows(run)
     checks.check_files(run)
-    checks.check_packed(run)
 
 
 def check_sources(stage: str, config: dict[str, Any], stages: list[str]) -> None:

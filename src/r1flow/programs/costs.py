@@ -15,7 +15,7 @@ from r1flow.core.errors import UserError
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.model.pretrained import DECODERS, check_dropped
 from r1flow.model.weights import parameters_in
-from r1flow.recipe.stages import PACKED, RECIPE, STAGES, stage_of
+from r1flow.recipe.stages import RECIPE, STAGES, stage_of
 
 UNKNOWN = math.nan
 F32, BF16 = 4, 2  # bytes
@@ -159,9 +159,6 @@ class Book:
     def response(self, file: str, maker: str = "rejection") -> float:
         """Mean tokens of a response in a file; `maker` is the stage that made the mix."""
         lengths = self.prices["response"]
-        if file == PACKED:
-            shares = {name: source["share"] / 100 for name, source in self.run.slice("curate")["sources"].items()}
-            return sum(share * self.response(self.curated[name][0]) for name, share in shares.items())
         if file == "mix":
             config = self.run.slice(maker)
             made, share = self.prices["completion_share"] * config["max_new_tokens"], config["general_share"]
@@ -170,19 +167,7 @@ class Book:
             return lengths["generated"]
         return lengths.get("general" if file.startswith("general") else file, UNKNOWN)
 
-    @property
-    def curated(self) -> dict[str, list[str]]:
-        """The files of each source of curate."""
-        sources = self.run.slice("curate")["sources"].items()
-        return {name: [Path(file).stem for file in source["files"]] for name, source in sources}
-
     def rows_of(self, file: str, limit: int | None, maker: str = "rejection") -> float:
-        if file == PACKED:
-            curate = self.run.slice("curate")
-            have = {name: sum(self.rows_of(one, None) for one in files) for name, files in self.curated.items()}
-            return least(
-                min(have[name] * 100 / one["share"] for name, one in curate["sources"].items()), curate["rows"]
-            )
         if file != "mix":
             return least(self.rows.get(file, UNKNOWN), limit)
         config = self.run.slice(maker)

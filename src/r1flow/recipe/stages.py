@@ -41,7 +41,6 @@ ROWS = (
     Row("cold_start", "sft", "#5c9e31", rows_of="cold_start_data", general_of="general_data"),
     Row("reasoning_rl", "grpo", "#1f6fb2"),
     Row("rejection", "rejection", general_of="general_data"),
-    Row("curate", "curate"),
     Row("sft_mix", "sft", "#8a5fbf", rows_of="rejection"),
     Row("reward_model", "reward_model"),
     Row("align_rl", "grpo", "#0b3c5d", rewarded_by="reward_model"),
@@ -57,7 +56,6 @@ MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models t
 CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # what zero_rl is held against (claim C12)
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
-PACKED = "packed"  # the `data.file` of any SFT that learns from `curate`
 
 
 def stage_of(job: str) -> str:
@@ -70,19 +68,15 @@ def compared_with(stage: str) -> str | None:
     return "zero_rl" if stage in CONTROLS else RECIPE[stage].ablation_of
 
 
-def rows_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> str:
+def rows_of(stage: str, stages: Collection[str]) -> str:
     """The stage whose folder is the input `data` of `stage`, in a run of `stages`."""
-    if (config.get("data") or {}).get("file") == PACKED:
-        return "curate"
     source = RECIPE[stage].rows_of
     return "data" if RECIPE[source].is_optional and source not in stages else source
 
 
 def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> dict[str, str]:
-    """What a stage of such a run reads, by the input's name: other stages, and paths from outside."""
-    sources = {"data": rows_of(stage, config, stages)}
-    if stage == "curate":
-        sources |= curated_from(config)
+    """What a stage of such a run reads, by the input's name: other stages, or a model's folder from outside."""
+    sources = {"data": rows_of(stage, stages)}
     source = config.get("init_from")
     if source and not downloads_model(config):
         sources["model"] = source
@@ -101,16 +95,6 @@ def downloads_model(config: dict[str, Any]) -> bool:
 def general_share(config: dict[str, Any]) -> float:
     """The share of general rows that a stage mixes in."""
     return config.get("general_share") or (config.get("data") or {}).get("general_share") or 0
-
-
-def curated_from(config: dict[str, Any]) -> dict[str, str]:
-    """Where the sources of a curate stage come from, by the input's name: stages and folders."""
-    return {input_of(name, source["of"]): source["of"] for name, source in config["sources"].items()}
-
-
-def input_of(source: str, of: str) -> str:
-    """The name of the input with a source's files: a stage's name, or for a folder the source's own input."""
-    return of if of in ("data", "rejection") else f"source_{source}"
 
 
 def program_of(job: str, config: dict[str, Any]) -> str:

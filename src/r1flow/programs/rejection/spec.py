@@ -37,7 +37,7 @@ class Rejection(Sampled):
 def check_rejection(config: dict[str, Any]) -> None:
     check_sampling(config)
     check_preamble(config["preamble"])
-    filters.check_filters("rejection", config["filters"])
+    filters.check_filters(config["filters"])
 
 
 def check_preamble(preamble: list[dict[str, str]]) -> None:

@@ -8,14 +8,20 @@ and the `response` to learn. The loss is the cross-entropy of the response and i
 
 tokenised separately, as in sampling: so both see the same tokens where prompt and response meet, even if a tokenizer
 would merge across that border. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4
-(distillation: SFT only, no RL). With `data.file: packed` the rows are those that the stage curate has tokenised and
-packed (data/packed.py).
+(distillation: SFT only, no RL).
+
+Token ids are written to a file among the stage's snapshots, once for all ranks, and read memory-mapped: as Python lists
+800,000 long responses would fill 60 GB in every rank.
 """
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as columns
+from accelerate import PartialState
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from trl import SFTConfig, SFTTrainer
@@ -23,7 +29,6 @@ from trl import SFTConfig, SFTTrainer
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
-from r1flow.data import packed
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import score_labels_only
@@ -31,6 +36,8 @@ from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 
+SCHEMA = pa.schema([("input_ids", pa.list_(pa.int32())), ("completion_mask", pa.list_(pa.int8()))])
+AT_ONCE = 1000  # rows tokenised together, on all cores
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "mean_token_accuracy": "token_accuracy"}
 
 
@@ -39,7 +46,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     # These come before the model, because with zero3 they decide how it is loaded.
-    options = SFTConfig(**trainer_options(stage), dataset_kwargs={"skip_prepare_dataset": is_packed(stage)})
+    options = SFTConfig(**trainer_options(stage))
     model = read_model(
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
@@ -68,26 +75,40 @@ def compute(stage: Stage) -> dict[str, Any]:
     }
 
 
-def is_packed(stage: Stage) -> bool:
-    return stage.config["data"]["file"] == packed.PACKED
-
-
 def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dataset, dict[str, int]]:
-    """The training data, a curate stage's packs or a file's rows, with its numbers of rows and tokens."""
+    """The token ids of all rows to learn from, with the numbers of rows and tokens; the first rank writes them."""
+    path = stage.snapshots / "dataset" / "rows.arrow"
+    with PartialState().main_process_first():
+        if not path.is_file():
+            write_examples(path, tokenizer, chosen_rows(stage))
+    dataset = Dataset.from_file(str(path))
+    table = dataset.data.table
+    count = {
+        "rows": len(dataset),
+        "tokens": columns.sum(columns.list_value_length(table["input_ids"])).as_py(),
+        "response_tokens": columns.sum(columns.list_flatten(table["completion_mask"])).as_py(),
+    }
+    return dataset, count
+
+
+def chosen_rows(stage: Stage) -> list[dict[str, Any]]:
+    """The file's rows, with the share of general ones that the config asks for."""
     data = stage.config["data"]
-    if is_packed(stage):
-        dataset = packed.load(stage.inputs["data"], stage.inputs["model"], stage.snapshots / "dataset")
-        return dataset, packed.count(dataset)
     rows = load_examples(stage.inputs["data"] / data["file"], data["limit"])
     if data["general_share"]:
         rows = mix_in(general_rows(stage.inputs), rows, data["general_share"], random.Random(stage.seed))
-    examples = [example(tokenizer, row) for row in rows]
-    count = {
-        "rows": len(examples),
-        "tokens": sum(len(row["input_ids"]) for row in examples),
-        "response_tokens": sum(sum(row["completion_mask"]) for row in examples),
-    }
-    return Dataset.from_list(examples), count
+    return rows
+
+
+def write_examples(path: Path, tokenizer: PreTrainedTokenizerBase, rows: list[dict[str, Any]]) -> None:
+    """Write the rows as token ids; a kill leaves no file of this name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".partial")
+    with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as writer:
+        for start in range(0, len(rows), AT_ONCE):
+            made = examples(tokenizer, rows[start : start + AT_ONCE])
+            writer.write_batch(pa.RecordBatch.from_pylist(made, SCHEMA))
+    unfinished.replace(path)
 
 
 def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
@@ -103,12 +124,14 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
     return rows
 
 
-def example(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:
+def examples(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 for tokens that the loss counts."""
-    texts = (render(tokenizer, row["question"]), row["response"])
-    prompt_ids, response_ids = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
-    response_ids = [*response_ids, tokenizer.eos_token_id]
-    return {
-        "input_ids": prompt_ids + response_ids,
-        "completion_mask": [0] * len(prompt_ids) + [1] * len(response_ids),
-    }
+    prompts = [render(tokenizer, row["question"]) for row in rows]
+    texts = [*prompts, *(row["response"] for row in rows)]
+    ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    made = []
+    for prompt_ids, response_ids in zip(ids[: len(rows)], ids[len(rows) :], strict=True):
+        response_ids = [*response_ids, tokenizer.eos_token_id]
+        mask = [0] * len(prompt_ids) + [1] * len(response_ids)
+        made.append({"input_ids": prompt_ids + response_ids, "completion_mask": mask})
+    return made

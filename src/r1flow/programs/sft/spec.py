@@ -11,7 +11,7 @@ from r1flow.programs.costs import Book, Cost
 from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
-from r1flow.recipe.stages import PACKED, rows_of
+from r1flow.recipe.stages import rows_of
 
 
 @dataclass
@@ -34,7 +34,7 @@ def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer, data = config["trainer"], config["data"]
     check_share("data.general_share", data["general_share"])
-    if data["general_share"] and data["file"] in (MIX, PACKED):
+    if data["general_share"] and data["file"] == MIX:
         raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
         what = "without packing TRL doesn't cut rows to max_length"
@@ -53,7 +53,7 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
 
 
 def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    maker = rows_of(job, config, book.run.stages)
+    maker = rows_of(job, book.run.stages)
     response = book.response(Path(config["data"]["file"]).stem, maker)
     trained = taught(book, config, book.prompt + response, maker)
     return cost_of(book, job, config, trained, config["trainer"]["max_length"])
