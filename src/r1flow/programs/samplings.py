@@ -5,6 +5,7 @@ from typing import Any
 
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
+from r1flow.core.flops import forward_flops
 from r1flow.programs.costs import BF16, F32, Book, Cost
 from r1flow.programs.keys import Sampled, check_share
 from r1flow.programs.specs import spec_of
@@ -71,7 +72,7 @@ def cost_of(book: Book, job: str, config: dict[str, Any], samples: float) -> Cos
         job,
         parameters=model.parameters,
         sampled=tokens,
-        sampling=2 * model.parameters * tokens,
+        sampling=forward_flops(model.parameters, tokens),
         engine=config["engine"],
         disk=2 * book.prices["bytes_per_token"] * tokens,
         states=states,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
+from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
@@ -165,8 +166,8 @@ def cost_of(
         "parameters": model.parameters,
         "sampled": drawn,
         "trained": trained,
-        "sampling": 2 * model.parameters * drawn,
-        "training": 6 * model.parameters * trained + 2 * model.parameters * scored,
+        "sampling": forward_flops(model.parameters, drawn),
+        "training": training_flops(model.parameters, trained) + forward_flops(model.parameters, scored),
         "disk": 2 * F32 * model.parameters,
         "weights": F32 * model.parameters,
         "snapshot": model.parameters * (F32 + optimizer_of(config)),

@@ -49,6 +49,7 @@ from transformers import (
 from trl import GRPOConfig, GRPOTrainer
 
 from r1flow.core.errors import UserError
+from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
@@ -274,11 +275,10 @@ def share_alike(prompts: list[str], values: list[float | None]) -> float:
 
 
 def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[str, Any]) -> dict[str, float]:
-    """Tokens, and FLOPs by the usual rule: with N parameters, 2N per token forward and 6N forward and backward.
+    """Tokens, and FLOPs (core/flops.py).
 
     Sampling is a forward pass over prompt and completion; training is one forward and backward pass per iteration; the
-    KL term and the correction of vLLM's numerics are one more forward pass each. The attention products themselves are
-    left out: they are below 10 %.
+    KL term and the correction of vLLM's numerics are one more forward pass each.
     """
     parameters = parameters_of(model)
     log = trainer.state.log_history
@@ -286,11 +286,12 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[st
     lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
     config = trainer.args
     drawn = rollouts(options)
+    passes = 1 + extra_passes(vars(config))
     trained = seen * config.num_iterations
     return {
         "parameters": parameters,
         "rollouts": drawn,
         "rollout_tokens": round(drawn * sum(lengths) / max(1, len(lengths))),
         "train_tokens": round(trained),
-        "flops": float(2 * parameters * seen * (1 + extra_passes(vars(config))) + 6 * parameters * trained),
+        "flops": float(forward_flops(parameters, seen) * passes + training_flops(parameters, trained)),
     }

@@ -35,6 +35,7 @@ from trl import pack_dataset
 from r1flow.artifacts import contract
 from r1flow.artifacts.manifest import sha256
 from r1flow.core.errors import UserError
+from r1flow.core.flops import training_flops
 from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
@@ -86,8 +87,7 @@ def train(stage: Stage) -> dict[str, Any]:
         "tokens": blocks.tokens,
         "blocks": len(blocks),
         "steps": trainer.state.global_step,
-        # 6N per token, as in programs/grpo
-        "flops": 6.0 * model.num_parameters() * blocks.tokens * trainer.state.epoch,
+        "flops": training_flops(model.num_parameters(), blocks.tokens) * trainer.state.epoch,
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }

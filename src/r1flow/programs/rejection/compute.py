@@ -32,6 +32,7 @@ import pyarrow.compute as columns
 import pyarrow.parquet as parquet
 
 from r1flow.core.errors import UserError
+from r1flow.core.flops import forward_flops
 from r1flow.core.language import consistency
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
@@ -361,8 +362,8 @@ def summary(
 
 
 def spent(stage: Stage) -> dict[str, Any]:
-    """Sampled tokens, and FLOPs: 2N per token, as in programs/grpo; None if a server's own model was asked."""
+    """Sampled tokens, and FLOPs; None if a server's own model was asked."""
     lengths = parquet.read_table(stage.work / "samples.parquet", columns=["length"])["length"]
     tokens, parameters = columns.sum(lengths).as_py(), parameters_in(stage.inputs["model"])
     is_known = parameters > 0 and not stage.config["engine_options"].get("model")
-    return {"sampled_tokens": tokens, "flops": 2.0 * parameters * tokens if is_known else None}
+    return {"sampled_tokens": tokens, "flops": float(forward_flops(parameters, tokens)) if is_known else None}

@@ -21,6 +21,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from trl import RewardConfig, RewardTrainer
 
 from r1flow.core.errors import UserError
+from r1flow.core.flops import training_flops
 from r1flow.core.schema import read_jsonl
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.rewards.classifier import classify, judged_ids
@@ -50,7 +51,7 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 
 def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Train on the pairs and save to work/model; metrics: FLOPs (6N per token, as in programs/grpo) and the curve."""
+    """Train on the pairs and save to work/model; metrics: FLOPs and the curve."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
     set_seed(stage.seed)  # for the head, which is initialised at random
@@ -76,7 +77,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
     save(stage, trainer, tokenizer)
     tokens = sum(len(sides["chosen_ids"]) + len(sides["rejected_ids"]) for sides in pairs)
     return {
-        "flops": 6.0 * parameters_of(model) * tokens * trainer.state.epoch,
+        "flops": training_flops(parameters_of(model), tokens) * trainer.state.epoch,
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }

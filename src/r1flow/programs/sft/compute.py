@@ -27,6 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from trl import SFTConfig, SFTTrainer
 
 from r1flow.core.errors import UserError
+from r1flow.core.flops import training_flops
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.data.mixing import general_rows, mix_in
@@ -68,8 +69,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         "rows": count["rows"],
         "response_tokens": count["response_tokens"],
         "steps": trainer.state.global_step,
-        # 6N per token, as in programs/grpo
-        "flops": 6.0 * parameters_of(model) * count["tokens"] * trainer.state.epoch,
+        "flops": training_flops(parameters_of(model), count["tokens"]) * trainer.state.epoch,
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }
