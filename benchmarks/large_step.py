@@ -9,7 +9,7 @@ and conf/grpo/gpu.yaml; only batches, lengths and steps are this file's. Plain T
 writes one, with the same batches, lengths, precision, loss and KL term, and a cheap reward. Engines sample as
 `evaluate` asks them to.
 
-Models have the real shapes (conf/prices.yaml), random weights in bfloat16, as on the hub, and a tokenizer of bytes.
+Models have the real shapes (conf/costs.yaml), random weights in bfloat16, as on the hub, and a tokenizer of bytes.
 Such models hardly ever end a text, and in GRPO they are kept from it: every completion is as long as allowed.
 Each measurement has a process of its own, so its memory is its own, and one that fails is a row with the reason. A
 step lasts from the end of the one before to its own end; medians. The first step isn't counted; without vLLM it draws
@@ -56,7 +56,7 @@ from r1flow.artifacts.manifest import write_json
 from r1flow.core.errors import UserError
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.schema import write_jsonl
-from r1flow.engine import pricing
+from r1flow.engine import cost_estimate
 from r1flow.engine.config import compose
 from r1flow.model import scoring
 from r1flow.programs.costs import model_of
@@ -160,7 +160,9 @@ def groups(options: argparse.Namespace) -> Iterator[list[Case]]:
 
 
 def shape_of(name: str) -> dict[str, Any]:
-    return TOY_SHAPE if name == "toy" else pricing.read_prices(ROOT / pricing.PRICES)["models"][name]
+    return (
+        TOY_SHAPE if name == "toy" else cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)["models"][name]
+    )
 
 
 def tokenizer_of(vocabulary: int) -> PreTrainedTokenizerFast:
@@ -608,15 +610,15 @@ def draw_seconds(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def peak_of(name: str) -> float | None:
-    """TFLOP/s in bfloat16 of a GPU by its name ("NVIDIA A100-SXM4-80GB"), from conf/prices.yaml; None: not there."""
-    gpus = pricing.read_prices(ROOT / pricing.PRICES)["gpus"]
+    """TFLOP/s in bfloat16 of a GPU by its name ("NVIDIA A100-SXM4-80GB"), from conf/costs.yaml; None: not there."""
+    gpus = cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)["gpus"]
     return next((gpus[word]["tflops"] for word in re.split(r"[\s-]+", name) if word in gpus), None)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    known_shapes = [*pricing.read_prices(ROOT / pricing.PRICES)["models"], "toy"]
+    known_shapes = [*cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)["models"], "toy"]
     add("--out", type=Path, default=Path("large_step"), help="folder of the results (large_step)")
     add("--minutes", type=float, default=9.0, help="no measurement goes on after that (9)")
     add("--what", nargs="+", choices=["sft", "sampling", "grpo"], default=["sft", "sampling", "grpo"])
@@ -632,7 +634,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--sft-steps", type=int, default=3, help="steps that are timed, after the first (3)")
     add("--grpo-steps", type=int, default=1, help="likewise (1: without vLLM a step takes a minute)")
     add("--device", choices=["cuda", "cpu"], help="default: cuda where there is one")
-    add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/prices.yaml hasn't that GPU")
+    add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/costs.yaml hasn't that GPU")
     add("--return-freed", action="store_true", help="ours returns freed memory to the system, which a stage doesn't")
     add("--prompts-apart", action="store_true", help="ours computes a prompt for each of its completions, on a CPU")
     add("--toy", action="store_true", help=f"sizes for a CPU: {json.dumps(TOY)}")

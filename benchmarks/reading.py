@@ -2,7 +2,7 @@
 
     python benchmarks/reading.py --rows 96 --threads 2
 
-The model has SmolLM2-135M's shape (conf/prices.yaml) and random weights, and the prompts random tokens, as many as
+The model has SmolLM2-135M's shape (conf/costs.yaml) and random weights, and the prompts random tokens, as many as
 --lengths says. The two ways take turns, and medians are printed. One token is drawn for each prompt.
 """
 
@@ -15,7 +15,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
-from r1flow.engine.pricing import read_prices
+from r1flow.engine.cost_estimate import read_assumptions
 from r1flow.sampling import SamplingParams
 from r1flow.sampling import engine as sampling
 
@@ -36,7 +36,7 @@ def main() -> None:
     keep_few_kernels()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    shape = read_prices()["models"][SHAPE] | {"num_hidden_layers": options.layers}
+    shape = read_assumptions()["models"][SHAPE] | {"num_hidden_layers": options.layers}
     engine = sampling.Engine(LlamaForCausalLM(LlamaConfig(**shape)).eval(), eos_ids=[0])
     rng = random.Random(1)
     prompts = [

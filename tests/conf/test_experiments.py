@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import frozen
 from r1flow.core.errors import UserError
-from r1flow.engine import config, pricing
+from r1flow.engine import config, cost_estimate
 from r1flow.engine.checks import check_stage
 from r1flow.engine.run import Run
 from r1flow.programs.specs import spec_of
@@ -73,7 +73,9 @@ def test_a_cost_in_gpu_hours_is_what_the_plan_says(experiment, tmp_path, monkeyp
         r"Cost: (\S+) GPU hours of an (\w+), (\S+) GB", (ROOT / f"conf/experiment/{experiment}.yaml").read_text()
     )
     run = Run.compose(ROOT, experiment)
-    text = pricing.table(run.price(), said[2], 1, pricing.read_prices(ROOT / pricing.PRICES))
+    text = cost_estimate.table(
+        run.costs(), said[2], 1, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
+    )
     assert f" {said[1]} GPU hours" in text and f" {said[3]} GB of disk" in text
 
 
@@ -575,7 +577,7 @@ def test_what_is_read_here_of_a_trainer_is_what_must_be_there(monkeypatch, tmp_p
             run.slice(stage)["trainer"] = Noting(run.slice(stage)["trainer"])
             run.slice(stage)["trainer"].read = read.setdefault(program, set())
             check_stage(stage, program, run.slice(stage), STAGES)
-    run.price()
+    run.costs()
     assert read.keys() == {"pretrain", "sft", "reward_model", "grpo"}
     assert {program: keys - set(spec_of(program).read) for program, keys in read.items()} == {
         key: set() for key in read

@@ -1,4 +1,4 @@
-"""A profile for Slurm has the hours and the memory of what it is for, as the price says, and Snakemake takes it."""
+"""A profile for Slurm has the hours and the memory that its cost estimate says, and Snakemake takes it."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow.engine import pricing
+from r1flow.engine import cost_estimate
 from r1flow.engine.run import Run
 from r1flow.programs.costs import Cost
 from r1flow.programs.specs import spec_of
@@ -18,7 +18,7 @@ from r1flow.recipe.stages import RECIPE, RL_STAGES
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = "r1_qwen2.5_7b"
 PROFILE = yaml.safe_load((ROOT / "profiles/slurm-7b/config.yaml").read_text())
-PRICES = pricing.read_prices(ROOT / pricing.PRICES)
+ASSUMPTIONS = cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
 
 
 def resources(rule: str) -> dict[str, int]:
@@ -31,7 +31,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> list[Cost]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("nothing"))
         patch.setenv("HF_HUB_CACHE", "hub")
-        return Run.compose(ROOT, EXPERIMENT).price()
+        return Run.compose(ROOT, EXPERIMENT).costs()
 
 
 def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[Cost]) -> None:
@@ -39,7 +39,7 @@ def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[Cost]) -> N
         stage = cost.job.partition("/")[0]
         parts = PROFILE["set-scatter"].get(stage, 1)
         have = resources("sample" if parts > 1 else stage)
-        spent = cost.gpu_hours(PRICES["gpus"]["H100"]["tflops"], PRICES) / resources(stage)["gpu"] / parts
+        spent = cost.gpu_hours(ASSUMPTIONS["gpus"]["H100"]["tflops"], ASSUMPTIONS) / resources(stage)["gpu"] / parts
         assert have["runtime"] / 60 * (PROFILE["retries"] + 1) >= 2 * spent, cost.job
         assert parts <= PROFILE["jobs"]
 
@@ -50,13 +50,13 @@ def test_a_jobs_memory_has_room_for_the_weights_of_all_its_processes(costs: list
         rules = {stage, "sample"} if stage in PROFILE["set-scatter"] else {stage}
         for rule in rules:
             gpus = resources(stage)["gpu"]
-            assert resources(rule)["mem_mb"] * 1e6 >= 1.1 * pricing.host_needed(cost, gpus), (cost.job, rule)
+            assert resources(rule)["mem_mb"] * 1e6 >= 1.1 * cost_estimate.host_needed(cost, gpus), (cost.job, rule)
 
 
 def test_what_a_training_shares_out_fits_its_gpus(costs: list[Cost]) -> None:
     for cost in costs:
         gpus = resources(cost.job.partition("/")[0])["gpu"]
-        assert pricing.memory_needed(cost, 80e9, gpus) < 80e9, cost.job
+        assert cost_estimate.memory_needed(cost, 80e9, gpus) < 80e9, cost.job
 
 
 def dry_run(folder: Path, *words: str) -> str:

@@ -25,7 +25,7 @@ from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import COMMANDS, command_module, main
 from r1flow.commands.planning import pairs_of
 from r1flow.core.errors import UserError
-from r1flow.engine import pricing
+from r1flow.engine import cost_estimate
 from r1flow.engine.checks import check_place
 from r1flow.engine.plan import COMPUTE, KEEP, Step
 from r1flow.engine.run import Run
@@ -138,7 +138,7 @@ REFUSED = {
 PLANNED = {
     "": {},
     "experiment=a overrides=seed=2": {"experiment": "a", "overrides": "seed=2"},
-    "--price --gpu H200 --gpus 8 experiment=a": {"experiment": "a"},
+    "--cost --gpu H200 --gpus 8 experiment=a": {"experiment": "a"},
     "--cores all -n --config experiment=a --set-scatter rejection=4 evaluate=2": {"experiment": "a"},
     "experiment=a --profile profiles/slurm --forcerun zero_rl report run=b": {"experiment": "a", "run": "b"},
 }
@@ -150,7 +150,7 @@ def test_a_plan_takes_the_words_of_a_run_and_passes_over_snakemakes_options(word
 
 
 @pytest.mark.parametrize(
-    "words", ["r1_x", "--price r1_x", "experiment=a r1_x", "--gpu H200 r1_x", "--cores all r1_x", "--config r1_x"]
+    "words", ["r1_x", "--cost r1_x", "experiment=a r1_x", "--gpu H200 r1_x", "--cores all r1_x", "--config r1_x"]
 )
 def test_a_plan_refuses_a_word_that_it_would_have_to_pass_over(words):
     with pytest.raises(
@@ -216,12 +216,12 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
         steps=[kept, step],
         missing=["vllm isn't installed"],
         check_libraries=lambda: None,
-        price=lambda: [cost],
+        costs=lambda: [cost],
     )
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
-    monkeypatch.setattr(pricing, "read_prices", lambda: {})
-    monkeypatch.setattr(pricing, "table", lambda *words: "")
-    assert main(["plan", "--price", "--json", "experiment=a"]) == 0
+    monkeypatch.setattr(cost_estimate, "read_assumptions", lambda: {})
+    monkeypatch.setattr(cost_estimate, "table", lambda *words: "")
+    assert main(["plan", "--cost", "--json", "experiment=a"]) == 0
     shown = capsys.readouterr()
     found = as_documented("plan", shown.out)
     assert [job["job"] for job in found["jobs"]] == ["zero_rl"] and found["kept"] == 1

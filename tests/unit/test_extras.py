@@ -146,7 +146,7 @@ def test_a_plan_and_its_price_warn_and_a_run_is_refused_before_its_first_job(
     installed.clear()
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.chdir(ROOT)
-    assert cli.main(["plan", "--price", f"experiment={ZERO}", "run=never_run"]) == 0
+    assert cli.main(["plan", "--cost", f"experiment={ZERO}", "run=never_run"]) == 0
     shown = capsys.readouterr()
     assert "GPU hours" in shown.out and "zero_rl.trainer.use_vllm, evaluate.engine: vllm isn't" in shown.err
     monkeypatch.chdir(tmp_path)

@@ -16,7 +16,7 @@ from r1flow.commands import clean, cli, export, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import humaneval, loaders, sources, tasks, tokenizer
-from r1flow.engine import checks, driver, pricing
+from r1flow.engine import checks, cost_estimate, driver
 from r1flow.engine.run import Run
 from r1flow.programs import costs, trainings
 from r1flow.programs.data import compute as data
@@ -145,9 +145,11 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         "a prompt without tokens can't be continued",
         lambda folder: Engine.check_lengths(SimpleNamespace(), [[1], []], None),
     ),
-    "a price on no GPU": (
+    "a cost on no GPU": (
         "--gpus 0: use 1 or more",
-        lambda folder: pricing.table([], "H100", 0, pricing.read_prices(ROOT / pricing.PRICES)),
+        lambda folder: cost_estimate.table(
+            [], "H100", 0, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
+        ),
     ),
     "an odd word for libraries": (
         "--config libraries=redo: use rerun or accept",

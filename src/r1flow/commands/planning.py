@@ -39,11 +39,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.set_defaults(takes_unknown=True)  # Snakemake's
     parser.add_argument("--all", action="store_true", help="also list the jobs that are kept")
-    parser.add_argument("--price", action="store_true", help="also estimate the cost: tokens, FLOPs, hours, memory")
+    parser.add_argument("--cost", action="store_true", help="also estimate the cost: tokens, FLOPs, hours, memory")
     parser.add_argument(
-        "--gpu", help="GPU for --price, from conf/prices.yaml (default: H100, or the CPU that computes it)"
+        "--gpu", help="GPU for --cost, from conf/costs.yaml (default: H100, or the CPU that computes it)"
     )
-    parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs for --price (default: 1)")
+    parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs for --cost (default: 1)")
     add_json(parser)
     parser.add_argument(
         "words",
@@ -55,7 +55,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from r1flow.engine import pricing
+    from r1flow.engine import cost_estimate
     from r1flow.engine.checks import check_parts, check_rules
     from r1flow.engine.plan import KEEP, table
     from r1flow.engine.run import Run
@@ -74,10 +74,10 @@ def run(arguments: argparse.Namespace) -> None:
         "missing": run.missing,
     }
     words = table(run.steps, arguments.all)
-    if arguments.price:
+    if arguments.cost:
         costs = costs_of(run, arguments.all)
         found["costs"] = [{name: getattr(cost, name) for name in COST} for cost in costs]
-        words += "\n\n" + pricing.table(costs, arguments.gpu, arguments.gpus, pricing.read_prices())
+        words += "\n\n" + cost_estimate.table(costs, arguments.gpu, arguments.gpus, cost_estimate.read_assumptions())
     tell(found, words, arguments.json)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
 # How many words without `=` an option takes; one of Snakemake's that isn't here may take any number.
 TAKES = {
     **{"--gpu": 1, "--gpus": 1, "--cores": 1, "-c": 1, "--jobs": 1, "-j": 1, "--profile": 1, "--executor": 1, "-e": 1},
-    **dict.fromkeys(("", "--", "--all", "--price", "--json", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
+    **dict.fromkeys(("", "--", "--all", "--cost", "--json", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
 }
 
 
@@ -128,4 +128,4 @@ def costs_of(run: "Run", everything: bool) -> list["Cost"]:
     from r1flow.engine.plan import COMPUTE, FOLLOW
 
     shown = [step.job for step in run.steps if everything or step.action in (COMPUTE, FOLLOW)]
-    return [cost for cost in run.price() if cost.job in shown]
+    return [cost for cost in run.costs() if cost.job in shown]

@@ -1,1 +1,1 @@
-"""Runs programs as stages: composes a run, plans it, prices it, and computes a stage so that a kill costs little."""
+"""Runs programs as stages: composes and plans a run, estimates its cost, and computes each stage once."""

@@ -3,8 +3,8 @@
     missing({"zero_rl": {"strategy": "zero2", …}})
     ["zero_rl.strategy: deepspeed isn't installed; pip install -c constraints.txt -e .[deepspeed]"]
 
-A run that lacks something is refused before its first job. A plan only warns, because it can be made and priced on any
-machine. Whether a library works and a server answers shows only when it is used.
+A run that lacks something is refused before its first job. A plan only warns, because it can be made on any machine.
+Whether a library works and a server answers shows only when it is used.
 """
 
 import os

@@ -21,7 +21,7 @@ from r1flow.artifacts.fingerprint import snapshot
 from r1flow.artifacts.locks import LIVE, hold, is_held
 from r1flow.core.errors import UserError, printable
 from r1flow.engine import config as conf
-from r1flow.engine import extras, pricing
+from r1flow.engine import cost_estimate, extras
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.programs.report.making import write_making
@@ -268,7 +268,7 @@ class Run:
     def check_disk(self) -> None:
         """Refuse a run that a disk has no room for; what a killed run left in scratch/ counts as room."""
         computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
-        models, snapshot = pricing.disk_certain([cost for cost in self.price() if cost.job in computed])
+        models, snapshot = cost_estimate.disk_certain([cost for cost in self.costs() if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
         needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}  # it keeps copies
         disks: dict[int, list[Path]] = {}
@@ -299,9 +299,9 @@ class Run:
                 if path.stat().st_mtime > now:
                     os.utime(path)
 
-    def price(self) -> list[pricing.Cost]:
+    def costs(self) -> list[cost_estimate.Cost]:
         """What each job would cost."""
-        return pricing.price(self, pricing.read_prices(self.root / pricing.PRICES))
+        return cost_estimate.estimate(self, cost_estimate.read_assumptions(self.root / cost_estimate.ASSUMPTIONS))
 
     def end(self, status: str) -> None:
         spool.end_execution(self.name, Path.cwd(), status)

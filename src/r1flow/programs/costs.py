@@ -58,13 +58,13 @@ class Cost:
     def flops(self) -> float:
         return self.sampling + self.training
 
-    def gpu_hours(self, tflops: float, prices: dict[str, Any]) -> float:
-        seconds = self.training / prices["training"] + self.sampling / prices["sampling"][self.engine]
+    def gpu_hours(self, tflops: float, assumed: dict[str, Any]) -> float:
+        seconds = self.training / assumed["training"] + self.sampling / assumed["sampling"][self.engine]
         return seconds / (tflops * 1e12) / 3600
 
-    def cpu_hours(self, prices: dict[str, Any]) -> float:
+    def cpu_hours(self, assumed: dict[str, Any]) -> float:
         """Hours of one core."""
-        return self.flops / (prices["core_gflops"] * 1e9) / 3600
+        return self.flops / (assumed["core_gflops"] * 1e9) / 3600
 
 
 def model_of(config: dict[str, Any]) -> Model:
@@ -111,29 +111,29 @@ def model_in(folder: Path) -> Model:
     return Model(parameters_in(folder) or shape.parameters, shape.hidden, shape.layers, shape.vocabulary)
 
 
-def model_outside(source: str, revision: str | None, prices: dict[str, Any]) -> Model:
+def model_outside(source: str, revision: str | None, assumed: dict[str, Any]) -> Model:
     """The size of a model on a hub or in a package, without network: from a cached config.json, else from the table."""
     from huggingface_hub import try_to_load_from_cache
 
     path = None if is_gguf(source) else try_to_load_from_cache(source, "config.json", revision=revision)
-    config = read_json(Path(path)) if isinstance(path, str) else prices["models"].get(source)
+    config = read_json(Path(path)) if isinstance(path, str) else assumed["models"].get(source)
     return model_of(config) if config else Model(UNKNOWN)
 
 
 class Run(Protocol):
-    """What a `Book` needs to know about a run."""
+    """What a `Estimator` needs to know about a run."""
 
     stages: list[str]
 
     def slice(self, stage: str) -> dict[str, Any]: ...
 
 
-class Book:
+class Estimator:
     """Estimates of rows, lengths and model sizes, from a run's configuration."""
 
-    def __init__(self, run: Run, prices: dict[str, Any], counted: dict[str, float]) -> None:
+    def __init__(self, run: Run, assumed: dict[str, Any], counted: dict[str, float]) -> None:
         """`counted`: rows of the data files that exist already; if empty, they are estimated from the configuration."""
-        self.run, self.prices = run, prices
+        self.run, self.assumed = run, assumed
         self.origin = "outside" if "sources" in run.slice("data") else "generated"
         self.rows = counted or self.expected()
 
@@ -150,7 +150,7 @@ class Book:
             return {"corpus": config["corpus"]["documents"] if config["corpus"] else 0, **problems, **kinds}
         rows = {}
         for pool in config["pools"]:
-            found = sum(self.prices["rows"].get(take, UNKNOWN) for take in pool["take"])
+            found = sum(self.assumed["rows"].get(take, UNKNOWN) for take in pool["take"])
             for file, percent in pool["into"].items():
                 rows[file] = rows.get(file, 0) + found * percent / 100
         limits = {file: limit for file, limit in config["rows"].items() if limit is not None}
@@ -158,10 +158,10 @@ class Book:
 
     def response(self, file: str, maker: str = "rejection") -> float:
         """Mean tokens of a response in a file; `maker` is the stage that made the mix."""
-        lengths = self.prices["response"]
+        lengths = self.assumed["response"]
         if file == "mix":
             config = self.run.slice(maker)
-            made, share = self.prices["completion_share"] * config["max_new_tokens"], config["general_share"]
+            made, share = self.assumed["completion_share"] * config["max_new_tokens"], config["general_share"]
             return (1 - share) * made + (share and share * self.response("general_sft"))
         if self.origin == "generated":
             return lengths["generated"]
@@ -171,14 +171,14 @@ class Book:
         if file != "mix":
             return least(self.rows.get(file, UNKNOWN), limit)
         config = self.run.slice(maker)
-        samples = min(config["samples_per_prompt"] * self.prices["kept_share"][self.origin], config["keep_per_prompt"])
+        samples = min(config["samples_per_prompt"] * self.assumed["kept_share"][self.origin], config["keep_per_prompt"])
         kept = least(least(self.rows.get("rejection", UNKNOWN), config["prompts"]) * samples, config["samples_in_mix"])
         general = kept * config["general_share"] / (1 - config["general_share"])
         return least(kept + (general and min(general, self.rows.get("general_sft", UNKNOWN))), limit)
 
     @property
     def prompt(self) -> float:
-        return self.prices["prompt"][self.origin]
+        return self.assumed["prompt"][self.origin]
 
     # Models.
 
@@ -195,7 +195,7 @@ class Book:
         elif Path(source).exists():
             found = model_in(Path(source))
         else:
-            found = model_outside(source, config.get("revision"), self.prices)
+            found = model_outside(source, config.get("revision"), self.assumed)
         return found if not (dropped := config.get("drop_layers")) else without_layers(found, dropped, stage)
 
     def reward(self, job: str) -> float:
@@ -207,11 +207,11 @@ class Book:
         """Bytes of a data file."""
         responses = 0 if file in ("rl", "rejection", "dev", "test") else 1 + (file == "preferences")
         length = self.prompt + (responses and responses * self.response(file if file != "corpus" else "general"))
-        return rows * length * self.prices["bytes_per_token"]
+        return rows * length * self.assumed["bytes_per_token"]
 
     def completion(self, longest: int) -> float:
         """Mean tokens of a completion that may have at most `longest`."""
-        return longest * self.prices["completion_share"]
+        return longest * self.assumed["completion_share"]
 
 
 def least(count: float, limit: float | None) -> float:
@@ -219,7 +219,7 @@ def least(count: float, limit: float | None) -> float:
     return count if limit is None else limit if math.isnan(count) else min(count, limit)
 
 
-def cost_of_files(book: Book, job: str, config: dict[str, Any]) -> Cost:
+def cost_of_files(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of a job that writes data files; files with an unknown number of rows are left out."""
-    sizes = (book.text(file, rows) for file, rows in book.rows.items())
+    sizes = (estimator.text(file, rows) for file, rows in estimator.rows.items())
     return Cost(job, disk=2 * sum(size for size in sizes if not math.isnan(size)))

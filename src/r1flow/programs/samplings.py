@@ -6,7 +6,7 @@ from typing import Any
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops
-from r1flow.programs.costs import BF16, F32, Book, Cost
+from r1flow.programs.costs import BF16, F32, Cost, Estimator
 from r1flow.programs.keys import Sampled, check_share
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import ROWS
@@ -63,10 +63,10 @@ def check_option_values(options: dict[str, Any]) -> None:
 # What they cost.
 
 
-def cost_of(book: Book, job: str, config: dict[str, Any], samples: float) -> Cost:
+def cost_of(estimator: Estimator, job: str, config: dict[str, Any], samples: float) -> Cost:
     """The cost of drawing so many samples, and of keeping them."""
-    model = book.model(job)
-    tokens = samples and samples * (book.prompt + book.completion(config["max_new_tokens"]))
+    model = estimator.model(job)
+    tokens = samples and samples * (estimator.prompt + estimator.completion(config["max_new_tokens"]))
     states, host = memory_of(config, model.parameters)
     return Cost(
         job,
@@ -74,7 +74,7 @@ def cost_of(book: Book, job: str, config: dict[str, Any], samples: float) -> Cos
         sampled=tokens,
         sampling=forward_flops(model.parameters, tokens),
         engine=config["engine"],
-        disk=2 * book.prices["bytes_per_token"] * tokens,
+        disk=2 * estimator.assumed["bytes_per_token"] * tokens,
         states=states,
         host=host,
     )

@@ -17,7 +17,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe import stages
 
 if TYPE_CHECKING:
-    from r1flow.programs.costs import Book, Cost
+    from r1flow.programs.costs import Cost, Estimator
 
 Config = dict[str, Any]
 HERE = Path(__file__).parent
@@ -32,10 +32,10 @@ class Spec:
     check: Callable[[Config], None] = lambda config: None  # raises UserError for values that it couldn't run with
     files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # data files: (key, file)
     trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that define the keys under `trainer:`
-    read: tuple[str, ...] = ()  # trainer options that r1flow itself reads too, in checks, prices and resuming
+    read: tuple[str, ...] = ()  # trainer options that r1flow itself reads too, in checks, cost estimates and resuming
     metrics: dict[str, type] = field(default_factory=dict)  # keys that metrics.json must have, with their types
     curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # in `history`: name → reason
-    cost: Callable[["Book", str, Config], "Cost"] | None = None  # of a job; None: it can't be estimated
+    cost: Callable[["Estimator", str, Config], "Cost"] | None = None  # of a job; None: it can't be estimated
     memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)
     labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion, pairs
     on_gpu: bool = False  # whether a stage with `device: cuda` holds a GPU

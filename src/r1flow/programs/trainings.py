@@ -10,14 +10,14 @@ from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.model.pretrained import check_weights
-from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
+from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
 from r1flow.programs.keys import check_share
 from r1flow.training.ranks import strategy_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# The trainer options that r1flow itself reads too, in checks, prices and resuming; the trainers have defaults for all.
+# The trainer options that r1flow itself reads too, in checks, estimates and resuming; trainers have defaults for all.
 TRANSFORMERS = (("transformers", "training_args.py"),)
 TRL = (*TRANSFORMERS, ("trl", "trainer/base_config.py"))
 STEPS = (
@@ -142,7 +142,7 @@ TILE = (4096, 32768)  # tokens × vocabulary of the logits that TRL holds at a t
 
 
 def cost_of(
-    book: Book,
+    estimator: Estimator,
     job: str,
     config: dict[str, Any],
     trained: float,
@@ -158,8 +158,8 @@ def cost_of(
     `drawn` tokens are sampled, and `scored` ones get a forward pass only. `logits` gives the bytes of the logits of one
     pass, by its tokens (default: TRL's own).
     """
-    model, trainer, memory = book.model(job), config["trainer"], others.pop("memory", memory_of)
-    states, host = memory(config, model.parameters, book.reward(job))
+    model, trainer, memory = estimator.model(job), config["trainer"], others.pop("memory", memory_of)
+    states, host = memory(config, model.parameters, estimator.reward(job))
     rows = trainer["per_device_train_batch_size"] * length
     kept = 0 if trainer.get("save_strategy") == "no" else (trainer.get("save_total_limit") or 1) + 1
     fields = {
@@ -175,7 +175,8 @@ def cost_of(
         "states": states,
         "host": host,
         "is_shared": strategy_of(config) != "ddp",
-        "activations": (logits or chunked)(rows, model) + layers(rows, trainer, model, book.prices["activation_bytes"]),
+        "activations": (logits or chunked)(rows, model)
+        + layers(rows, trainer, model, estimator.assumed["activation_bytes"]),
     }
     return Cost(job, **fields | others)
 
@@ -217,13 +218,13 @@ def chunked(tokens: float, model: Model) -> float:
     )
 
 
-def taught(book: Book, config: dict[str, Any], length: float, maker: str = "data") -> float:
+def taught(estimator: Estimator, config: dict[str, Any], length: float, maker: str = "data") -> float:
     """The tokens that a supervised training on rows of this length sees."""
     trainer, file = config["trainer"], Path(config["data"]["file"]).stem
     length = min(length, trainer["max_length"])
     if trainer["max_steps"] > 0:
         return trainer["max_steps"] * batch(trainer) * length
-    rows = book.rows_of(file, config["data"]["limit"], maker) / (1 - config["data"].get("general_share", 0))
+    rows = estimator.rows_of(file, config["data"]["limit"], maker) / (1 - config["data"].get("general_share", 0))
     return trainer["num_train_epochs"] * rows * length
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import REWORDED
-from r1flow.programs.costs import UNKNOWN, Book, Cost, least
+from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.programs.keys import Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
@@ -50,15 +50,15 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "paraphrased", f"{REWORDED.format(config['split'])}.jsonl"
 
 
-def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of sampling answers to all problems and general prompts."""
-    split, limit, data = config["split"], config["n_problems"], book.run.slice("data")
-    families = len(data["tasks"] if book.origin == "generated" else data["sources"])
-    problems = least(book.rows.get(split, UNKNOWN), limit and limit * families)
-    prompts = least(book.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
+    split, limit, data = config["split"], config["n_problems"], estimator.run.slice("data")
+    families = len(data["tasks"] if estimator.origin == "generated" else data["sources"])
+    problems = least(estimator.rows.get(split, UNKNOWN), limit and limit * families)
+    prompts = least(estimator.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
     given = sum(samples_given(config, temperature) for temperature in config["thinking"])
     samples = problems * (config["k"] + given + config["paraphrased"]) + prompts * config["k"]
-    return cost_of(book, job, config, samples)
+    return cost_of(estimator, job, config, samples)
 
 
 SPEC = Spec(

@@ -12,7 +12,7 @@ from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
-from r1flow.programs.costs import Book, Cost
+from r1flow.programs.costs import Cost, Estimator
 from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
@@ -313,16 +313,16 @@ def reward_curves(config: dict[str, Any]) -> dict[str, str]:
     return reasons
 
 
-def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of the rollouts: each is trained on `num_iterations` times; KL and correction add forward passes."""
     trainer = config["trainer"]
-    seen = rollouts(trainer) * (book.prompt + book.completion(trainer["max_completion_length"]))
+    seen = rollouts(trainer) * (estimator.prompt + estimator.completion(trainer["max_completion_length"]))
     return cost_of(
-        book,
+        estimator,
         job,
         config,
         seen * trainer["num_iterations"],
-        book.prompt + trainer["max_completion_length"],
+        estimator.prompt + trainer["max_completion_length"],
         drawn=seen,
         scored=seen * extra_passes(trainer),
         memory=memory,

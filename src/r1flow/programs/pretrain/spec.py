@@ -8,7 +8,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
-from r1flow.programs.costs import BF16, F32, UNKNOWN, Book, Cost, Model
+from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
 from r1flow.programs.keys import Seeded
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
@@ -57,17 +57,17 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
     return {} if config["init_from"] else curves_of(("loss", "learning_rate"), config, metrics)
 
 
-def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     if config["init_from"]:
-        model = book.model(job)
+        model = estimator.model(job)
         size = model.parameters * (F32 if is_gguf(config["init_from"]) else BF16)
         return Cost(job, parameters=model.parameters, disk=2 * size, weights=size, host=model.parameters * F32)
     trainer = config["trainer"]
     if trainer["max_steps"] > 0:
         trained = trainer["max_steps"] * batch(trainer) * config["block"]
     else:
-        trained = trainer["num_train_epochs"] * book.rows.get("corpus", UNKNOWN) * book.response("corpus")
-    return cost_of(book, job, config, trained, config["block"], logits=all_logits)
+        trained = trainer["num_train_epochs"] * estimator.rows.get("corpus", UNKNOWN) * estimator.response("corpus")
+    return cost_of(estimator, job, config, trained, config["block"], logits=all_logits)
 
 
 def all_logits(tokens: float, model: Model) -> float:

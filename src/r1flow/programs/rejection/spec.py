@@ -8,7 +8,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.programs import filters
-from r1flow.programs.costs import UNKNOWN, Book, Cost, least
+from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
 from r1flow.programs.keys import Filter, Sampled
 from r1flow.programs.samplings import check_sampling, cost_of, memory_of
 from r1flow.programs.specs import Spec
@@ -60,9 +60,9 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "general_share", "general_sft.jsonl"
 
 
-def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    prompts = least(book.rows.get(Path(config["file"]).stem, UNKNOWN), config["prompts"])
-    return cost_of(book, job, config, prompts * config["samples_per_prompt"])
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
+    prompts = least(estimator.rows.get(Path(config["file"]).stem, UNKNOWN), config["prompts"])
+    return cost_of(estimator, job, config, prompts * config["samples_per_prompt"])
 
 
 SPEC = Spec(

@@ -42,5 +42,5 @@ SPEC = Spec(
     keys=Report,
     check=check_report,
     outputs=lambda config: ["report.html", "summary.json"],
-    cost=lambda book, job, config: Cost(job),
+    cost=lambda estimator, job, config: Cost(job),
 )

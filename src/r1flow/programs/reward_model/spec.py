@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from r1flow.programs.costs import Book, Cost
+from r1flow.programs.costs import Cost, Estimator
 from r1flow.programs.keys import Lora, Rows, Seeded
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
@@ -23,11 +23,11 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
     return curves_of(("loss", "learning_rate", "accuracy"), config, metrics)
 
 
-def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of training on both sides of every pair; the output is one score per text, so no logits count."""
-    trained = 2 * taught(book, config, book.prompt + book.response("preferences"))
+    trained = 2 * taught(estimator, config, estimator.prompt + estimator.response("preferences"))
     length = 2 * config["trainer"]["max_length"]
-    return cost_of(book, job, config, trained, length, logits=lambda tokens, model: 0)
+    return cost_of(estimator, job, config, trained, length, logits=lambda tokens, model: 0)
 
 
 SPEC = Spec(

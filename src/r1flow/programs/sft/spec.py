@@ -7,7 +7,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
-from r1flow.programs.costs import Book, Cost
+from r1flow.programs.costs import Cost, Estimator
 from r1flow.programs.keys import Lora, Rows, Seeded, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
@@ -52,11 +52,11 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
     return curves_of(("loss", "learning_rate", "token_accuracy"), config, metrics)
 
 
-def cost(book: Book, job: str, config: dict[str, Any]) -> Cost:
-    maker = rows_of(job, book.run.stages)
-    response = book.response(Path(config["data"]["file"]).stem, maker)
-    trained = taught(book, config, book.prompt + response, maker)
-    return cost_of(book, job, config, trained, config["trainer"]["max_length"])
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
+    maker = rows_of(job, estimator.run.stages)
+    response = estimator.response(Path(config["data"]["file"]).stem, maker)
+    trained = taught(estimator, config, estimator.prompt + response, maker)
+    return cost_of(estimator, job, config, trained, config["trainer"]["max_length"])
 
 
 SPEC = Spec(

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from r1flow.core.errors import UserError
-from r1flow.engine import driver, pricing
+from r1flow.engine import cost_estimate, driver
 from r1flow.engine.run import Run
 from r1flow.programs.costs import Cost, model_in, model_of, model_outside
 from r1flow.programs.specs import Spec, spec_of
 from r1flow.programs.trainings import memory_of
 
 ROOT = Path(__file__).parents[2]
-PRICES = pricing.read_prices(ROOT / pricing.PRICES)
+ASSUMPTIONS = cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
 ZERO = "r1_zero_qwen2.5_0.5b_gsm8k"
 # Parameters as the models' cards and loaders count them.
 COUNTED = {
@@ -45,7 +45,7 @@ def nothing_computed(tmp_path, monkeypatch):
 @cache
 def costs(experiment: str, overrides: str = "") -> dict[str, Cost]:
     run = Run.compose(ROOT, experiment, overrides)
-    return {cost.job: cost for cost in run.price()}
+    return {cost.job: cost for cost in run.costs()}
 
 
 def model_folder(folder: Path, **shapes: list[int]) -> Path:
@@ -59,16 +59,18 @@ def model_folder(folder: Path, **shapes: list[int]) -> Path:
     return folder
 
 
-def test_a_program_that_nobody_priced_costs_what_isnt_known(monkeypatch):
+def test_a_program_that_nobody_estimated_costs_what_isnt_known(monkeypatch):
     """A run with a program of somebody's own is planned and its disk looked at like any other."""
-    known = pricing.program_of
+    known = cost_estimate.program_of
     run = Run.compose(ROOT, "r1_tiny")
-    monkeypatch.setattr(pricing, "program_of", lambda job, config: "dpo" if job == "sft_mix" else known(job, config))
+    monkeypatch.setattr(
+        cost_estimate, "program_of", lambda job, config: "dpo" if job == "sft_mix" else known(job, config)
+    )
     spec = SimpleNamespace(SPEC=Spec(keys=dict, outputs=lambda config: []))
     monkeypatch.setitem(sys.modules, "r1flow.programs.dpo.spec", spec)
-    found = run.price()
-    assert "? not known for sft_mix" in pricing.table(found, "H100", 1, PRICES)
-    assert 0 < sum(pricing.disk_certain(found)) < pricing.disk_needed(found)
+    found = run.costs()
+    assert "? not known for sft_mix" in cost_estimate.table(found, "H100", 1, ASSUMPTIONS)
+    assert 0 < sum(cost_estimate.disk_certain(found)) < cost_estimate.disk_needed(found)
 
 
 # Models.
@@ -76,7 +78,7 @@ def test_a_program_that_nobody_priced_costs_what_isnt_known(monkeypatch):
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_parameters_follow_from_the_shape(name):
-    assert model_of(PRICES["models"][name]).parameters == COUNTED[name]
+    assert model_of(ASSUMPTIONS["models"][name]).parameters == COUNTED[name]
 
 
 def test_a_model_in_a_folder_is_counted_whatever_its_architecture(tmp_path):
@@ -87,7 +89,7 @@ def test_a_damaged_or_unlisted_model_is_unknown_and_not_nothing(tmp_path):
     folder = model_folder(tmp_path / "m", a=[3])
     (folder / "model.safetensors").write_bytes(b"\xff" * 8 + b"{")
     assert math.isnan(model_in(folder).parameters)
-    assert math.isnan(model_outside("some/model", "0" * 40, PRICES).parameters)
+    assert math.isnan(model_outside("some/model", "0" * 40, ASSUMPTIONS).parameters)
     assert math.isnan(model_of({"model_type": "mixtral", "num_local_experts": 8}).parameters)
 
 
@@ -100,8 +102,8 @@ def test_zero_rl_by_hand():
     tokens = 220 * 512 * (200 + 512)
     assert (cost.sampled, cost.trained) == (tokens, tokens)
     assert cost.sampling == 2 * n * tokens and cost.training == (2 + 2 + 6) * n * tokens
-    seconds = (cost.training / PRICES["training"] + cost.sampling / PRICES["sampling"]["vllm"]) / 989e12
-    assert cost.gpu_hours(989, PRICES) == pytest.approx(seconds / 3600)
+    seconds = (cost.training / ASSUMPTIONS["training"] + cost.sampling / ASSUMPTIONS["sampling"]["vllm"]) / 989e12
+    assert cost.gpu_hours(989, ASSUMPTIONS) == pytest.approx(seconds / 3600)
     assert cost.states == n * (4 + 4 + 8 + 4)  # weights, gradients, moments, reference
     assert cost.weights == 4 * n and cost.snapshot == 12 * n
 
@@ -180,7 +182,7 @@ def test_the_default_run_is_within_a_factor_of_two_of_what_was_measured():
 
 def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
     found = list(costs(ZERO, f"base.init_from=some/model base.revision={'0' * 40}").values())
-    text = pricing.table(found, "H100", 1, PRICES)
+    text = cost_estimate.table(found, "H100", 1, ASSUMPTIONS)
     assert "at least 0.0e+00 FLOPs" in text and "? not known for zero_rl, evaluate/base, evaluate/zero_rl" in text
 
 
@@ -189,23 +191,23 @@ def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
 
 def test_more_gpus_divide_the_hours_and_the_states():
     cost = costs("r1_qwen2.5_7b")["sft_mix"]
-    alone, together = (pricing.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
+    alone, together = (cost_estimate.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
     assert alone - together == pytest.approx(cost.states * 7 / 8)
-    texts = [pricing.table([cost], "H100", gpus, PRICES) for gpus in (1, 8)]
+    texts = [cost_estimate.table([cost], "H100", gpus, ASSUMPTIONS) for gpus in (1, 8)]
     assert "! more memory than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
 
 
 def test_what_a_cpu_computes_is_priced_in_hours_of_its_cores_unless_a_gpu_is_asked_for():
     cost = costs("r1_smol")["reasoning_rl"]  # 2 threads, so 2 cores
-    hours = cost.flops / (PRICES["core_gflops"] * 1e9) / 3600
-    text = pricing.table([cost], None, None, PRICES)
+    hours = cost.flops / (ASSUMPTIONS["core_gflops"] * 1e9) / 3600
+    text = cost_estimate.table([cost], None, None, ASSUMPTIONS)
     assert f"{hours:.2f} hours of a core, {hours / 2:.2f} hours one after another" in text and "GPU hours" not in text
     for gpu, gpus in (("H200", None), (None, 1)):
-        assert "GPU hours" in pricing.table([cost], gpu, gpus, PRICES)
-    assert "GPU hours" in pricing.table([cost, costs(ZERO)["zero_rl"]], None, None, PRICES)
+        assert "GPU hours" in cost_estimate.table([cost], gpu, gpus, ASSUMPTIONS)
+    assert "GPU hours" in cost_estimate.table([cost, costs(ZERO)["zero_rl"]], None, None, ASSUMPTIONS)
 
 
-# Seconds of r1_smol's trainings on 2 cores of a Xeon with AMX (docs/history); prices.yaml's rate is fitted to them.
+# Seconds of r1_smol's trainings on 2 cores of a Xeon with AMX (docs/history); costs.yaml's rate is fitted to them.
 SECONDS = {"cold_start": 224, "reasoning_rl": 1066, "sft_mix": 519, "align_rl": 423, "distill": 457, "zero_rl": 481}
 SECONDS |= {"student_rl": 428}
 
@@ -213,15 +215,15 @@ SECONDS |= {"student_rl": 428}
 def test_trainings_on_a_cpu_are_within_a_factor_of_one_and_a_half_of_what_was_measured():
     found = costs("r1_smol")
     for stage, measured in SECONDS.items():
-        assert 1 / 1.5 < found[stage].cpu_hours(PRICES) / found[stage].cores * 3600 / measured < 1.5, stage
+        assert 1 / 1.5 < found[stage].cpu_hours(ASSUMPTIONS) / found[stage].cores * 3600 / measured < 1.5, stage
 
 
 def test_an_unknown_gpu_is_refused_with_the_closest():
     with pytest.raises(UserError, match="did you mean 'H100'"):
-        pricing.table([], "H10", 1, PRICES)
+        cost_estimate.table([], "H10", 1, ASSUMPTIONS)
 
 
-def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
+def test_costs_print_without_torch_and_the_plan_itself_is_unchanged():
     program = "import sys; from r1flow.commands.cli import main; main(sys.argv[1:])"
     program += "; assert not {'torch', 'transformers', 'trl', 'pyarrow'} & set(sys.modules)"
 
@@ -229,8 +231,8 @@ def test_prices_print_without_torch_and_the_plan_itself_is_unchanged():
         command = [sys.executable, "-c", program, "plan", *options, f"experiment={ZERO}"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
-    plain, priced = plan("--all"), plan("--all", "--price", "--gpu", "H200", "--gpus", "2")
-    assert priced.startswith(plain) and "2 × H200" in priced and "FLOPs" not in plain
+    plain, estimated = plan("--all"), plan("--all", "--cost", "--gpu", "H200", "--gpus", "2")
+    assert estimated.startswith(plain) and "2 × H200" in estimated and "FLOPs" not in plain
 
 
 # Refused.
@@ -297,15 +299,15 @@ def test_snapshots_that_a_killed_run_left_are_not_asked_for_again(tmp_path, monk
 def test_memory_smaller_than_the_states_is_refused_with_the_numbers(tmp_path, monkeypatch):
     inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
     config = Run.compose(ROOT, ZERO).slice("zero_rl")
-    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 15e9)
+    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 15e9)
     with pytest.raises(UserError, match=r"take 20\.0 GB and its GPUs have 15\.0 GB"):
-        pricing.check_memory("grpo", config, inputs)
-    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 25e9)
-    pricing.check_memory("grpo", config, inputs)
+        cost_estimate.check_memory("grpo", config, inputs)
+    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 25e9)
+    cost_estimate.check_memory("grpo", config, inputs)
 
 
 def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 15e9)
+    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 15e9)
     inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
     config, terminal = Run.compose(ROOT, ZERO).slice("zero_rl"), SimpleNamespace(say=print)
     stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal, ranks=1)
@@ -318,10 +320,10 @@ def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypa
     {"beta": 0.0, "optim": "paged_adamw_8bit"},
 ])  # fmt: skip
 def test_what_is_not_certain_is_not_refused(tmp_path, monkeypatch, unsure):
-    monkeypatch.setattr(pricing, "memory_of_gpus", lambda: 1)
+    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 1)
     config: dict[str, Any] = Run.compose(ROOT, ZERO).slice("zero_rl")
     config = config | {"trainer": config["trainer"] | unsure}
-    pricing.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
+    cost_estimate.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
 
 
 def test_memory_that_is_certain_is_that_of_what_is_trained():
@@ -339,13 +341,13 @@ def test_the_memory_of_gpus_is_that_of_those_that_a_stage_sees(tmp_path, monkeyp
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert pricing.memory_of_gpus() == 160 * 2**30
+    assert cost_estimate.memory_of_gpus() == 160 * 2**30
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert pricing.memory_of_gpus() == 40 * 2**30
+    assert cost_estimate.memory_of_gpus() == 40 * 2**30
 
 
 def test_gpus_that_nobody_can_ask_about_refuse_nothing(tmp_path, monkeypatch):
     config = Run.compose(ROOT, ZERO).slice("zero_rl")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert math.isnan(pricing.memory_of_gpus())
-    pricing.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**7, 10**8])})
+    assert math.isnan(cost_estimate.memory_of_gpus())
+    cost_estimate.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**7, 10**8])})

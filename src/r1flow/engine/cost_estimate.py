@@ -1,12 +1,11 @@
 """What a run costs before it starts: tokens, FLOPs, hours, disk and memory of every job, from the configs alone.
 
-FLOPs are counted as for `flops` in metrics.json: with N parameters a token takes 2N forward, and 6N forward and
-backward. Sampling is one forward pass over prompt and completion. Training is one forward and backward pass per
-iteration; a KL term and the correction of vLLM's numerics add one forward pass each. Gradient checkpointing's second
-forward pass is not counted, as in the usual meaning of utilisation. All assumptions (lengths, shares of the peak, GPUs,
-shapes of models on a hub) are in conf/prices.yaml; a number that can't be known is nan and printed as `?`. How many
-tokens a program samples and trains on, and what it keeps in memory, is in its spec.py. Left out: attention's own
-products, adapters, loading and saving, the hub's cache.
+FLOPs are counted as for `flops` in metrics.json (core/flops.py). Sampling is one forward pass over prompt and
+completion. Training is one forward and backward pass per iteration; a KL term and the correction of vLLM's numerics add
+one forward pass each. All assumptions (lengths, shares of the peak, GPUs,
+shapes of models on a hub) are in conf/costs.yaml; a number that can't be known is nan and printed as `?`. How many
+tokens a program samples and trains on, and what it keeps in memory, is in its spec.py. Left out: adapters, loading
+and saving, the hub's cache.
 """
 
 import math
@@ -23,7 +22,7 @@ import yaml
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.engine.plan import KEEP
-from r1flow.programs.costs import UNKNOWN, Book, Cost, model_in
+from r1flow.programs.costs import UNKNOWN, Cost, Estimator, model_in
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import program_of, stage_of
 from r1flow.training.ranks import strategy_of
@@ -31,25 +30,25 @@ from r1flow.training.ranks import strategy_of
 if TYPE_CHECKING:
     from r1flow.engine.run import Run
 
-PRICES = Path("conf/prices.yaml")
+ASSUMPTIONS = Path("conf/costs.yaml")
 
 
 @cache
-def read_prices(path: Path = PRICES) -> dict[str, Any]:
+def read_assumptions(path: Path = ASSUMPTIONS) -> dict[str, Any]:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def price(run: "Run", prices: dict[str, Any]) -> list[Cost]:
+def estimate(run: "Run", assumed: dict[str, Any]) -> list[Cost]:
     """The cost of every job of a run, kept ones too, in dataflow order."""
-    book = Book(run, prices, counted(run))
+    estimator = Estimator(run, assumed, counted(run))
     configs = {job: run.slice(stage_of(job)) for job in run.jobs}
     specs = {job: spec_of(program_of(job, config)) for job, config in configs.items()}
-    costs = [(spec.cost or unknown)(book, job, configs[job]) for job, spec in specs.items()]
+    costs = [(spec.cost or unknown)(estimator, job, configs[job]) for job, spec in specs.items()]
     cores = {job: config["threads"] if config["device"] == "cpu" else 0 for job, config in configs.items()}
     return [replace(cost, processes=specs[cost.job].by_ranks, cores=cores[cost.job]) for cost in costs]
 
 
-def unknown(book: Book, job: str, config: dict[str, Any]) -> Cost:
+def unknown(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of a program whose spec.py gives none: every number is nan."""
     return Cost(job, **dict.fromkeys(("parameters", "sampling", "training", "disk", "weights"), UNKNOWN))
 
@@ -84,7 +83,7 @@ def check_memory(program: str, config: dict[str, Any], inputs: dict[str, Path], 
         what = "its GPUs have" if config["device"] == "cuda" else "the machine has"
         raise UserError(
             f"the model's weights, gradients and optimizer take {need / 1e9:.1f} GB and {what} {have / 1e9:.1f} GB;"
-            " share it between GPUs (strategy: fsdp2), take larger ones, or a smaller model (`r1flow plan --price` says"
+            " share it between GPUs (strategy: fsdp2), take larger ones, or a smaller model (`r1flow plan --cost` says"
             " what fits)"
         )
 
@@ -125,24 +124,24 @@ def host_needed(cost: Cost, gpus: int) -> float:
     return cost.host * (gpus if cost.processes else 1)
 
 
-def table(costs: list[Cost], gpu: str | None, gpus: int | None, prices: dict[str, Any]) -> str:
-    """The price of these jobs on so many GPUs, or, if neither is said and a CPU computes them all, on its cores.
+def table(costs: list[Cost], gpu: str | None, gpus: int | None, assumed: dict[str, Any]) -> str:
+    """The cost of these jobs on so many GPUs, or, if neither is said and a CPU computes them all, on its cores.
 
-    Raises UserError for a GPU that conf/prices.yaml doesn't have.
+    Raises UserError for a GPU that conf/costs.yaml doesn't have.
     """
     if gpu is None and gpus is None and costs and all(cost.cores for cost in costs):
-        return on_cpu(costs, prices)
+        return on_cpu(costs, assumed)
     gpu, gpus = gpu or "H100", 1 if gpus is None else gpus
-    if gpu not in prices["gpus"]:
-        raise UserError(f"--gpu {gpu}: {PRICES} has no such GPU{did_you_mean(gpu, list(prices['gpus']))}")
+    if gpu not in assumed["gpus"]:
+        raise UserError(f"--gpu {gpu}: {ASSUMPTIONS} has no such GPU{did_you_mean(gpu, list(assumed['gpus']))}")
     if gpus < 1:
         raise UserError(f"--gpus {gpus}: use 1 or more")
-    return on_gpus(costs, gpu, gpus, prices)
+    return on_gpus(costs, gpu, gpus, assumed)
 
 
-def on_cpu(costs: list[Cost], prices: dict[str, Any]) -> str:
+def on_cpu(costs: list[Cost], assumed: dict[str, Any]) -> str:
     """Each job on as many cores as its stage has threads; no memory, which for sampling nobody has estimated."""
-    hours = [cost.cpu_hours(prices) for cost in costs]
+    hours = [cost.cpu_hours(assumed) for cost in costs]
     each = [spent / cost.cores for cost, spent in zip(costs, hours, strict=True)]
     columns = {
         "CPU hours": [figure(spent, ".3f") for spent in hours],
@@ -152,17 +151,17 @@ def on_cpu(costs: list[Cost], prices: dict[str, Any]) -> str:
     lines = [
         f"{total(costs)}, {sum(known(hours)):.2f} hours of a core, {sum(known(each)):.2f} hours one after another, "
         f"{disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
-        f"assumed: {prices['core_gflops']} GFLOP/s a core, as r1_smol reaches in bfloat16 (models of a few "
-        f"million parameters half of it or less), completions {prices['completion_share']:.0%} of the longest allowed; "
-        f"{PRICES} has the rest; --gpu prices the same work on a GPU",
+        f"assumed: {assumed['core_gflops']} GFLOP/s a core, as r1_smol reaches in bfloat16 (models of a few "
+        f"million parameters half of it or less), completions {assumed['completion_share']:.0%} of the longest "
+        f"allowed; {ASSUMPTIONS} has the rest; --gpu estimates the same work on a GPU",
     ]
-    return "\n".join([*aligned(costs, columns), *lines, *unpriced(costs)])
+    return "\n".join([*aligned(costs, columns), *lines, *not_known(costs)])
 
 
-def on_gpus(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> str:
+def on_gpus(costs: list[Cost], gpu: str, gpus: int, assumed: dict[str, Any]) -> str:
     """Each job on all of these GPUs; those that don't fit are marked."""
-    card, drawn = prices["gpus"][gpu], prices["sampling"]
-    memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], prices) for cost in costs]
+    card, drawn = assumed["gpus"][gpu], assumed["sampling"]
+    memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], assumed) for cost in costs]
     need = [memory_needed(cost, memory, gpus) for cost in costs]
     tight = [cost.job for cost, bytes_ in zip(costs, need, strict=True) if bytes_ > memory]
     columns = {
@@ -176,16 +175,17 @@ def on_gpus(costs: list[Cost], gpu: str, gpus: int, prices: dict[str, Any]) -> s
     lines = [
         f"{total(costs)}, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
         f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
-        f"assumed: {card['tflops']} TFLOP/s in bfloat16, {prices['training']:.0%} of it in training, "
+        f"assumed: {card['tflops']} TFLOP/s in bfloat16, {assumed['training']:.0%} of it in training, "
         f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), shared states "
-        f"over the GPUs, completions {prices['completion_share']:.0%} of the longest allowed; {PRICES} has the rest",
+        f"over the GPUs, completions {assumed['completion_share']:.0%} of the longest allowed; "
+        f"{ASSUMPTIONS} has the rest",
     ]
     if tight:
         remedy = "use more GPUs, smaller batches or gradient checkpointing"
         lines.append(f"! more memory than a GPU has: {', '.join(tight)}; {remedy}")
     titles, *rows = aligned(costs, columns)
     marked = [row + " !" * (cost.job in tight) for cost, row in zip(costs, rows, strict=True)]
-    return "\n".join([titles, *marked, *lines, *unpriced(costs)])
+    return "\n".join([titles, *marked, *lines, *not_known(costs)])
 
 
 def aligned(costs: list[Cost], columns: dict[str, list[str]]) -> list[str]:
@@ -207,10 +207,10 @@ def total(costs: list[Cost]) -> str:
     return f"{'at least ' * any(map(math.isnan, flops))}{sum(known(flops)):.1e} FLOPs"
 
 
-def unpriced(costs: list[Cost]) -> list[str]:
+def not_known(costs: list[Cost]) -> list[str]:
     """A line on the jobs whose FLOPs can't be known, if there are any."""
     jobs = ", ".join(cost.job for cost in costs if math.isnan(cost.flops))
-    return [f"? not known for {jobs}: the data isn't there yet, or {PRICES} hasn't the model"] * bool(jobs)
+    return [f"? not known for {jobs}: the data isn't there yet, or {ASSUMPTIONS} hasn't the model"] * bool(jobs)
 
 
 def short(count: float) -> str:
