@@ -32,10 +32,10 @@ def keep_books(run: Path, folder: Path) -> None:
     for entry in made["inputs"].values():
         if "stage" in entry:
             own = run / entry["stage"]
-            provenance.input_of(own if own.is_dir() else run.parent.parent / "data")
-    contract.describe(folder)
-    manifest.describe(made["stage"], folder)
-    store.keep(made["stage"], made["identity"], folder)
+            provenance.identify_input(own if own.is_dir() else run.parent.parent / "data")
+    contract.contract_of(folder)
+    manifest.manifest_of_files(made["stage"], folder)
+    store.store_outputs(made["stage"], made["identity"], folder)
 
 
 def main() -> None:

@@ -601,7 +601,9 @@ def attack_names(rounds: int, chance: random.Random) -> Iterator[Find]:
         if is_accepted(run_name, name) and not is_plain(name):
             yield Find("run", "a run's name", name, 1.0)
         files = {name: {"sha256": "0" * 64, "size": 1}}
-        if is_accepted(manifest.parse, json.dumps({"stage": "base", "files": files}).encode()) and not stays(name):
+        if is_accepted(manifest.parse_manifest, json.dumps({"stage": "base", "files": files}).encode()) and not stays(
+            name
+        ):
             yield Find("manifest", "a file's name", name, 1.0)
 
 

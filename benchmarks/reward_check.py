@@ -123,7 +123,7 @@ def mathematics(options: argparse.Namespace) -> Iterator[Line]:
 
 def programs(options: argparse.Namespace) -> Iterator[Line]:
     """HumanEval in every tier that this machine has: its solutions pass, and a broken copy of each fails."""
-    size, problems = min(HUMANEVAL, options.rows), humaneval.problems(options.datasets)[: options.rows]
+    size, problems = min(HUMANEVAL, options.rows), humaneval.read_problems(options.datasets)[: options.rows]
     for tier in sandbox.tiers():
         rows = humaneval.evidence(problems, tier)
         passed, failed = (sum(row[f"{kind}_passes"] is want for row in rows) for kind, want in KINDS)

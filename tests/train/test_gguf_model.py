@@ -131,7 +131,7 @@ def test_the_stage_takes_a_file_to_the_same_bytes_each_time_and_the_next_stage_a
     one, other = ({p.name: sha256(p) for p in (stage.work / "model").iterdir()} for stage in stages)
     assert one == other and "model.safetensors" in one
     folder = stages[0].work / "model"
-    edge = {"model": (str(folder), contract.describe(folder))}
+    edge = {"model": (str(folder), contract.contract_of(folder))}
     contract.check_contracts("zero_rl", "grpo", {"template": None, "trainer": {"max_completion_length": 99}}, edge)
     assert edge["model"][1]["dtype"] == "F32" and edge["model"][1]["ends_at"] == [2]
     sampler = sampling.load_sampler(folder, "r1flow", 2)

@@ -62,7 +62,7 @@ def make_stage(stage: Path, age_s: float) -> None:
     }
     manifest.write_json(stage / "provenance.json", provenance)
     manifest.write_json(stage / "metrics.json", {"rows": 10, "history": [{"step": 4, "reward": 0.5}]})
-    manifest.write_json(stage / "manifest.json", manifest.describe(stage.name, stage))
+    manifest.write_json(stage / "manifest.json", manifest.manifest_of_files(stage.name, stage))
     os.utime(stage / "manifest.json", (time.time() - age_s,) * 2)
 
 
@@ -73,7 +73,7 @@ def evaluate(folder: Path, model: str) -> None:
     inputs = made["inputs"] | {"model": {"stage": folder.name, "sha256": model}}
     manifest.write_json(folder / "provenance.json", made | {"inputs": inputs})
     manifest.write_json(folder / "metrics.json", {"tasks": {"chain_sum": {"pass_at_1": 0.613, "k": 16}}})
-    manifest.write_json(folder / "manifest.json", manifest.describe(f"evaluate/{folder.name}", folder))
+    manifest.write_json(folder / "manifest.json", manifest.manifest_of_files(f"evaluate/{folder.name}", folder))
 
 
 def answer(monkeypatch, reply: str | None) -> None:
@@ -452,7 +452,7 @@ def test_the_licence_of_the_pretrained_model_goes_with_what_was_trained_from_it(
     (base / "model/.snakemake_timestamp").touch()
     source = {"package": "some-model==1.0", "files": {}, "license": "Apache-2.0"}
     manifest.write_json(base / "metrics.json", {"source": source, "history": []})
-    manifest.write_json(base / "manifest.json", manifest.describe("base", base))
+    manifest.write_json(base / "manifest.json", manifest.manifest_of_files("base", base))
     made = manifest.read_json(model / "provenance.json")
     made["inputs"]["model"] = {"stage": "base", "sha256": manifest.sha256(base / "manifest.json")}
     manifest.write_json(model / "provenance.json", made)
@@ -464,7 +464,7 @@ def test_the_licence_of_the_pretrained_model_goes_with_what_was_trained_from_it(
         assert "\nlicense: apache-2.0\n---" in card
         assert not list((project / f"mine{number}").glob(".*"))
     manifest.write_json(base / "metrics.json", {"source": source | {"license": "MIT\n---"}, "history": []})
-    manifest.write_json(base / "manifest.json", manifest.describe("base", base))
+    manifest.write_json(base / "manifest.json", manifest.manifest_of_files("base", base))
     assert main(["export", str(model), "mine2"]) == 0, "made from another base, of which nothing is known here"
     assert "licence" not in (project / "mine2/README.md").read_text() and not (project / "mine2/LICENSE").exists()
     assert main(["export", str(base / "model"), "mine3"]) == 0

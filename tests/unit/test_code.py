@@ -237,11 +237,11 @@ def test_another_language_may_have_a_compiler(monkeypatch: pytest.MonkeyPatch) -
 @held
 @pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 def test_a_humaneval_problem_becomes_calls() -> None:
-    problem = next(p for p in humaneval.problems(Path(DATASETS)) if p["entry_point"] == "truncate_number")
+    problem = next(p for p in humaneval.read_problems(Path(DATASETS)) if p["entry_point"] == "truncate_number")
     tests = humaneval.call_tests(problem)
     assert tests[0] == {"call": "truncate_number", "args": "(3.5,)", "output": 0.5}
-    assert humaneval.passes(humaneval.solution(problem), tests)
-    assert not humaneval.passes(next(humaneval.mutants(problem)), tests)
+    assert humaneval.passes_tests(humaneval.solution(problem), tests)
+    assert not humaneval.passes_tests(next(humaneval.mutants(problem)), tests)
     [row] = humaneval.evidence([problem])
     assert (row["task_id"], row["tests"], row["canonical_passes"]) == (problem["task_id"], len(tests), True)
     assert not row["broken_passes"]
@@ -259,7 +259,7 @@ def test_a_mistake_that_the_problems_own_test_does_not_see_is_no_mutant() -> Non
 @pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 @pytest.mark.parametrize("tier", sandbox.tiers())
 def test_humaneval_canonical_solutions_pass_and_broken_ones_fail(tier: sandbox.Tier) -> None:
-    rows = humaneval.evidence(humaneval.problems(Path(DATASETS)), tier)
+    rows = humaneval.evidence(humaneval.read_problems(Path(DATASETS)), tier)
     assert len(rows) == 164
     assert [row["task_id"] for row in rows if not row["canonical_passes"]] == []
     assert [row["task_id"] for row in rows if row["broken_passes"]] == []

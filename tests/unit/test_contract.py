@@ -11,7 +11,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import manifest
-from r1flow.artifacts.contract import check_contracts, describe, of_inputs
+from r1flow.artifacts.contract import check_contracts, contract_of, of_inputs
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS
 from r1flow.programs.specs import spec_of
@@ -101,7 +101,7 @@ def refusal(program: str, config: dict[str, Any], **inputs: Path) -> str | None:
 
 
 def test_a_model_directory_promises_what_its_files_say(model):
-    found = describe(model, labels="response")
+    found = contract_of(model, labels="response")
     assert len(found.pop("tokenizer")) == len(found.pop("chat_template")) == 12
     assert found == {
         "eos_token_id": 0,
@@ -118,35 +118,35 @@ def test_a_model_directory_promises_what_its_files_say(model):
 
 def test_a_stage_and_its_model_directory_promise_the_same(tmp_path):
     write_model(tmp_path / "base/model")
-    assert describe(tmp_path / "base") == describe(tmp_path / "base/model") is not None
+    assert contract_of(tmp_path / "base") == contract_of(tmp_path / "base/model") is not None
 
 
 def test_data_promises_its_tokenizer_and_a_folder_without_one_nothing(tmp_path):
     write_tokenizer(tmp_path / "data/tokenizer")
     keys = {"tokenizer", "chat_template", "eos_token_id", "pad_token_id", "think", "answer"}
-    assert describe(tmp_path / "data").keys() == keys
+    assert contract_of(tmp_path / "data").keys() == keys
     (tmp_path / "rejection").mkdir()
     (tmp_path / "rejection/mix.jsonl").write_text("{}")
-    assert describe(tmp_path / "rejection") is None
+    assert contract_of(tmp_path / "rejection") is None
 
 
 def test_a_tokenizer_saved_after_padding_and_truncating_a_batch_is_the_same(model):
-    before = describe(model)
+    before = contract_of(model)
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.enable_padding(pad_id=1, pad_token=PAD, length=200)
     tokenizer.save(str(model / "tokenizer.json"), pretty=False)
-    assert describe(model) == before
+    assert contract_of(model) == before
     tokenizer.enable_truncation(5)
     tokenizer.save(str(model / "tokenizer.json"), pretty=False)
-    assert describe(model) == before
+    assert contract_of(model) == before
 
 
 def test_another_vocabulary_makes_another_tokenizer_though_it_cuts_most_texts_alike(model):
-    before = describe(model)["tokenizer"]
+    before = contract_of(model)["tokenizer"]
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.add_tokens(["<image>"])
     tokenizer.save(str(model / "tokenizer.json"))
-    assert describe(model)["tokenizer"] != before
+    assert contract_of(model)["tokenizer"] != before
 
 
 def test_a_pretokenizer_that_cuts_digits_makes_another_tokenizer_of_the_same_vocabulary(tmp_path):
@@ -155,18 +155,18 @@ def test_a_pretokenizer_that_cuts_digits_makes_another_tokenizer_of_the_same_voc
     tokenizer = Tokenizer.from_file(str(tmp_path / "digits/tokenizer.json"))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), tokenizer.pre_tokenizer])
     tokenizer.save(str(tmp_path / "digits/tokenizer.json"))
-    assert describe(tmp_path / "whole")["tokenizer"] != describe(tmp_path / "digits")["tokenizer"]
+    assert contract_of(tmp_path / "whole")["tokenizer"] != contract_of(tmp_path / "digits")["tokenizer"]
 
 
 def test_tags_of_several_tokens_are_known_by_all_of_them(tmp_path):
-    found = describe(write_model(tmp_path, tags="spelt"))
+    found = contract_of(write_model(tmp_path, tags="spelt"))
     assert len(found["think"]["open"]) == len("<think>") and None not in found["answer"].values()
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_whether_a_prompt_opens_the_reasoning_is_seen_by_rendering_it(model, template):
     (model / "chat_template.jinja").write_text(template)
-    assert describe(model)["think"]["prefilled"] is TEMPLATES[template]
+    assert contract_of(model)["think"]["prefilled"] is TEMPLATES[template]
 
 
 @pytest.mark.parametrize("old", [TEMPLATE, [{"name": "tool_use", "template": "?"}, {"name": "default"}]])
@@ -174,24 +174,24 @@ def test_an_older_model_has_its_template_among_the_tokenizers_settings(model, ol
     (model / "chat_template.jinja").unlink()
     if isinstance(old, list):
         old[1]["template"] = TEMPLATE
-    before = describe(write_model(model.parent / "new"))["chat_template"]
+    before = contract_of(write_model(model.parent / "new"))["chat_template"]
     change(model / "tokenizer_config.json", chat_template=old)
-    assert describe(model)["chat_template"] == before
+    assert contract_of(model)["chat_template"] == before
 
 
 def test_special_tokens_may_be_written_as_objects_and_ends_as_a_list(model):
     change(model / "tokenizer_config.json", eos_token={"content": EOS, "lstrip": False})
     change(model / "generation_config.json", eos_token_id=[7, 0])
-    assert (describe(model)["eos_token_id"], describe(model)["ends_at"]) == (0, [7, 0])
+    assert (contract_of(model)["eos_token_id"], contract_of(model)["ends_at"]) == (0, [7, 0])
 
 
 def test_weights_in_shards_have_the_types_of_all_of_them_and_old_masks_are_no_weights(model):
     write_weights(model / "model.safetensors", weight="BF16", positions="I64", mask="BOOL")
-    assert describe(model)["dtype"] == "BF16"
+    assert contract_of(model)["dtype"] == "BF16"
     (model / "model.safetensors").rename(model / "one.safetensors")
     write_weights(model / "two.safetensors", head="F32")
     write(model / "model.safetensors.index.json", {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})
-    assert describe(model)["dtype"] == "BF16+F32"
+    assert contract_of(model)["dtype"] == "BF16+F32"
 
 
 def test_what_the_loss_is_on_follows_from_program_and_config():
@@ -207,8 +207,8 @@ def test_what_the_loss_is_on_follows_from_program_and_config():
 def test_a_stages_contract_is_its_manifests_and_one_from_before_contracts_is_read_from_its_files(tmp_path):
     model = write_model(tmp_path / "base/model")
     manifest.write_json(tmp_path / "base/manifest.json", {"stage": "base", "files": {}})
-    assert of_inputs({"model": model})["model"] == (str(model), describe(model))
-    promised = describe(model, "all")
+    assert of_inputs({"model": model})["model"] == (str(model), contract_of(model))
+    promised = contract_of(model, "all")
     manifest.write_json(tmp_path / "base/manifest.json", {"stage": "base", "files": {}, "contract": promised})
     assert of_inputs({"model": model, "data": tmp_path / "base"}) == {
         name: (str(tmp_path / "base"), promised) for name in ("model", "data")
@@ -217,8 +217,8 @@ def test_a_stages_contract_is_its_manifests_and_one_from_before_contracts_is_rea
 
 def test_neither_torch_nor_transformers_is_imported(model):
     program = (
-        "import sys; from pathlib import Path; from r1flow.artifacts.contract import describe; "
-        f"assert describe(Path({str(model)!r})); assert not {{'torch', 'transformers'}} & set(sys.modules)"
+        "import sys; from pathlib import Path; from r1flow.artifacts.contract import contract_of; "
+        f"assert contract_of(Path({str(model)!r})); assert not {{'torch', 'transformers'}} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -384,7 +384,7 @@ def test_vllm_is_not_to_hold_longer_rows_than_the_model_has_positions(model, jud
 def test_a_policy_and_its_reward_model_share_tokenizer_ids_and_template(tmp_path, model, judge):
     other = write_model(tmp_path / "other", merges=[("a", "b")])
     said = refusal("grpo", GRPO, model=other, reward_model=judge)
-    ours, theirs = describe(other)["tokenizer"], describe(judge)["tokenizer"]
+    ours, theirs = contract_of(other)["tokenizer"], contract_of(judge)["tokenizer"]
     assert said == (
         f"stage: the tokenizer of input model ({other}) differs from that of input reward_model ({judge}): {ours} and "
         f"{theirs}; train the reward model from the same base"

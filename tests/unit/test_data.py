@@ -14,7 +14,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
 from r1flow.core.template import TAGS, Response
 from r1flow.data import general, preferences
-from r1flow.data.corpus import Corpus
+from r1flow.data.corpus import CorpusWriter
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
 from r1flow.data.tasks import FAMILIES, has_other_wordings, product_fact, worked_problems
@@ -268,7 +268,7 @@ def test_what_the_corpus_says_wrong_in_thoughts_is_not_more_than_it_was():
 def test_the_share_of_questions_in_made_up_words_is_the_configs(share):
     problems = {"products": some_worked("products")}
     asked = {worked.problem.question for worked in problems["products"]}
-    corpus = Corpus(problems, [], {"any_words_share": share}, {}, str, random.Random(0))
+    corpus = CorpusWriter(problems, [], {"any_words_share": share}, {}, str, random.Random(0))
     made_up = [corpus.asked(corpus.problem()) not in asked for _ in range(2000)]
     assert sum(made_up) / 2000 == pytest.approx(share, abs=0.04)
 
@@ -336,7 +336,7 @@ def test_a_model_from_outside_needs_no_corpus_tokenizer_or_preferences(tmp_path)
 
 
 def test_prose_translates_every_word_both_ways_and_no_sentence_of_a_prompt():
-    corpus = Corpus({}, [], {}, {}, str, random.Random(0))
+    corpus = CorpusWriter({}, [], {}, {}, str, random.Random(0))
     prose = "\n".join(corpus.prose() for _ in range(2000)).lower()
     for english, german in (general.NOUNS | general.VERBS).items():
         assert f"{english} is {german.lower()}" in prose

@@ -7,7 +7,7 @@ import pytest
 from documented import as_documented
 from test_trace import CONFIG, LIBRARIES, MODELS, make_run
 
-from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
+from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
 from r1flow.commands.diff import NO_CAUSE, diff, paired
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError
@@ -33,7 +33,7 @@ def other(tmp_path: Path, **changes: dict) -> Path:
 
 def describe_again(folder: Path) -> None:
     """The manifest of what now lies there, as if the stage had computed it."""
-    write_json(folder / "manifest.json", describe(folder.name, folder))
+    write_json(folder / "manifest.json", manifest_of_files(folder.name, folder))
     provenance = read_json(folder / "provenance.json") | {"outputs": sha256(folder / "manifest.json")}
     write_json(folder / "provenance.json", provenance)
 

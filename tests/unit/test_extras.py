@@ -37,7 +37,7 @@ def test_a_missing_extra_is_named_with_its_command(
     installed: set[str], module: str, config: dict[str, Any], key: str
 ) -> None:
     assert extras.missing({"zero_rl": config}) == []
-    assert fingerprint.asked_for(config)[module], "what must be there decides what is computed"
+    assert fingerprint.libraries_used(config)[module], "what must be there decides what is computed"
     installed.remove(module)
     extra = module.partition("_")[0]
     command = f"pip install -c constraints.txt -e .[{extra}]"
@@ -50,7 +50,7 @@ def test_a_missing_extra_is_named_with_its_command(
 )
 def test_vllm_gets_an_environment_of_its_own(installed: set[str], config: dict[str, Any], key: str) -> None:
     assert extras.missing({"zero_rl": config}) == []
-    assert fingerprint.asked_for(config)["vllm"]
+    assert fingerprint.libraries_used(config)["vllm"]
     installed.remove("vllm")
     (line,) = extras.missing({"zero_rl": config})
     assert line.startswith(f"zero_rl.{key}: vllm isn't installed; run `make vllm`")

@@ -25,7 +25,7 @@ def package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def codes(config: dict | None = None) -> dict[str, str]:
-        for remembered in (fingerprint.parse, fingerprint.folder_of):  # another test's my_rewards.py, too
+        for remembered in (fingerprint.parse_source, fingerprint.users_folder):  # another test's my_rewards.py, too
             remembered.cache_clear()
         return {program: fingerprint.code_of(program, config or {}).digest for program in PROGRAMS}
 

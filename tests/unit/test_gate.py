@@ -10,7 +10,7 @@ import pytest
 from test_data import config
 
 from r1flow.artifacts import frozen, manifest
-from r1flow.artifacts.fingerprint import module_of
+from r1flow.artifacts.fingerprint import compute_module
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import leaks
@@ -200,11 +200,11 @@ def test_a_stage_is_refused_in_one_line_before_its_program_is_imported(folder, t
     monkeypatch.setattr(driver.signal, "signal", lambda *_: None)
     monkeypatch.setattr(driver, "redirect_output", lambda log: sys.stderr)
     for program in LEARNERS:  # an import of None fails
-        monkeypatch.setitem(sys.modules, module_of(program), None)
+        monkeypatch.setitem(sys.modules, compute_module(program), None)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.setenv(variable, "1")
     (folder / REPORT).unlink()
-    manifest.write_json(folder / "manifest.json", manifest.describe("data", folder))
+    manifest.write_json(folder / "manifest.json", manifest.manifest_of_files("data", folder))
     values = {"seed": 1, "threads": 1, "device": "cpu", "init_from": "model", "template": ""}
     slice_file = frozen.freeze("base", values, Path(".config"))
     words = ["--config", str(slice_file), "--out", "results/r/base/manifest.json"]

@@ -318,7 +318,7 @@ def write(folder: Path, name: str, rows: list[Any]) -> Path:
 
 def loaded(folder: Path, name: str, source: dict[str, Any]) -> tuple[list[dict[str, Any]], Count]:
     count = Count()
-    return list(loaders.load(folder, [name], source, count)), count
+    return list(loaders.load_source(folder, [name], source, count)), count
 
 
 def test_every_ready_source_is_tried_here():

@@ -20,7 +20,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     (tmp_path / "model/weights").write_bytes(b"1234")
     (tmp_path / "metrics.json").write_text("{}")
-    manifest.write_json(tmp_path / "manifest.json", manifest.describe("base", tmp_path))
+    manifest.write_json(tmp_path / "manifest.json", manifest.manifest_of_files("base", tmp_path))
     return tmp_path
 
 
@@ -61,10 +61,10 @@ def test_a_manifest_that_says_nothing_is_named(folder, text, said):
 
 
 def test_what_a_stage_cost_is_not_part_of_its_edge(folder):
-    before = manifest.describe("base", folder)
+    before = manifest.manifest_of_files("base", folder)
     (folder / "cost.json").write_text('{"seconds": 3}')
     (folder / "provenance.json").write_text("{}")
-    assert manifest.describe("base", folder) == before
+    assert manifest.manifest_of_files("base", folder) == before
 
 
 PROVENANCE = {
@@ -97,16 +97,16 @@ def test_hashes_that_were_remembered_wrongly_are_forgotten(folder):
 
 
 def test_a_stage_refuses_to_compute_from_a_broken_input(folder):
-    provenance.input_of(folder / "model")
+    provenance.identify_input(folder / "model")
     (folder / "model/weights").write_bytes(b"1235")
     with pytest.raises(UserError, match=r"weights is not what"):
-        provenance.input_of(folder / "model")
+        provenance.identify_input(folder / "model")
 
 
 def test_an_input_has_the_digest_of_its_content_wherever_it_lies(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     shutil.copytree(folder, elsewhere, dirs_exist_ok=True)
-    assert provenance.input_of(folder) == provenance.input_of(elsewhere)
+    assert provenance.identify_input(folder) == provenance.identify_input(elsewhere)
 
 
 def test_a_folder_from_outside_counts_by_its_files(tmp_path, monkeypatch):
@@ -114,10 +114,10 @@ def test_a_folder_from_outside_counts_by_its_files(tmp_path, monkeypatch):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").write_text("1")
-    same = provenance.input_of(Path("a"))["sha256"]
-    assert same == provenance.input_of(Path("b"))["sha256"]
+    same = provenance.identify_input(Path("a"))["sha256"]
+    assert same == provenance.identify_input(Path("b"))["sha256"]
     (tmp_path / "a/weights").write_text("2")
-    assert same != provenance.input_of(Path("a"))["sha256"]
+    assert same != provenance.identify_input(Path("a"))["sha256"]
 
 
 def test_an_edit_that_keeps_size_and_time_is_seen(folder):
@@ -153,7 +153,7 @@ def test_publishing_replaces_what_was_there_and_puts_the_manifest_last(folder, t
         os, "fsync", lambda file: (moved.append(f"sync {os.readlink(f'/proc/self/fd/{file}')}"), fsync(file))
     )
     files = [path for path in folder.rglob("*") if path.is_file()]
-    manifest.publish(folder, out)
+    manifest.publish_outputs(folder, out)
     renames = [event for event in moved if isinstance(event, Path)]
     assert renames[-1].name == "manifest.json" and not (out / "model/old").exists()
     assert {f"sync {path}" for path in files} <= set(moved[: moved.index(renames[0])])  # the disk holds all by then
@@ -171,7 +171,7 @@ def test_publishing_reaches_results_on_another_disk(folder, tmp_path_factory, mo
 
     out = tmp_path_factory.mktemp("out")
     monkeypatch.setattr(os, "rename", rename)
-    manifest.publish(folder, out)
+    manifest.publish_outputs(folder, out)
     assert manifest.broken(out) is None and not any(folder.iterdir())
 
 

@@ -24,11 +24,7 @@ INTERFACES = {
     "sample_part",
 }
 SHARED = """
-ColdStart
-Corpus
-Family
 Filter
-Kind
 Part
 Plain
 Rows
@@ -43,13 +39,11 @@ bare
 boxed
 build
 check_args
-check_data
 check_report
 choose
 chosen
 clean
 code_block
-combine
 cost_of
 describe
 development
@@ -58,8 +52,6 @@ duration
 encode
 evaluated
 exact
-examine
-factors
 facts
 fault
 faults
@@ -71,18 +63,13 @@ held
 holds
 identity
 in_order
-input_of
 is_foreign
-is_inside
 is_number
 is_text
 judge
 keep
 label
-leaks
-lines
 listed
-listing
 load
 load_problems
 long_paragraph
@@ -93,7 +80,6 @@ mixed_language
 no_summary
 number
 pairs_of
-parse
 parsed
 pass_at_1
 passes
@@ -101,16 +87,13 @@ place
 plain
 plan
 present
-problems
 program_of
 program_path
-publish
 python
 questions
 read_json
 read_samples
 refused
-remembered
 render
 returned
 rows
@@ -125,7 +108,6 @@ spent
 stage_folder
 start
 summarise
-summary
 surplus
 table
 tagged

@@ -56,18 +56,18 @@ def compute(run: SimpleNamespace, job: str, content: str) -> None:
     (folder / "model").write_text(content)
     config = run.slice(job.partition("/")[0])
     (folder / "config.yaml").write_text(frozen.dump(config))
-    manifest.write_json(folder / "manifest.json", manifest.describe(job, folder))
+    manifest.write_json(folder / "manifest.json", manifest.manifest_of_files(job, folder))
     inputs = {name: found(run, source) for name, source in run.inputs(job).items()}
     program = plan.program_of(job, config)
-    then = provenance.describe(job, program, config, run.codes[program], inputs)
+    then = provenance.describe_provenance(job, program, config, run.codes[program], inputs)
     outputs = {"outputs": manifest.sha256(folder / "manifest.json")}
     manifest.write_json(folder / "provenance.json", then | outputs)
     manifest.write_json(folder / "cost.json", {"seconds": SECONDS[job], "peak_mb": 9})
-    store.keep(job, then["identity"], folder)
+    store.store_outputs(job, then["identity"], folder)
 
 
 def found(run: SimpleNamespace, source: str) -> dict[str, str]:
-    return provenance.input_of(Path(run.folder(source) if source in run.jobs else source))
+    return provenance.identify_input(Path(run.folder(source) if source in run.jobs else source))
 
 
 def edge(run: SimpleNamespace, job: str) -> str:
@@ -164,8 +164,8 @@ def test_the_modules_that_changed_are_named(run):
 
 
 def test_another_python_is_a_reason(run, monkeypatch):
-    now = provenance.describe
-    monkeypatch.setattr(provenance, "describe", lambda *words: now(*words) | {"python": "3.99"})
+    now = provenance.describe_provenance
+    monkeypatch.setattr(provenance, "describe_provenance", lambda *words: now(*words) | {"python": "3.99"})
     assert first(run)[1][0].startswith("python 3.") and first(run)[1][0].endswith(" → 3.99")
 
 

@@ -18,7 +18,7 @@ from test_cli import Terminal
 
 from r1flow.artifacts import frozen, manifest, versions
 from r1flow.artifacts.locks import hold
-from r1flow.artifacts.provenance import identity
+from r1flow.artifacts.provenance import identity_of
 from r1flow.commands.publish import drop_pointers_without_a_stage, keep_contract, publish
 from r1flow.commands.restore import bring_what_was_beside_data, find_pointers, pull, restore
 from r1flow.commands.trace import trace
@@ -44,14 +44,14 @@ def make_stage(folder: Path, stage: str, parents: list[str]) -> None:
 
 def seal(folder: Path, stage: str, parents: list[str]) -> None:
     """Write the manifest of what lies in the folder, and the provenance that goes with it and the parents on disk."""
-    manifest.write_json(folder / "manifest.json", manifest.describe(stage, folder))
+    manifest.write_json(folder / "manifest.json", manifest.manifest_of_files(stage, folder))
     edges = {name: ("data" if name == "data" else RUN / name) for name in parents}
     inputs = {name: {"stage": name, "sha256": edge(Path(path))} for name, path in edges.items()}
     config = {"stage": stage}
     (folder / "config.yaml").write_text(frozen.dump(config))
     made = {"stage": stage, "program": "fake", "code": "c0de", "libraries": {}, "python": "3.11", "inputs": inputs}
     made |= {"config": frozen.digest(config), "outputs": edge(folder)}
-    manifest.write_json(folder / "provenance.json", made | {"identity": identity(made)})
+    manifest.write_json(folder / "provenance.json", made | {"identity": identity_of(made)})
 
 
 def edge(folder: Path) -> str:
@@ -227,7 +227,7 @@ def test_a_remote_that_is_away_is_one_line(clone):
 
 def test_what_dvc_fails_at_with_nothing_missing_or_changed_is_said_in_its_words(project, monkeypatch):
     settings = "core.remote=local\nremote.local.url=/mnt/runs\n"
-    monkeypatch.setattr(versions, "asked", lambda word, *rest: settings if word == "config" else "")
+    monkeypatch.setattr(versions, "dvc_output", lambda word, *rest: settings if word == "config" else "")
     monkeypatch.setattr(versions, "dvc", lambda *words: "disk is full")
     with pytest.raises(UserError, match=r"^remote local \(/mnt/runs\): disk is full$"):
         pull([POINTERS / "base.dvc"], None)
@@ -332,7 +332,7 @@ BREAKAGES = {
 
 def seal_without_provenance(folder: Path) -> None:
     (folder / "metrics.json").write_text('{"loss": 1}')
-    manifest.write_json(folder / "manifest.json", manifest.describe("base", folder))
+    manifest.write_json(folder / "manifest.json", manifest.manifest_of_files("base", folder))
 
 
 def rewrite_provenance(folder: Path) -> None:
@@ -462,7 +462,7 @@ def fetched(project, monkeypatch):
     """The project with what DVC has fetched for base: its listing, and its manifest as a publisher wrote it."""
     Path("victim.txt").write_text("mine")
     monkeypatch.setattr(versions, "dvc", lambda word, *rest: pytest.fail("dvc pull") if word == "pull" else None)
-    monkeypatch.setattr(versions, "asked", lambda *words: ".dvc/cache\n")
+    monkeypatch.setattr(versions, "dvc_output", lambda *words: ".dvc/cache\n")
 
     def cache(listed: object, of: object, named: object) -> None:
         files = {named: {"sha256": "ff", "size": 1}} if isinstance(named, str) else named

@@ -113,7 +113,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     ),
     "another file than HumanEval's": (
         "it should be HumanEval's own file",
-        lambda folder: humaneval.problems(folder),
+        lambda folder: humaneval.read_problems(folder),
     ),
     "a vocabulary without room for bytes": (
         "data.tokenizer.vocabulary: 100 is too small; use 262 or more",

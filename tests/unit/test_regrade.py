@@ -17,7 +17,7 @@ from documented import as_documented
 
 from r1flow.artifacts import provenance
 from r1flow.artifacts.frozen import digest
-from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
+from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
 from r1flow.commands.cli import main
 from r1flow.commands.regrade import regrade
 from r1flow.core.errors import UserError
@@ -91,15 +91,15 @@ def compute(folder: Path, name: str, data: Path) -> None:
     )
     metrics = {"evaluate": evaluate, "rejection": rejection}[program].compute(stage)
     model = {"stage": name.partition("/")[2] or "reasoning_rl", "sha256": "ff" * 32}
-    finish(folder, name, config, {"data": provenance.input_of(data), "model": model}, metrics)
+    finish(folder, name, config, {"data": provenance.identify_input(data), "model": model}, metrics)
 
 
 def finish(folder: Path, stage: str, config: dict, inputs: dict, metrics: dict) -> None:
     """Write what the driver writes beside a stage's outputs."""
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     write_json(folder / "metrics.json", metrics)
-    write_json(folder / "manifest.json", describe(stage, folder))
-    made_by = provenance.describe(stage, stage.partition("/")[0], config, CODE, inputs)
+    write_json(folder / "manifest.json", manifest_of_files(stage, folder))
+    made_by = provenance.describe_provenance(stage, stage.partition("/")[0], config, CODE, inputs)
     assert made_by["config"] == digest(config)
     write_json(folder / "provenance.json", {**made_by, "outputs": sha256(folder / "manifest.json")})
 
@@ -279,7 +279,7 @@ def read_instead(run: Path, edge: dict[str, str] | None) -> None:
     made = read_json(path)
     del made["inputs"]["data"]
     made["inputs"] |= {"data": edge} if edge else {}
-    write_json(path, made | {"identity": provenance.identity(made)})
+    write_json(path, made | {"identity": provenance.identity_of(made)})
 
 
 def from_outside(run: Path) -> Path:

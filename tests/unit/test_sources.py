@@ -16,7 +16,7 @@ from hub import Hub
 
 from r1flow.core.errors import UserError
 from r1flow.data import sources
-from r1flow.data.sources import fetch, here, lock, locked
+from r1flow.data.sources import fetch_files, fill_in_locked, here, lock
 
 ROWS = b'{"question": "2 + 3?", "answer": "#### 5"}\n'
 LARGE = ROWS * 200
@@ -42,7 +42,7 @@ def dataset(hub: Hub, **more):
 
 
 def fetched(patterns=("*.jsonl",), **more):
-    return fetch("dataset", "openai/gsm8k", COMMIT, patterns, **more)
+    return fetch_files("dataset", "openai/gsm8k", COMMIT, patterns, **more)
 
 
 def test_a_commit_comes_with_the_sha256_of_every_file_and_nothing_else(hub):
@@ -59,7 +59,7 @@ def test_a_commit_comes_with_the_sha256_of_every_file_and_nothing_else(hub):
 @pytest.mark.parametrize("revision", ["main", "v1.0", COMMIT[:12], COMMIT.upper()])
 def test_what_can_move_is_refused_with_the_command_that_pins_it(revision):
     with pytest.raises(UserError, match=f"r1flow lock openai/gsm8k@{revision}"):
-        fetch("dataset", "openai/gsm8k", revision, ["*"])
+        fetch_files("dataset", "openai/gsm8k", revision, ["*"])
 
 
 def test_a_broken_transfer_goes_on_where_it_stopped(hub, monkeypatch):
@@ -79,11 +79,11 @@ def test_a_broken_transfer_goes_on_where_it_stopped(hub, monkeypatch):
 KILLED = """
 import os, signal, sys
 from huggingface_hub import constants
-from r1flow.data.sources import fetch
+from r1flow.data.sources import fetch_files
 
 constants.DOWNLOAD_CHUNK_SIZE = 100_000
 stop = lambda done, total: done >= 300_000 and os.kill(os.getpid(), signal.SIGKILL)
-fetch("dataset", "openai/gsm8k", sys.argv[1], ["*.jsonl"], progress=stop)
+fetch_files("dataset", "openai/gsm8k", sys.argv[1], ["*.jsonl"], progress=stop)
 """
 
 
@@ -149,7 +149,7 @@ def test_a_listing_whose_hash_is_a_path_writes_nowhere_else():
 
     escaping = {"oid": "../../../../evil", "size": len(LARGE), "pointerSize": 100}
     entry = RepoFile(path="train.jsonl", size=len(LARGE), oid="0" * 40, lfs=escaping)
-    assert sources.part_of("dataset", "openai/gsm8k", entry) is None
+    assert sources.partial_file("dataset", "openai/gsm8k", entry) is None
 
 
 def test_offline_what_was_fetched_is_enough_and_the_hub_isnt_asked(hub, monkeypatch):
@@ -167,7 +167,7 @@ def test_offline_what_is_missing_is_said_with_the_remedy(hub, monkeypatch):
     with pytest.raises(UserError, match="the cache hasn't all of it"):
         fetched()
     with pytest.raises(UserError, match="HF_HUB_OFFLINE"):
-        fetch("dataset", "openai/other", COMMIT, ["*"])
+        fetch_files("dataset", "openai/other", COMMIT, ["*"])
 
 
 @pytest.mark.parametrize("name", ["train.jsonl", "test.jsonl"])
@@ -270,9 +270,9 @@ def test_a_pattern_of_a_folder_leads_nowhere_else(tmp_path):
 def test_what_the_hub_refuses_is_one_line_with_a_remedy(hub):
     dataset(hub)
     with pytest.raises(UserError, match="no such revision"):
-        fetch("dataset", "openai/gsm8k", "0" * 40, ["*"])
+        fetch_files("dataset", "openai/gsm8k", "0" * 40, ["*"])
     with pytest.raises(UserError, match="no such repository"):
-        fetch("dataset", "openai/gsm9k", COMMIT, ["*"])
+        fetch_files("dataset", "openai/gsm9k", COMMIT, ["*"])
     dataset(hub, gated=True)
     with pytest.raises(UserError, match="HF_TOKEN"):
         fetched()
@@ -310,14 +310,14 @@ MODEL = {
 class TestModels:
     def test_of_a_model_only_what_transformers_loads_comes(self, hub):
         hub.add("models/Qwen/small", MODEL)
-        found = fetch("model", "Qwen/small", COMMIT)
+        found = fetch_files("model", "Qwen/small", COMMIT)
         assert set(found.files) == {"config.json", "tokenizer.json", "merges.txt", "model.safetensors"}
         assert {path.name for path in found.folder.rglob("*")} == set(found.files)
 
     def test_a_model_without_safetensors_is_refused(self, hub):
         hub.add("models/Qwen/small", {k: v for k, v in MODEL.items() if "safetensors" not in k})
         with pytest.raises(UserError, match=r"no .*safetensors, only weights that can run code .*pytorch_model.bin"):
-            fetch("model", "Qwen/small", COMMIT)
+            fetch_files("model", "Qwen/small", COMMIT)
 
 
 class TestLock:
@@ -327,7 +327,7 @@ class TestLock:
         assert entry["revision"] == COMMIT
         assert entry["sha256"] == fetched().files
         run = {"data": {"sources": {"gsm8k": {"repo": "openai/gsm8k", "revision": "main", "sha256": {}}}}}
-        locked(run, tmp_path / "sources.lock")
+        fill_in_locked(run, tmp_path / "sources.lock")
         assert run["data"]["sources"]["gsm8k"] == {"repo": "openai/gsm8k", **entry}
 
     def test_a_locked_commit_stays_when_the_branch_moves(self, hub, tmp_path):
@@ -335,11 +335,11 @@ class TestLock:
         lock("dataset", "openai/gsm8k", "main", tmp_path / "sources.lock")
         repository.branches["main"] = "f" * 40
         run = {"data": {}, "base": {"init_from": "openai/gsm8k", "revision": "main"}}
-        locked(run, tmp_path / "sources.lock")
+        fill_in_locked(run, tmp_path / "sources.lock")
         assert run["base"]["revision"] == "main"  # a model of that name isn't the data set
         hub.add("models/openai/gsm8k", MODEL, commit="beef")
         lock("model", "openai/gsm8k", "main", tmp_path / "sources.lock")
-        locked(run, tmp_path / "sources.lock")
+        fill_in_locked(run, tmp_path / "sources.lock")
         assert run["base"]["revision"] == f"{'beef':0<40}"
         assert set(yaml.safe_load((tmp_path / "sources.lock").read_text())) == {
             "dataset openai/gsm8k@main",
@@ -358,16 +358,16 @@ class TestLock:
         hub.add("models/Qwen/small", MODEL)
         lock("model", "Qwen/small", "main", tmp_path / "sources.lock")
         run = {"data": {}, "base": {"init_from": "Qwen/small", "revision": "main"}}
-        locked(run, tmp_path / "sources.lock")
+        fill_in_locked(run, tmp_path / "sources.lock")
         hub.add("models/Qwen/small", MODEL | {"model.safetensors": b"y" * 5000})
         with pytest.raises(UserError, match=r"model.safetensors .* by its pin"):
-            fetch("model", "Qwen/small", run["base"]["revision"], hashes=run["base"]["sha256"])
+            fetch_files("model", "Qwen/small", run["base"]["revision"], hashes=run["base"]["sha256"])
 
     def test_a_configurations_own_hash_wins_over_the_locks(self, hub, tmp_path):
         hub.add("models/Qwen/small", MODEL)
         lock("model", "Qwen/small", COMMIT, tmp_path / "sources.lock")
         run = {"data": {}, "base": {"init_from": "Qwen/small", "revision": COMMIT, "sha256": {"config.json": "0" * 64}}}
-        locked(run, tmp_path / "sources.lock")
+        fill_in_locked(run, tmp_path / "sources.lock")
         assert run["base"]["sha256"]["config.json"] == "0" * 64 and len(run["base"]["sha256"]) == 4
 
     @pytest.mark.parametrize("name", ["../../evil.jsonl", "/etc/evil.jsonl"])

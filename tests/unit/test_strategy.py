@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from r1flow.artifacts.fingerprint import asked_for
+from r1flow.artifacts.fingerprint import libraries_used
 from r1flow.core.errors import UserError
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.run import Run
@@ -142,8 +142,8 @@ def test_a_run_refuses_gpus_that_a_stages_step_cant_be_shared_out_to() -> None:
 
 
 def test_an_extra_counts_in_the_stages_that_use_it_only() -> None:
-    assert not any(asked_for({"engine": "r1flow", "trainer": {}}).values())
-    assert [name for name, wanted in asked_for({"strategy": "zero2", "lora": LORA}).items() if wanted] == [
+    assert not any(libraries_used({"engine": "r1flow", "trainer": {}}).values())
+    assert [name for name, wanted in libraries_used({"strategy": "zero2", "lora": LORA}).items() if wanted] == [
         "peft",
         "deepspeed",
     ]

@@ -15,7 +15,7 @@ from documented import as_documented
 from fabricated_run import fabricate_samples
 
 from r1flow.artifacts.frozen import digest
-from r1flow.artifacts.manifest import describe, read_json, sha256, write_json
+from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
 from r1flow.commands.trace import mlflow_run, read_record, stages_of_claim, trace
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import summarise_tasks
@@ -70,7 +70,7 @@ def make_stage(run: Path, stage: str, inputs: dict, changes: dict, folder: Path 
     write_outputs(folder, run, stage, change.get("same_bytes") or made, problems=change.get("problems", 8))
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     write_json(folder / "cost.json", {"seconds": len(str(run)), "peak_mb": 9, "revision": f"{stage:r<40}"})
-    write_json(folder / "manifest.json", describe(stage, folder))
+    write_json(folder / "manifest.json", manifest_of_files(stage, folder))
     outputs = sha256(folder / "manifest.json")
     write_json(folder / "provenance.json", provenance | {"identity": made[:16], "outputs": outputs})
     return folder
@@ -200,7 +200,7 @@ def test_the_tree_goes_from_the_number_to_the_sources(run, capsys):
 def test_a_stage_made_again_since_is_said_where_it_was_read(run, capsys):
     for name in ("model/model.safetensors", "metrics.json"):
         (run / "base" / name).write_text("{}")
-    write_json(run / "base/manifest.json", describe("base", run / "base"))
+    write_json(run / "base/manifest.json", manifest_of_files("base", run / "base"))
     provenance = read_json(run / "base/provenance.json") | {"outputs": sha256(run / "base/manifest.json")}
     write_json(run / "base/provenance.json", provenance)
     assert trace("results/tiny/zero_rl") == 1

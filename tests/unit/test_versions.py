@@ -25,16 +25,16 @@ def data(tmp_path):
 
 
 def test_pinned_data_passes_with_or_without_what_the_stage_says_about_it(data):
-    versions.check_data(data, data.parent / "data.dvc")
+    versions.check_pinned(data, data.parent / "data.dvc")
     (data / "metrics.json").write_text("{}")
-    versions.check_data(data, data.parent / "data.dvc")
+    versions.check_pinned(data, data.parent / "data.dvc")
 
 
 @pytest.mark.parametrize("change", [lambda d: (d / "rl.jsonl").write_text(""), lambda d: (d / "new.jsonl").touch()])
 def test_data_that_differs_is_named(data, change):
     change(data)
     with pytest.raises(UserError, match=r"(rl|new)\.jsonl differ"):
-        versions.check_data(data, data.parent / "data.dvc")
+        versions.check_pinned(data, data.parent / "data.dvc")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_without_a_pointer_nothing_is_pinned(tmp_path):
 def test_data_that_dvc_does_not_have_is_not_fetched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("data.dvc").write_text(yaml.safe_dump({"outs": OUTS}))
-    assert versions.fetch(tmp_path) is False and [path.name for path in tmp_path.iterdir()] == ["data.dvc"]
+    assert versions.fetch_pinned(tmp_path) is False and [path.name for path in tmp_path.iterdir()] == ["data.dvc"]
 
 
 def test_nothing_is_pinned_under_a_live_run(tmp_path, monkeypatch, data, capsys):
@@ -113,7 +113,7 @@ def made(data, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "dev.jsonl").write_text('{"id": "2"}\n')
     (folder / "config.yaml").write_text("seed: 1\n")
-    manifest.write_json(folder / "manifest.json", manifest.describe("data", folder))
+    manifest.write_json(folder / "manifest.json", manifest.manifest_of_files("data", folder))
     (folder / ".snakemake_timestamp").touch()
     return folder
 

@@ -9,7 +9,7 @@ from test_data import config, rows, some_worked
 from r1flow.core.errors import UserError
 from r1flow.core.schema import EXAMS
 from r1flow.data.splits import split_of
-from r1flow.data.tasks import FAMILIES, reworded, worked_problems
+from r1flow.data.tasks import FAMILIES, in_held_out_wording, worked_problems
 from r1flow.data.wordings import KNOWN, SYLLABLES, filled, in_any_words
 from r1flow.grading.generated import answer_of, correct
 from r1flow.programs.data import compute as data
@@ -85,7 +85,7 @@ def test_the_wording_changes_the_question_and_nothing_else(task):
     own, many = some_worked(task), some_worked(task, wordings=20)
     assert [one.problem.question for one in own] == [one.problem.question for one in some_worked(task, wordings=1)]
     for one, other in zip(own, many, strict=True):
-        again = reworded(other)
+        again = in_held_out_wording(other)
         for problem in (other.problem, again):
             assert vars(problem) | {"question": one.problem.question} == vars(one.problem)
             assert other.short in problem.question or task == "gcd"

@@ -252,7 +252,7 @@ def test_another_version_of_a_library_is_refused_until_someone_decides(copy, mon
     path = Path("results/r1_micro/base/provenance.json")
     then = json.loads(path.read_text())
     older = {**then, "libraries": {**then["libraries"], "torch": "2.12.0"}}
-    path.write_text(json.dumps({**older, "identity": provenance.identity(older)}))
+    path.write_text(json.dumps({**older, "identity": provenance.identity_of(older)}))
     done = copy.snakemake()
     assert done.returncode != 0 and "torch 2.12.0 → " in done.stderr and "started" not in done.stderr
     rerun = plan(composed(libraries="rerun"))

@@ -29,7 +29,7 @@ FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that 
 SHARED = ("tokenizer", "eos_token_id", "pad_token_id", "chat_template")
 
 
-def describe(folder: Path, labels: str | None = None) -> Contract | None:
+def contract_of(folder: Path, labels: str | None = None) -> Contract | None:
     """The contract of a stage's folder or a model directory; None where there is neither model nor tokenizer.
 
     `labels` is what the loss was computed on (from a program's spec). None: not known; a reward model gets "pairs".
@@ -48,7 +48,7 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
     for name, path in inputs.items():
         folder = path.parent if path.name == "model" else path
         known = read_contract(folder / "manifest.json")
-        edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), describe(path))
+        edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), contract_of(path))
     return edges
 
 
@@ -72,8 +72,8 @@ def describe_tokenizer(folder: Path) -> Contract:
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     cut = tokenizer.encode(PROBE, add_special_tokens=False).ids
     return {
-        "tokenizer": digest(json.dumps([sorted(vocabulary.items()), cut])),
-        "chat_template": template and digest(template),
+        "tokenizer": text_digest(json.dumps([sorted(vocabulary.items()), cut])),
+        "chat_template": template and text_digest(template),
         "eos_token_id": special("eos_token"),
         "pad_token_id": special("pad_token"),
         "think": {"open": ids(THINK_OPEN), "close": ids(THINK_CLOSE), "prefilled": prefilled(template)},
@@ -95,7 +95,7 @@ def describe_model(folder: Path, labels: str | None) -> Contract:
     }
 
 
-def digest(text: str) -> str:
+def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -139,18 +139,18 @@ def dtype_of(folder: Path) -> str | None:
 
 def check_contracts(stage: str, program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> None:
     """Refuse, before anything is computed, inputs that fit neither each other nor the config; raises UserError."""
-    for fault in faults(program, config, contracts):
+    for fault in misfits(program, config, contracts):
         raise UserError(f"{stage}: {fault}")
 
 
 def check_taken(side: str, folder: Path) -> None:
     """Refuse a model from outside that no later stage would accept; raises UserError."""
-    made = describe(folder)
-    for fault in chain(tokenizer_faults(side, made), weights_faults(side, made, scores=False, trains=False)):
+    made = contract_of(folder)
+    for fault in chain(tokenizer_misfits(side, made), weights_faults(side, made, scores=False, trains=False)):
         raise UserError(fault)
 
 
-def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> Iterator[str]:
+def misfits(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> Iterator[str]:
     """What doesn't fit, in words. Stop at the first: each check assumes that those before it found nothing."""
     template = config.get("template")
     if program == "pretrain" and not config["init_from"]:
@@ -160,7 +160,7 @@ def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> 
     for name in ("model", "reward_model"):
         if name in contracts:
             side, contract = f"input {name} ({contracts[name][0]})", contracts[name][1]
-            yield from tokenizer_faults(side, contract)
+            yield from tokenizer_misfits(side, contract)
             yield from template_faults(side, contract, template if name == "model" else None)
             yield from weights_faults(side, contract, "reward_model" in (name, program), "trainer" in config)
             yield from length_faults(side, contract, config)
@@ -171,14 +171,14 @@ def faults(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> 
 def corpus_faults(template: str, source: str, contract: Contract | None) -> Iterator[str]:
     """A model trained from scratch uses the data's tokenizer, and its template must be that of its corpus."""
     side = f"input data ({source})"
-    yield from tokenizer_faults(side, contract)
+    yield from tokenizer_misfits(side, contract)
     yield from template_faults(side, contract, template)
-    if (own := digest(template)) != (corpus := contract["chat_template"]):
+    if (own := text_digest(template)) != (corpus := contract["chat_template"]):
         differ = f"template differs from the chat template of {side} (hashes {own} and {corpus})"
         yield f"{differ}; set data.template and this stage's template to the same text"
 
 
-def tokenizer_faults(side: str, contract: Contract | None) -> Iterator[str]:
+def tokenizer_misfits(side: str, contract: Contract | None) -> Iterator[str]:
     """Rewards read the tags in decoded text, a response ends with EOS, and batches are padded: all three must exist."""
     if contract is None:
         yield f"{side} has no tokenizer.json; save the tokenizer there"

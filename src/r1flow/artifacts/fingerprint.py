@@ -81,11 +81,11 @@ class Code:
 
 def code_of(program: str, config: dict[str, Any]) -> Code:
     """The code that computes a stage with this slice; `program` names a folder of r1flow.programs."""
-    before = len(remembered())
+    before = len(remembered_sources())
     found, outside = closure(
-        {"r1flow.tracking.stage", "r1flow.artifacts.contract", module_of(program), *user_modules(config)}
+        {"r1flow.tracking.stage", "r1flow.artifacts.contract", compute_module(program), *user_modules(config)}
     )
-    asked = asked_for(config)
+    asked = libraries_used(config)
     used = {name for name in outside if name in LIBRARIES and asked.get(name, True)}
     used |= {name for name, wanted in asked.items() if wanted}
     for name in tuple(used):
@@ -96,17 +96,17 @@ def code_of(program: str, config: dict[str, Any]) -> Code:
         modules={name: meaning(name, path) for name, path in sorted(found.items())},
         libraries={name: number for name, number in versions.items() if number},
     )
-    if len(remembered()) > before:
+    if len(remembered_sources()) > before:
         remember()
     return code
 
 
-def module_of(program: str) -> str:
+def compute_module(program: str) -> str:
     """Where a program's `compute` is."""
     return f"{PACKAGE.name}.programs.{program}.compute"
 
 
-def asked_for(config: dict[str, Any]) -> dict[str, bool]:
+def libraries_used(config: dict[str, Any]) -> dict[str, bool]:
     """Optional libraries, and whether this stage uses them: installing one mustn't change the other stages."""
     asked = {module for modules in optional.asked_for(config).values() for module in modules}
     return {name: name in asked for name in optional.DECIDING}
@@ -124,7 +124,7 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
     Imports are followed into the packages of the roots, and into modules beside a user's own module.
     """
     tops = {root.partition(".")[0] for root in roots}
-    beside = {folder_of(top) for top in tops if top != PACKAGE.name} - {None}
+    beside = {users_folder(top) for top in tops if top != PACKAGE.name} - {None}
     found: dict[str, Path] = {}
     outside: set[str] = set()
     waiting = sorted(name for root in roots for name in with_packages(root))
@@ -138,7 +138,7 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
         found[name] = path
         for imported in read_source(name, path).imports:
             top = imported.partition(".")[0]
-            if top in tops or (beside and folder_of(top) in beside):
+            if top in tops or (beside and users_folder(top) in beside):
                 waiting.append(imported)
             else:
                 outside.add(top)
@@ -146,7 +146,7 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
 
 
 @cache
-def folder_of(top: str) -> Path | None:
+def users_folder(top: str) -> Path | None:
     """The folder that a top-level module or package of the user's lies in; None for installed and built-in ones."""
     path = None if top in sys.stdlib_module_names else file_of(top)
     if path is None or not path.is_absolute() or "site-packages" in path.parts or sys.prefix in map(str, path.parents):
@@ -170,24 +170,24 @@ def file_of(module: str) -> Path | None:
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """What matters of one module's text."""
 
     meaning: str  # sha256 of its syntax tree
     imports: tuple[str, ...]  # every name that it may import
 
 
-def read_source(module: str, path: Path) -> Source:
+def read_source(module: str, path: Path) -> ModuleSource:
     status = path.stat()
-    return parse(module, path, status.st_mtime_ns, status.st_size)
+    return parse_source(module, path, status.st_mtime_ns, status.st_size)
 
 
 @cache
-def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
+def parse_source(module: str, path: Path, mtime_ns: int, size: int) -> ModuleSource:
     """A module's source, parsed once for each content: parsing all modules takes a second, too long for a plan."""
     text = path.read_bytes()
     key = f"{module}:{hashlib.sha256(text).hexdigest()}:{RULES}"
-    known = remembered()
+    known = remembered_sources()
     if key not in known:
         try:
             tree = without_asides(ast.parse(text, filename=str(path)))
@@ -195,21 +195,23 @@ def parse(module: str, path: Path, mtime_ns: int, size: int) -> Source:
             raise UserError(f"{path}:{error.lineno}: {error.msg}; correct this line") from None
         meaning = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        known[key] = Source(meaning, tuple(sorted(set(imports(tree, package)))))
+        known[key] = ModuleSource(meaning, tuple(sorted(set(imports(tree, package)))))
     return known[key]
 
 
 @cache
-def remembered() -> dict[str, Source]:
+def remembered_sources() -> dict[str, ModuleSource]:
     try:
-        return {key: Source(meaning, tuple(names)) for key, (meaning, names) in json.loads(CACHE.read_text()).items()}
+        return {
+            key: ModuleSource(meaning, tuple(names)) for key, (meaning, names) in json.loads(CACHE.read_text()).items()
+        }
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
 def remember() -> None:
     """Write the newest sources to the cache; if it can't be written, go on without it."""
-    newest = dict(list(remembered().items())[-REMEMBERED:])
+    newest = dict(list(remembered_sources().items())[-REMEMBERED:])
     with suppress(OSError):
         CACHE.parent.mkdir(exist_ok=True)
         write_json(CACHE, {key: [source.meaning, source.imports] for key, source in newest.items()})
@@ -287,7 +289,7 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     contents = {name: file.read_bytes() for name, file in sorted(files.items())}
     whole = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
     target = folder / f"code-{whole}"
-    if target.exists() and not all(holds(target / name, content) for name, content in contents.items()):
+    if target.exists() and not all(has_content(target / name, content) for name, content in contents.items()):
         print(f"{target}: this copy of the code has changed, as after a power cut; writing it again", file=sys.stderr)
         shutil.rmtree(target)
     if not target.exists():
@@ -301,7 +303,7 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     return target
 
 
-def holds(path: Path, content: bytes) -> bool:
+def has_content(path: Path, content: bytes) -> bool:
     return path.is_file() and path.read_bytes() == content
 
 

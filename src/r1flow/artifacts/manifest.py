@@ -53,16 +53,16 @@ def read_cost(path: Path) -> dict[str, Any] | None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """A manifest; raises OSError, or ValueError for a file that is none."""
-    return parse(path.read_bytes())
+    return parse_manifest(path.read_bytes())
 
 
-def parse(text: bytes) -> dict[str, Any]:
+def parse_manifest(text: bytes) -> dict[str, Any]:
     """A manifest; raises ValueError for text that is none: another shape, or a name that leads out of its folder."""
     try:
         found = json.loads(text)
         whole = isinstance(found["stage"], str) and isinstance(found.get("contract", {}), dict)
         for name, entry in found["files"].items():
-            whole &= is_inside(name) and isinstance(entry["sha256"], str) and isinstance(entry["size"], int)
+            whole &= stays_inside(name) and isinstance(entry["sha256"], str) and isinstance(entry["size"], int)
     except (KeyError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
@@ -70,7 +70,7 @@ def parse(text: bytes) -> dict[str, Any]:
     return found
 
 
-def is_inside(name: Any) -> bool:
+def stays_inside(name: Any) -> bool:
     """Whether a name that somebody else wrote stays in the folder that it is relative to."""
     return isinstance(name, str) and "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
@@ -83,7 +83,7 @@ def output_files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def describe(stage: str, folder: Path, digest: Digest = sha256) -> dict[str, Any]:
+def manifest_of_files(stage: str, folder: Path, digest: Digest = sha256) -> dict[str, Any]:
     """The manifest of what lies in `folder`, paths relative to it."""
     files = {name: {"sha256": digest(path), "size": path.stat().st_size} for name, path in output_files(folder)}
     return {"stage": stage, "files": files}
@@ -104,7 +104,7 @@ class Fault(NamedTuple):
         return f"{self.path} {self.what}"
 
 
-def faults(folder: Path, digest: Digest = sha256) -> Iterator[Fault]:
+def file_faults(folder: Path, digest: Digest = sha256) -> Iterator[Fault]:
     """Every file that isn't what the folder's manifest says; the manifest alone where that can't be read."""
     try:
         files = read_manifest(folder / MANIFEST)["files"]
@@ -123,7 +123,7 @@ def faults(folder: Path, digest: Digest = sha256) -> Iterator[Fault]:
 
 def broken(folder: Path, digest: Digest = sha256) -> str | None:
     """The first of the faults in words; None when all files are what the folder's manifest says."""
-    return next(map(str, faults(folder, digest)), None)
+    return next(map(str, file_faults(folder, digest)), None)
 
 
 def sync(path: Path) -> None:
@@ -135,7 +135,7 @@ def sync(path: Path) -> None:
             os.close(handle)
 
 
-def publish(work: Path, out: Path) -> None:
+def publish_outputs(work: Path, out: Path) -> None:
     """Move everything in `work` into `out`, the manifest last; the old manifest is removed first."""
     sync(work)
     out.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ ASKING = ("api_key_env", "timeout_s", "attempts")  # keys that only say how to a
 DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
 
 
-def describe(
+def describe_provenance(
     stage: str, program: str, config: dict[str, Any], code: Code, inputs: dict[str, dict[str, str]]
 ) -> dict[str, Any]:
     """The provenance of a stage that is about to be computed; `inputs` as from `input_of`."""
@@ -41,7 +41,7 @@ def describe(
         "python": ".".join(map(str, sys.version_info[:2])),
         **{key: config.get(key) for key in ("seed", "threads", "device")},
     }
-    return {**found, "identity": identity(found)}
+    return {**found, "identity": identity_of(found)}
 
 
 def deciding(config: dict[str, Any]) -> dict[str, Any]:
@@ -55,14 +55,14 @@ def deciding(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "batch_size"} | {"engine_options": options}
 
 
-def identity(provenance: dict[str, Any]) -> str:
+def identity_of(provenance: dict[str, Any]) -> str:
     """16 hex digits of everything that decides the outputs."""
     contents = {name: entry["sha256"] for name, entry in provenance["inputs"].items()}
     decisive = {**{key: provenance[key] for key in DECIDE}, "inputs": contents}
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def input_of(path: Path) -> dict[str, str]:
+def identify_input(path: Path) -> dict[str, str]:
     """What identifies an input: for a stage's folder or manifest its manifest, for the rest the files' contents.
 
     Raises UserError for a path that isn't there and for a stage's folder that isn't what its manifest says.
@@ -95,7 +95,7 @@ def content(path: Path) -> str:
     with manifest.Hashes(path) as remembered:
         if path.is_file():
             return remembered(path)
-        listing = json.dumps(manifest.describe("", path, remembered)["files"], sort_keys=True)
+        listing = json.dumps(manifest.manifest_of_files("", path, remembered)["files"], sort_keys=True)
         return hashlib.sha256(listing.encode()).hexdigest()
 
 
@@ -119,13 +119,13 @@ def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[d
     if not folder.exists():
         return {}, "not computed yet"
     then, fault = proof_of(folder)
-    fault = next(manifest.faults(folder, hashed), fault)
+    fault = next(manifest.file_faults(folder, hashed), fault)
     return ({}, str(fault)) if fault else (then, None)
 
 
-def faults(folder: Path, hashed: manifest.Digest = manifest.sha256) -> Iterator[manifest.Fault]:
+def stage_faults(folder: Path, hashed: manifest.Digest = manifest.sha256) -> Iterator[manifest.Fault]:
     """Files in a stage's folder that aren't what its manifest says, and a provenance or config of other outputs."""
-    yield from manifest.faults(folder, hashed)
+    yield from manifest.file_faults(folder, hashed)
     _, fault = proof_of(folder)
     if fault:
         yield fault
@@ -138,7 +138,7 @@ def proof_of(folder: Path) -> tuple[dict[str, Any], manifest.Fault | None]:
         then = read_provenance(proof)
     except (OSError, ValueError):
         return {}, manifest.Fault(proof, "is missing or can't be read")
-    if written.is_file() and (then["outputs"] != manifest.sha256(written) or then["identity"] != identity(then)):
+    if written.is_file() and (then["outputs"] != manifest.sha256(written) or then["identity"] != identity_of(then)):
         return {}, manifest.Fault(proof, "belongs to other outputs than those here")
     if not made_with(config, then):
         return {}, manifest.Fault(config, "isn't the configuration that these outputs were made with")

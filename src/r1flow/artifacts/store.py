@@ -37,7 +37,7 @@ def manifest_of(stage: str, identity: str) -> str | None:
         return None
 
 
-def take(stage: str, identity: str, work: Path) -> bool:
+def take_outputs(stage: str, identity: str, work: Path) -> bool:
     """Copy the outputs of an earlier computation into the empty folder `work`, verified; False if there is none."""
     source = entry(stage, identity)
     if manifest_of(stage, identity) is None:
@@ -73,10 +73,10 @@ def keep_whole(stage: str, folder: Path) -> None:
     with manifest.Hashes(folder) as remembered:  # the plan has just hashed it
         then, fault = provenance.recorded(folder, remembered)
     if not fault and manifest_of(stage, then["identity"]) is None:
-        keep(stage, then["identity"], folder)
+        store_outputs(stage, then["identity"], folder)
 
 
-def keep(stage: str, identity: str, folder: Path) -> None:
+def store_outputs(stage: str, identity: str, folder: Path) -> None:
     """Copy a computed stage's folder into the store; the entry appears complete, by a rename."""
     target = entry(stage, identity)
     partial = target.with_name(f"{identity}.{os.getpid()}.partial")

@@ -53,7 +53,7 @@ def pointer_of(folder: Path) -> Path:
     return inside.with_name(f"{inside.name}.dvc")
 
 
-def folder_of(pointer: Path) -> Path:
+def folder_pinned(pointer: Path) -> Path:
     """The folder that a pointer is of."""
     inside = pointer.with_suffix("")
     return RESULTS / inside.relative_to(PUBLISHED) if inside.is_relative_to(PUBLISHED) else inside
@@ -105,7 +105,7 @@ def commit(folders: list[Path]) -> str | None:
     return dvc("commit", "--force", "--no-relink", *pointers, program=DVC_WITHOUT_GIT)
 
 
-def fetch(work: Path) -> bool:
+def fetch_pinned(work: Path) -> bool:
     """Bring the pinned data from DVC's cache or remote into `work`; False when neither has all of it."""
     if check_pointer(POINTER) and (dvc("fetch", DATA / manifest.MANIFEST) or unlisted([POINTER])):
         return False
@@ -119,7 +119,7 @@ def fetch(work: Path) -> bool:
 
 def check_pointer(pointer: Path) -> str:
     """DVC's hash of the pointer's folder; raises UserError if DVC would write anywhere else, or through a link."""
-    folder = folder_of(pointer)
+    folder = folder_pinned(pointer)
     refuse_links([pointer, *pointer.parents, folder, *folder.rglob("*"), *folder.parents])
     return read_pointer(pointer, folder)[0]
 
@@ -137,12 +137,12 @@ def refuse_links(paths: Iterable[Path]) -> None:
 def unlisted(pointers: list[Path]) -> str | None:
     """The first pointer whose listing or manifest isn't in DVC's cache, in words, or None; raises UserError if these
     name files outside the pointer's folder."""
-    cache = Path(asked("cache", "dir").strip(), "files/md5")
+    cache = Path(dvc_output("cache", "dir").strip(), "files/md5")
     for pointer in pointers:
         md5 = check_pointer(pointer)
         try:
             files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
-            fine = all(manifest.is_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
+            fine = all(manifest.stays_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
             if fine:
                 digest = files[manifest.MANIFEST]
                 manifest.read_manifest(cache / digest[:2] / digest[2:])
@@ -151,23 +151,23 @@ def unlisted(pointers: list[Path]) -> str | None:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             fine = False
         if not fine:
-            raise UserError(f"{pointer}: names files outside {folder_of(pointer)}/; nothing was touched")
+            raise UserError(f"{pointer}: names files outside {folder_pinned(pointer)}/; nothing was touched")
     return None
 
 
 def bring_or_make(work: Path, pin: Path | None, make: Callable[[], None]) -> None:
     """Put a stage's data into `work`: what `pin` pins, from DVC, if there is a pin and DVC has it, or else what `make`
     makes; raises UserError when that isn't what the pin pins."""
-    if pin and fetch(work):
+    if pin and fetch_pinned(work):
         return
     if pin:
         print("data.dvc: neither DVC's cache nor its remote has this data; it is made again", file=sys.stderr)
     make()
     if pin:
-        check_data(work, pin)
+        check_pinned(work, pin)
 
 
-def check_data(folder: Path, pointer: Path = POINTER) -> None:
+def check_pinned(folder: Path, pointer: Path = POINTER) -> None:
     """Raise UserError, naming the files, when `folder` isn't the data that the pointer pins."""
     if different := differing(folder, pointer):
         raise UserError(
@@ -184,7 +184,7 @@ def differing(folder: Path, pointer: Path = POINTER) -> list[str]:
 
 def contents(folder: Path) -> dict[str, str]:
     """sha256 of every data file; without metrics.json, which only describes them."""
-    files = manifest.describe("data", folder)["files"]
+    files = manifest.manifest_of_files("data", folder)["files"]
     return {name: entry["sha256"] for name, entry in files.items() if name != "metrics.json"}
 
 
@@ -226,18 +226,18 @@ def reason(output: str) -> str:
     return (lines or output.splitlines() or ["no reason given"])[0].removeprefix("unexpected error - ").rstrip(" :")
 
 
-def asked(*arguments: str) -> str:
+def dvc_output(*arguments: str) -> str:
     """What a DVC command answers on stdout; empty when it fails."""
     return subprocess.run([*DVC, *arguments], capture_output=True, text=True).stdout
 
 
 def status() -> dict[str, Any]:
     """Which of the pointers' files differ or aren't here: `{"not_in_cache": ["results/r1/base/model/…"], …}`."""
-    return json.loads(asked("data", "status", "--granular", "--json") or "{}")
+    return json.loads(dvc_output("data", "status", "--granular", "--json") or "{}")
 
 
 def describe_remote(name: str | None) -> str:
     """A configured remote for people: `local (/home/me/r1flow/.dvc-remote)`; without a name, the default one."""
-    settings = dict(line.split("=", 1) for line in asked("config", "--list").splitlines() if "=" in line)
+    settings = dict(line.split("=", 1) for line in dvc_output("config", "--list").splitlines() if "=" in line)
     name = name or settings.get("core.remote", "none")
     return f"{name} ({settings.get(f'remote.{name}.url', 'not in .dvc/config')})"

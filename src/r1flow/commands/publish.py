@@ -90,7 +90,7 @@ def keep_contract(contract: bytes) -> None:
 def drop_pointers_without_a_stage(run: Path) -> None:
     """Remove pointers of stages that the run no longer has, so that restoring doesn't bring these back."""
     for pointer in versions.pointers(run):
-        if not versions.folder_of(pointer).is_dir():
+        if not versions.folder_pinned(pointer).is_dir():
             pointer.unlink()
             print(f"{pointer}: removed, the run has no such stage now", file=sys.stderr)
 

@@ -48,7 +48,7 @@ def restore(revision: str | None, run: str | None, remote: str | None = None, as
         checkout(revision)
     pointers = find_pointers(run)
     pull(pointers, remote)
-    folders = [versions.folder_of(pointer) for pointer in pointers]
+    folders = [versions.folder_pinned(pointer) for pointer in pointers]
     if versions.DATA in folders:
         bring_what_was_beside_data()
     hashing = Hashing(folders)
@@ -108,7 +108,7 @@ def pull(pointers: list[Path], remote: str | None) -> None:
     chosen = ["--remote", remote] if remote else []
     for pointer in pointers:
         versions.check_pointer(pointer)
-    error = versions.dvc("fetch", *chosen, *(versions.folder_of(pointer) / MANIFEST for pointer in pointers))
+    error = versions.dvc("fetch", *chosen, *(versions.folder_pinned(pointer) / MANIFEST for pointer in pointers))
     error = error or versions.unlisted(pointers) or versions.dvc("pull", *chosen, *pointers)
     if error is None:
         return
@@ -128,7 +128,7 @@ def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
     """The names that belong to a pointer, each with it; a stage's folder only if none of its files is among them."""
     found = []
     for pointer in pointers:
-        folder = f"{versions.folder_of(pointer)}/"
+        folder = f"{versions.folder_pinned(pointer)}/"
         own = [name for name in names if name.startswith(folder)]
         found += [f"{name.rstrip('/')} of {pointer}" for name in own if name != folder or len(own) == 1]
     return found

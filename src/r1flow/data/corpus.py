@@ -37,7 +37,7 @@ LANGUAGES = {"en": ("en",), "de": ("de",), "mixed": ("en", "de")}
 
 
 @dataclass
-class Corpus:
+class CorpusWriter:
     """What documents are written from: worked problems by family, general prompts, and the config's numbers."""
 
     problems: dict[str, list[Worked]]

@@ -65,7 +65,7 @@ COMMON = 10  # most benchmark texts that may share a run
 SLOTS, BANDS, SEED = 128, 64, 1  # 64 bands of 2: a pair at 0.5 shares one but for 0.75^64
 
 
-def find(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit]:
+def find_hits(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit]:
     """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
 
     A pair has one hit for each kind that applies; `whole` and `masked` exclude others. In large groups only a sample of
@@ -113,13 +113,13 @@ def words_of(text: str) -> Words:
         text = PIECE.sub(lambda piece: unicodedata.normalize("NFKC", piece[0]), text.translate(FOLDED)).translate(SPELT)
     text = text.casefold().replace("{,}", ",")
     if "\\" in text:
-        text = COMMAND.sub(plain, text)
+        text = COMMAND.sub(latex_as_words, text)
     text = PUNCTUATION.sub(lambda mark: "" if mark[0] in ",'" else " ", text)
     words = TOKEN.findall(AFTER_SIGN.sub("", text))
     return tuple(words[:-1] if words[-1:] == ["="] else words)
 
 
-def plain(command: re.Match[str]) -> str:
+def latex_as_words(command: re.Match[str]) -> str:
     """A LaTeX command as a sign, a word or nothing."""
     if command["frac"]:
         return f" /{command['over'] or ''} "

@@ -4,7 +4,9 @@
     header.values["llama.block_count"], header.tensors["blk.0.attn_k.weight"]
     (30, Tensor(shape=(192, 576), kind="Q4_1", start=33530176, size=69120))
 
-The package gguf has the kinds of numbers; model and tokenizer are built here. transformers (5.17) reads such files too,
+The package gguf has the kinds of numbers; header, model and tokenizer are read here. gguf's own GGUFReader (0.19.0)
+takes 5.4 s for 98,304 texts (here: 0.2 s, and each plan reads the header) and believes what a file says of its sizes:
+49 bytes that promise a list of 2^40 numbers keep it busy (ended after 8 s). transformers (5.17) reads such files too,
 but it takes the token that begins a text for the one that ends it, splits digits by other rules, starts tensors that it
 misses at random and leaves out those that it doesn't know. So a file is read only if its tensors are those of a plain
 Llama, by names and shapes. Left out: SentencePiece, scaled positions (Llama 3.1), experts. The format: ggml's
@@ -96,12 +98,12 @@ def read_header(path: Path) -> Header:
         raise UserError(f"{path}: there is no such file; name one that is here")
     try:
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-            header = parse(Cursor(data))
+            header = parse_header(Cursor(data))
     except struct.error:
         raise UserError(f"{path}: truncated: it ends within its header; copy or download it again") from None
     except ValueError as error:
         raise UserError(f"{path}: no GGUF file that can be read ({error}); copy or download it again") from None
-    for fault in faults(header):
+    for fault in header_faults(header):
         raise UserError(f"{path}: {in_one_line(fault)}")
     return header
 
@@ -135,7 +137,7 @@ class Cursor:
         return [self.text() for _ in range(count)] if inner == TEXT else list(self.numbers(f"{count}{NUMBERS[inner]}"))
 
 
-def parse(cursor: Cursor) -> Header:
+def parse_header(cursor: Cursor) -> Header:
     """Read a header; raises struct.error where it is cut off, and ValueError for what is no GGUF."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
@@ -163,7 +165,7 @@ def parse(cursor: Cursor) -> Header:
     return Header(found, made, len(cursor.data))
 
 
-def faults(header: Header) -> Iterator[str]:
+def header_faults(header: Header) -> Iterator[str]:
     """Why a file can't be read, in words. Stop at the first: each check assumes that those before it found nothing."""
     values = header.values
     if (kind := values.get("general.architecture")) != "llama":

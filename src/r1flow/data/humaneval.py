@@ -72,7 +72,7 @@ def broken(source, first_line):
 """
 
 
-def problems(datasets: Path) -> list[dict[str, str]]:
+def read_problems(datasets: Path) -> list[dict[str, str]]:
     """The 164 problems, from HumanEval's file in a folder of datasets."""
     try:
         with gzip.open(datasets / FILE, "rt", encoding="utf-8") as file:
@@ -89,11 +89,11 @@ def solution(problem: dict[str, str]) -> str:
 def call_tests(problem: dict[str, str], tier: Tier | None = None) -> list[dict[str, Any]]:
     """The different calls that a problem's own test makes, with what the canonical solution returns."""
     noting = NOTE_CALLS.format(entry_point=problem["entry_point"])
-    calls = dict(returned(f"{solution(problem)}\n{problem['test']}\n{noting}", "calls_made()", tier))
+    calls = dict(value_of_call(f"{solution(problem)}\n{problem['test']}\n{noting}", "calls_made()", tier))
     return [{"call": problem["entry_point"], "args": args, "output": output} for args, output in calls.items()]
 
 
-def returned(program: str, call: str, tier: Tier | None) -> Any:
+def value_of_call(program: str, call: str, tier: Tier | None) -> Any:
     """What a call returns in the sandbox; raises ValueError when it fails."""
     name, _, args = call.partition("(")
     test = code.Test(outputs=(), call=name, args=f"({args}")
@@ -113,7 +113,7 @@ def passes_check(problem: dict[str, str], program: str, tier: Tier | None = None
 def mutants(problem: dict[str, str], tier: Tier | None = None) -> Iterator[str]:
     """Variants of the canonical solution with one small mistake each, which the problem's own test detects."""
     line = problem["prompt"].rstrip().count("\n") + 1
-    for program in returned(BREAK, f"broken({solution(problem)!r}, {line})", tier):
+    for program in value_of_call(BREAK, f"broken({solution(problem)!r}, {line})", tier):
         check = passes_check(problem, program, tier)
         if check.status and not check.stopped:
             yield program
@@ -127,8 +127,8 @@ def evidence(problems: list[dict[str, str]], tier: Tier | None = None) -> list[d
         return {
             "task_id": problem["task_id"],
             "tests": len(tests),
-            "canonical_passes": passes(solution(problem), tests, tier),
-            "broken_passes": passes(broken, tests, tier),
+            "canonical_passes": passes_tests(solution(problem), tests, tier),
+            "broken_passes": passes_tests(broken, tests, tier),
             "broken": broken,
         }
 
@@ -136,5 +136,5 @@ def evidence(problems: list[dict[str, str]], tier: Tier | None = None) -> list[d
         return list(pool.map(row, problems))
 
 
-def passes(program: str, tests: list[dict[str, Any]], tier: Tier | None = None) -> bool:
+def passes_tests(program: str, tests: list[dict[str, Any]], tier: Tier | None = None) -> bool:
     return all(verdict.passed for verdict in code.run(program, tests, limits=LIMITS, tier=tier))

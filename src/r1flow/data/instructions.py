@@ -76,7 +76,7 @@ LANGUAGES: tuple[Instruction, ...] = tuple(
 INSTRUCTIONS = {"length": LENGTHS, "keyword": KEYWORDS, "form": FORMS, "language": LANGUAGES}
 
 
-def questions(kind: str) -> Iterator[str]:
+def questions_of_kind(kind: str) -> Iterator[str]:
     """All prompts of a kind."""
     for request in REQUESTS:
         for topic in TOPICS:

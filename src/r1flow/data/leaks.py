@@ -48,7 +48,7 @@ class Match:
         return self.kind != Kind.MASKED and self.evaluation not in reported_only
 
 
-def examine(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
+def matches_by_file(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
     """The matches of every training file; `training` and `evaluation` map file names to rows."""
     indexes = {other: Index(question for _, question in asked) for other, asked in evaluation.items()}
     return {
@@ -61,7 +61,7 @@ def examine(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str,
     }
 
 
-def leaks(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:
+def leaking_rows(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:
     """Ids of the rows that leak an evaluation problem, each with its first leak."""
     found: dict[str, str] = {}
     for match in matches:
@@ -81,14 +81,16 @@ def write_report(
     training = {}
     for name, found in matches.items():
         left = [match for match in found if match.id not in dropped[name]]
-        hits = {other: summary([m for m in left if m.evaluation == other], reported_only) for other in evaluation}
+        hits = {
+            other: summary_of_matches([m for m in left if m.evaluation == other], reported_only) for other in evaluation
+        }
         training[name] = {"sha256": sha256(folder / name), "dropped": dropped[name], "hits": hits}
     sets = {name: {"sha256": sha256(folder / name)} for name in evaluation}
     report = {"rule": RULE, "reported_only": list(reported_only), "evaluation": sets, "training": training}
     write_json(folder / REPORT, report)
 
 
-def summary(matches: list[Match], reported_only: Collection[str]) -> dict[str, Any]:
+def summary_of_matches(matches: list[Match], reported_only: Collection[str]) -> dict[str, Any]:
     """For each kind of match: how many rows it has, whether it is a leak, and the first few examples."""
     kinds: dict[str, list[Match]] = defaultdict(list)
     for match in matches:

@@ -70,11 +70,11 @@ class Count:
         self.first.setdefault(reason, place)
 
 
-def load(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
+def load_source(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
     """Our rows from these files of a source, with their ids; `count` is updated on the way."""
     for name in names:
         path = folder / name
-        for number, row in enumerate(rows(path, source), 1):
+        for number, row in enumerate(rows_of_file(path, source), 1):
             count.read += 1
             place = f"{name}: row {number}"
             try:
@@ -93,7 +93,7 @@ def load(folder: Path, names: list[str], source: dict[str, Any], count: Count) -
                 yield found
 
 
-def rows(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
+def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
     """The unconverted rows of a file; raises UserError if it can't be read or lacks the columns."""
     if path.name.endswith(".parquet"):
         columns = sorted({column.partition(".")[0] for column in theirs(source)})
@@ -185,12 +185,12 @@ def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damage
                         line = file.readline(limit)
                     yield Damaged("row too large")
                 elif line.strip():
-                    yield parsed(line)
+                    yield parsed_line(line)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: can't be read to its end ({error}); fetch it again") from None
 
 
-def parsed(line: bytes) -> Row | Damaged:
+def parsed_line(line: bytes) -> Row | Damaged:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -345,7 +345,7 @@ def last_reply(messages: Any) -> str:
 def trace(messages: Any) -> str:
     """A reasoning model's reply in our form, with its boxed answer in tags."""
     reply = text(next(turn for turn in messages if turn["role"] == "assistant")["content"])
-    return tagged(reply, boxed(reply))
+    return reply_in_tags(reply, boxed(reply))
 
 
 def traced_answer(messages: Any) -> str:
@@ -358,10 +358,10 @@ def right_trace(traces: Any, right: Any, answer: Any) -> str:
     chosen = next((one for one, good in zip(traces or [], right or [], strict=False) if good), None)
     if chosen is None:
         raise Unusable("no trace that is right")
-    return tagged(text(chosen), text(answer).strip())
+    return reply_in_tags(text(chosen), text(answer).strip())
 
 
-def tagged(reply: str, answer: str) -> str:
+def reply_in_tags(reply: str, answer: str) -> str:
     """`<think>reasoning</think>summary <answer>…</answer>`, from a reply with its reasoning before a closing tag."""
     reasoning, closed, summary = reply.strip().removeprefix(THINK_OPEN).partition(THINK_CLOSE)
     if not closed or not reasoning.strip() or any(tag in reasoning + summary for tag in TAGS):

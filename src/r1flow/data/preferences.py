@@ -39,7 +39,7 @@ def bad_reply(prompt: General, others: list[General], rng: random.Random) -> str
         return harmful_reply(rng)
     way = rng.random()
     if way < 0.5:
-        return wrong(prompt, rng)
+        return wrong_reply(prompt, rng)
     if way < 0.75:
         other = rng.choice(others)
         return other.response if other.kind != prompt.kind else rng.choice(EMPTY)
@@ -55,7 +55,7 @@ def harmful_reply(rng: random.Random) -> str:
     return f"{opening}{general.capital(plan)}"
 
 
-def wrong(prompt: General, rng: random.Random) -> str:
+def wrong_reply(prompt: General, rng: random.Random) -> str:
     """A reply of the right form and the wrong content."""
     if prompt.kind == "translation":
         return wrong_translation(prompt, rng)

@@ -67,7 +67,7 @@ class Fetched:
     files: dict[str, str]  # name relative to the folder → sha256
 
 
-def fetch(
+def fetch_files(
     kind: str,
     repo: str,
     revision: str,
@@ -84,19 +84,19 @@ def fetch(
         pin = f"pin it with `{lock_command(kind, repo, revision)}`"
         raise UserError(f"{repo}: {revision!r} is no commit (40 hex digits), so it can move; {pin}")
     with explained(where):
-        entries, online = listing(kind, repo, revision)
+        entries, online = files_of_commit(kind, repo, revision)
         names = model_files(where, entries) if kind == "model" else matching(where, entries, patterns)
         check_names(where, kind, names)
         check_pins(where, hashes or {}, entries)
         missing = [entries[name] for name in names if online and not is_here(kind, repo, revision, entries[name])]
         check_space(where, kind, repo, missing)
-        told = bar(progress, sum(entry.size for entry in missing))
+        told = bar_class(progress, sum(entry.size for entry in missing))
         for entry in missing:
             go_on(kind, repo, revision, entry, told)
         folder = download(kind, repo, revision, names, told)
         files = {name: sha256(folder / name) for name in names}
     memory = folder.parents[1] / "r1flow" / f"{revision}.json"
-    first = remembered(memory)
+    first = remembered_hashes(memory)
     listed_as = {name: hash_in(entries[name], folder / name, files[name]) for name in names if online}
     for said, by in ((hashes or {}, "its pin"), (listed_as, "the hub's listing"), (first, "its first fetch")):
         check_hashes(where, folder, files, said, by)
@@ -154,7 +154,7 @@ def check_pins(where: str, hashes: Mapping[str, str], entries: Iterable[str]) ->
         )
 
 
-def remembered(memory: Path) -> dict[str, str]:
+def remembered_hashes(memory: Path) -> dict[str, str]:
     """The hashes of a commit's files when they were first fetched; empty before that."""
     try:
         first = read_json(memory) if memory.exists() else {}
@@ -170,7 +170,7 @@ def remembered(memory: Path) -> dict[str, str]:
 def is_here(kind: str, repo: str, revision: str, entry: "RepoFile") -> bool:
     from huggingface_hub import try_to_load_from_cache
 
-    part = part_of(kind, repo, entry)
+    part = partial_file(kind, repo, entry)
     found = try_to_load_from_cache(repo, entry.path, revision=revision, repo_type=kind)
     return isinstance(found, str) or (part is not None and blob_of(part).exists())
 
@@ -181,7 +181,7 @@ def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> 
 
     cache = Path(constants.HF_HUB_CACHE)
     disk = next(path for path in (cache, *cache.parents) if path.exists())
-    parts = [part_of(kind, repo, entry) for entry in missing]
+    parts = [partial_file(kind, repo, entry) for entry in missing]
     here_already = sum(part.stat().st_size for part in parts if part and part.exists())
     need, free = sum(entry.size for entry in missing) - here_already, shutil.disk_usage(disk).free
     if need > free:
@@ -191,7 +191,7 @@ def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> 
         )
 
 
-def listing(kind: str, repo: str, revision: str) -> tuple[dict[str, "RepoFile"], bool]:
+def files_of_commit(kind: str, repo: str, revision: str) -> tuple[dict[str, "RepoFile"], bool]:
     """The files of a commit by name, and whether the list came from the hub; offline it comes from the cache."""
     from huggingface_hub import HfApi, RepoFile, get_cached_repo_tree, is_offline_mode
 
@@ -210,7 +210,7 @@ def hash_in(entry: "RepoFile", path: Path, found: str) -> str:
     return found if blob == entry.blob_id else f"(git) {entry.blob_id}"
 
 
-def part_of(kind: str, repo: str, entry: "RepoFile") -> Path | None:
+def partial_file(kind: str, repo: str, entry: "RepoFile") -> Path | None:
     """The partial file of a large file's transfer, beside its place in the cache; None if it can't be resumed.
 
     Small files are fetched in one go; files above 50 GB the hub sends in another way, which can't be resumed.
@@ -239,7 +239,7 @@ def go_on(kind: str, repo: str, revision: str, entry: "RepoFile", told: type) ->
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import WeakFileLock, build_hf_headers
 
-    part = part_of(kind, repo, entry)
+    part = partial_file(kind, repo, entry)
     if not part:
         return
     lock = part.parents[2] / ".locks" / part.parents[1].name / f"{entry.lfs.sha256}.lock"
@@ -277,7 +277,7 @@ def download(kind: str, repo: str, revision: str, names: list[str], told: type) 
     return Path(folder)
 
 
-def bar(progress: Progress, total: int) -> type:
+def bar_class(progress: Progress, total: int) -> type:
     """A class of invisible progress bars for huggingface_hub, which report the bytes fetched in all to `progress`."""
     from huggingface_hub.utils import tqdm
 
@@ -353,7 +353,7 @@ def lock(kind: str, repo: str, revision: str, path: Path = LOCK) -> dict[str, An
     where = f"{repo}@{revision}"
     with explained(where, from_cache=False):
         commit = HfApi().repo_info(repo, repo_type=kind, revision=revision).sha
-        entries, _ = listing(kind, repo, commit)
+        entries, _ = files_of_commit(kind, repo, commit)
         names = model_files(where, entries) if kind == "model" else [n for n in entries if n.endswith(ENDINGS[kind])]
         check_names(where, kind, names)
         hashes = {}
@@ -398,7 +398,7 @@ def is_entry(entry: Any) -> bool:
     return False
 
 
-def locked(run: dict[str, Any], path: Path = LOCK) -> None:
+def fill_in_locked(run: dict[str, Any], path: Path = LOCK) -> None:
     """Replace the branches and tags in a configuration by commits and hashes from the lock file."""
     known = read_lock(path)
     for source in (run["data"].get("sources") or {}).values():

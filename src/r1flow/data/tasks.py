@@ -20,7 +20,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
 from r1flow.data.splits import identity
-from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, chosen, filled
+from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, filled, wording_of
 
 Step = tuple[str, int]  # what is computed, "8 + 16", and its value
 Metadata = dict[str, Any]
@@ -40,7 +40,7 @@ class Worked:
 
 
 @dataclass(frozen=True)
-class Family:
+class TaskFamily:
     """How problems of a reasoning-gym family are identified and solved."""
 
     short: Callable[[Metadata], str]
@@ -59,7 +59,7 @@ def worked_problems(task: str, config: dict[str, Any], seed: int, wordings: int 
     an unknown family or an option that reasoning-gym refuses.
     """
     seen: set[str] = set()
-    for entry in rows(task, config, seed):
+    for entry in generated_rows(task, config, seed):
         family, metadata = FAMILIES[task], entry["metadata"]
         steps = usable_steps(family, metadata, *config["numbers"])
         if steps and (canonical := family.canonical(metadata)) not in seen:
@@ -67,7 +67,7 @@ def worked_problems(task: str, config: dict[str, Any], seed: int, wordings: int 
             yield worked_out(task, entry, steps, wordings)
 
 
-def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """reasoning-gym's rows for a family."""
     from reasoning_gym import create_dataset  # the import takes 1 s
 
@@ -81,7 +81,7 @@ def rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any
     return (dataset[index] for index in range(config["draws"]))
 
 
-def usable_steps(family: Family, metadata: Metadata, least: int, greatest: int) -> list[Step] | None:
+def usable_steps(family: TaskFamily, metadata: Metadata, least: int, greatest: int) -> list[Step] | None:
     """The steps that solve a problem, or None if there are none within the bounds."""
     steps = family.steps(metadata)
     return steps if steps and all(least <= number <= greatest for number in numbers_of(steps)) else None
@@ -93,7 +93,7 @@ def worked_out(task: str, entry: dict[str, Any], steps: list[Step], wordings: in
     gold = {"answer": entry["answer"], "metadata": {k: v for k, v in metadata.items() if k != "difficulty"}}
     one, short = identity(task, family.canonical(metadata)), family.short(metadata)
     known = (entry["question"], *family.wordings.training)[: max(1, wordings)]
-    question = filled(chosen(known, one), short)
+    question = filled(wording_of(known, one), short)
     problem = Problem(one, task, question, entry["answer"], json.dumps(gold, sort_keys=True))
     return Worked(problem, short, tuple(steps), family.prose(metadata) if family.prose else None)
 
@@ -102,10 +102,10 @@ def has_other_wordings(worked: Worked) -> bool:
     return bool(FAMILIES[worked.problem.task].wordings.held_out)
 
 
-def reworded(worked: Worked) -> Problem:
+def in_held_out_wording(worked: Worked) -> Problem:
     """The problem in a wording that no training row has."""
     problem = worked.problem
-    wording = chosen(FAMILIES[problem.task].wordings.held_out, problem.id)
+    wording = wording_of(FAMILIES[problem.task].wordings.held_out, problem.id)
     return replace(problem, question=filled(wording, worked.short))
 
 
@@ -144,12 +144,12 @@ def sum_fact(rng: random.Random, greatest: int) -> Step:
 # Products: of digits from left to right; of two numbers of two digits by tens and units of the smaller one.
 
 
-def factors(metadata: Metadata) -> list[int]:
+def factors_in(metadata: Metadata) -> list[int]:
     return [int(number) for number in metadata["expression"].split(" * ")]
 
 
 def product_steps(metadata: Metadata) -> list[Step] | None:
-    numbers = factors(metadata)
+    numbers = factors_in(metadata)
     if len(numbers) > 2 and max(numbers) < 10:
         return digit_steps(numbers)
     if len(numbers) != 2 or any(number < 10 or number % 10 == 0 for number in numbers):
@@ -271,40 +271,40 @@ def worded_steps(metadata: Metadata) -> list[Step] | None:
 
 
 FAMILIES = {
-    "chain_sum": Family(
+    "chain_sum": TaskFamily(
         short=lambda metadata: metadata["expression"],
         canonical=lambda metadata: metadata["expression"],
         steps=sum_steps,
         fact=sum_fact,
         wordings=ARITHMETIC,
     ),
-    "products": Family(
+    "products": TaskFamily(
         short=lambda metadata: metadata["expression"],
-        canonical=lambda metadata: " * ".join(map(str, sorted(factors(metadata)))),
+        canonical=lambda metadata: " * ".join(map(str, sorted(factors_in(metadata)))),
         steps=product_steps,
         fact=product_fact,
         wordings=ARITHMETIC,
     ),
-    "simple_equations": Family(
+    "simple_equations": TaskFamily(
         short=lambda metadata: metadata["equation"],
         canonical=equation_form,
         steps=equation_steps,
         fact=equation_fact,
         wordings=EQUATION,
     ),
-    "leg_counting": Family(
+    "leg_counting": TaskFamily(
         short=animals,
         canonical=lambda metadata: ", ".join(sorted(animals(metadata).split(", "))),
         steps=leg_steps,
         fact=leg_fact,
         wordings=LEGS,
     ),
-    "gsm_symbolic": Family(
+    "gsm_symbolic": TaskFamily(
         short=lambda metadata: metadata["answer_cot"],
         canonical=lambda metadata: metadata["answer_cot"],
         steps=worded_steps,
         wordings=Wordings((), ()),
         prose=worded_solution,
     ),
-    "gcd": Family(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact, wordings=DIVISOR),
+    "gcd": TaskFamily(short=gcd_form, canonical=gcd_form, steps=gcd_steps, fact=gcd_fact, wordings=DIVISOR),
 }

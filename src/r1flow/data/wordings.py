@@ -27,7 +27,7 @@ class Wordings:
     held_out: tuple[str, ...]
 
 
-def chosen(wordings: Sequence[str], problem_id: str) -> str:
+def wording_of(wordings: Sequence[str], problem_id: str) -> str:
     """One of the wordings. The id's value modulo 100 decides the split, so what is left of it decides here."""
     return wordings[int(problem_id, 16) // 100 % len(wordings)]
 
@@ -49,12 +49,12 @@ def in_any_words(short: str, rng: random.Random) -> str:
     return question[0].upper() + question[1:] if question[:2].isalpha() else question
 
 
-def lines(text: str) -> tuple[str, ...]:
+def wordings_in(text: str) -> tuple[str, ...]:
     return tuple(text.strip().splitlines())
 
 
 ARITHMETIC = Wordings(
-    training=lines("""
+    training=wordings_in("""
 What is {0}?
 Compute {0}.
 {0} equals what?
@@ -75,7 +75,7 @@ Which number is equal to {0}?
 I can't solve {0}, please help me.
 Please write down the answer to {0}.
 """),
-    held_out=lines("""
+    held_out=wordings_in("""
 Evaluate the expression {0} by yourself.
 {0} comes to how many in total?
 What does the teacher get when she types {0} into a machine?
@@ -85,7 +85,7 @@ So {0} amounts to ... complete the line.
 )
 
 EQUATION = Wordings(
-    training=lines("""
+    training=wordings_in("""
 What is {x} if {0}?
 {0}. What is {x}?
 Compute {x} from {0}.
@@ -106,7 +106,7 @@ Please write down what {x} is when {0}.
 I can't solve {0}, please help me.
 Look at {0} and tell me the answer.
 """),
-    held_out=lines("""
+    held_out=wordings_in("""
 Isolate the letter in {0} by yourself.
 Suppose {0} holds; {x} then stands for how many?
 With {0} on the board, what does the teacher replace {x} by?
@@ -116,7 +116,7 @@ Someone has hidden a secret amount behind {x}, so that {0}. Reveal it.
 )
 
 DIVISOR = Wordings(
-    training=lines("""
+    training=wordings_in("""
 What is the greatest common divisor of {0}?
 Compute the GCD of {0}.
 {0}: find the greatest common divisor.
@@ -137,7 +137,7 @@ Please write down the greatest common divisor of {0}.
 Help me to find the GCD of {0}.
 By which number at most can {0} be divided?
 """),
-    held_out=lines("""
+    held_out=wordings_in("""
 {0} share several measures; name the highest.
 The biggest integer that goes into {0} evenly amounts to how many?
 Split {0} into whole pieces, all equally big: how big at best?
@@ -146,7 +146,7 @@ On the board stand {0}, and the teacher asks for the biggest measure that they s
 """),
 )
 LEGS = Wordings(
-    training=lines("""
+    training=wordings_in("""
 How many legs do {0} have?
 How many legs do {0} have together?
 {0}: how many legs are there?
@@ -167,7 +167,7 @@ Can you count the legs of {0}, please?
 With {0} in a room, how many legs are in the room?
 Please work out how many legs {0} have.
 """),
-    held_out=lines("""
+    held_out=wordings_in("""
 {0} walk on how many feet?
 Between them, {0} own feet; say what they amount to.
 Every foot of {0} gets a boot; name the quantity of boots.

@@ -105,7 +105,7 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
             run[stage]["ablation_of"] = ablation_of
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
-    sources.locked(run, lock)
+    sources.fill_in_locked(run, lock)
     return run
 
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import contract, manifest, provenance, store
-from r1flow.artifacts.fingerprint import code_of, module_of
+from r1flow.artifacts.fingerprint import code_of, compute_module
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.locks import waited_for
 from r1flow.core.errors import UserError, printable
@@ -156,12 +156,12 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     with waited_for(scratch.parent), stage.tracker:
         shutil.rmtree(stage.work, ignore_errors=True)
         stage.work.mkdir(parents=True)
-        if store.take(stage.name, made_by["identity"], stage.work):
+        if store.take_outputs(stage.name, made_by["identity"], stage.work):
             stage.tracker.tag("restored", "from the store")
         else:
             compute(stage, arguments, made_by)
         metrics = manifest.read_json(stage.work / "metrics.json")
-        manifest.publish(stage.work, arguments.out.parent)
+        manifest.publish_outputs(stage.work, arguments.out.parent)
         stage.tracker.finish(metrics, arguments.out.parent)
         shutil.rmtree(scratch)  # still under the lock: another process may be waiting for this folder
     return metrics
@@ -179,7 +179,7 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
         with waited_for(folder), working(stage, arguments, made_by):
             begin = time.perf_counter()
             launch.check_device(arguments.program, stage.config)
-            program = importlib.import_module(module_of(arguments.program))
+            program = importlib.import_module(compute_module(arguments.program))
             rows = sum(1 for _ in program.sample_part(stage, arguments.part))
             manifest.write_json(folder / "cost.json", cost_record(begin, folder.glob("cost.json")))
     return {"rows": rows}
@@ -194,7 +194,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
     inputs = inputs_of(arguments)
     contract.check_contracts(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
     gate.check_leaks(arguments.stage, arguments.program, arguments.inputs)
-    made_by = provenance.describe(
+    made_by = provenance.describe_provenance(
         arguments.stage, arguments.program, config, code_of(arguments.program, config), inputs
     )
     scratch = Path("scratch", arguments.run, arguments.stage, made_by["identity"])
@@ -230,7 +230,7 @@ def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
         measure(stage, arguments.program)
     shutil.copyfile(arguments.config, stage.work / "config.yaml")
     seal(stage, made_by)
-    store.keep(stage.name, made_by["identity"], stage.work)
+    store.store_outputs(stage.name, made_by["identity"], stage.work)
 
 
 def prepare_process(config: dict[str, Any]) -> None:
@@ -263,7 +263,7 @@ def inputs_of(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
     inputs = {}
     for name, path in sorted(arguments.inputs.items()):
         try:
-            inputs[name] = provenance.input_of(path)
+            inputs[name] = provenance.identify_input(path)
         except UserError as error:
             raise UserError(f"input {name}: {error}") from None
     return inputs
@@ -278,7 +278,7 @@ def measure(stage: Stage, program: str) -> None:
     metrics = launch.compute(program, stage)
     if fault := metrics_schema.fault(program, stage.config, metrics):
         raise metrics_schema.IncompleteMetrics(
-            f"metrics.json: {fault}; look at {module_of(program)}, which has to write it"
+            f"metrics.json: {fault}; look at {compute_module(program)}, which has to write it"
         )
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
@@ -298,8 +298,8 @@ def cost_record(begin: float, others: Iterable[Path]) -> dict[str, Any]:
 
 def seal(stage: Stage, made_by: dict[str, Any]) -> None:
     """Write the manifest of what was computed, and the provenance that names it."""
-    promise = contract.describe(stage.work, spec_of(made_by["program"]).labels(stage.config))
-    described = manifest.describe(stage.name, stage.work) | ({"contract": promise} if promise else {})
+    promise = contract.contract_of(stage.work, spec_of(made_by["program"]).labels(stage.config))
+    described = manifest.manifest_of_files(stage.name, stage.work) | ({"contract": promise} if promise else {})
     manifest.write_json(stage.work / manifest.MANIFEST, described)
     outputs = manifest.sha256(stage.work / manifest.MANIFEST)
     manifest.write_json(stage.work / manifest.PROVENANCE, {**made_by, "outputs": outputs})

@@ -25,7 +25,7 @@ from typing import Any
 
 from r1flow import sampling
 from r1flow.artifacts import manifest
-from r1flow.artifacts.fingerprint import module_of
+from r1flow.artifacts.fingerprint import compute_module
 from r1flow.core.errors import UserError, printable
 from r1flow.programs.specs import spec_of
 from r1flow.tracking.progress import Progress
@@ -66,7 +66,7 @@ def compute(program: str, stage: Stage) -> dict[str, Any]:
 def computed(program: str, stage: Stage) -> dict[str, Any]:
     """Run the program in this process and return its metrics; only this process knows the device it computed on."""
     check_device(program, stage.config)
-    metrics = importlib.import_module(module_of(program)).compute(stage)
+    metrics = importlib.import_module(compute_module(program)).compute(stage)
     stage.tracker.tag("device", device())
     return metrics
 
@@ -146,7 +146,7 @@ def run_rank(index: int, program: str, stage: Stage, parent: int, here: mmap) ->
         stage = replace(stage, terminal=silent, tracker=StageRun("", stage.name, {}, {}))
     try:
         know_cpus()
-        importlib.import_module(module_of(program))
+        importlib.import_module(compute_module(program))
         here[index] = 1
         metrics = computed(program, stage)
         if index == 0:

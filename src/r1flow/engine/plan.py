@@ -62,7 +62,7 @@ def step_of(run: "Run", job: str, manifests: dict[str, str | None], code: Code) 
     sources = run.inputs(job)
     waiting = [source for source in sources.values() if source in manifests and manifests[source] is None]
     inputs = {name: identified(name, source, manifests) for name, source in sources.items() if source not in waiting}
-    now = provenance.describe(job, program, config, code, inputs)
+    now = provenance.describe_provenance(job, program, config, code, inputs)
     folder = Path(run.folder(job))
     with manifest.Hashes(folder) as remembered:
         then, fault = provenance.recorded(folder, remembered)
@@ -85,7 +85,7 @@ def identified(name: str, source: str, manifests: dict[str, str | None]) -> dict
     if source in manifests:
         return {"stage": source, "sha256": manifests[source]}
     try:
-        return provenance.input_of(Path(source))
+        return provenance.identify_input(Path(source))
     except UserError as error:
         raise UserError(f"input {name}: {error}") from None
 

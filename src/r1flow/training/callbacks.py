@@ -60,7 +60,7 @@ class History(TrainerCallback):
         if state.is_world_process_zero:
             snapshot = Path(args.output_dir, f"checkpoint-{state.global_step}")
             manifest.sync(snapshot)
-            manifest.write_json(snapshot / manifest.MANIFEST, manifest.describe("snapshot", snapshot))
+            manifest.write_json(snapshot / manifest.MANIFEST, manifest.manifest_of_files("snapshot", snapshot))
 
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any], **kwargs: Any

@@ -22,10 +22,10 @@ from r1flow.artifacts import versions
 from r1flow.core.errors import UserError
 from r1flow.core.schema import EXAMS, FIELDS, REWORDED, ColdStart, General, write_jsonl
 from r1flow.data import general, leaks, preferences
-from r1flow.data.corpus import Corpus
+from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.splits import check_disjoint, split_of
-from r1flow.data.tasks import Worked, has_other_wordings, reworded, worked_problems
+from r1flow.data.tasks import Worked, has_other_wordings, in_held_out_wording, worked_problems
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
 
@@ -58,9 +58,9 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     progress(0, 3)
     problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
     rules = config["decontaminate"]
-    matches = leaks.examine(*questions_of(problems, prompts))
+    matches = leaks.matches_by_file(*questions_of(problems, prompts))
     spared = rules["reported_only"] if rules["drop"] else EVALUATION
-    dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
+    dropped = {name: leaks.leaking_rows(found, spared) for name, found in matches.items()}
     leave_out(set().union(*dropped.values()), problems, prompts)
     progress(1, 3)
     files = problem_files(config, seed, problems) | general_files(config, seed, prompts)
@@ -128,7 +128,7 @@ def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.
     behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
     behind |= {
         REWORDED.format(split): [
-            reworded(one) for rows in problems[split].values() for one in rows if has_other_wordings(one)
+            in_held_out_wording(one) for rows in problems[split].values() for one in rows if has_other_wordings(one)
         ]
         for split in EXAMS
     }
@@ -179,7 +179,7 @@ def write_documents(config: dict[str, Any], seed: int, problems: Problems, promp
     """The corpus, from the problems and prompts of its own split."""
     greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
     rng = random.Random(f"{seed}/corpus")
-    return Corpus(problems["corpus"], prompts["corpus"], config["corpus"], greatest, chat, rng).documents()
+    return CorpusWriter(problems["corpus"], prompts["corpus"], config["corpus"], greatest, chat, rng).documents()
 
 
 def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:
@@ -190,7 +190,9 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
         rows = shuffled((worked for rows in problems[split].values() for worked in rows), rng)
         files[split] = [worked.problem for worked in rows]
         if split in EXAMS:
-            files[REWORDED.format(split)] = [reworded(worked) for worked in rows if has_other_wordings(worked)]
+            files[REWORDED.format(split)] = [
+                in_held_out_wording(worked) for worked in rows if has_other_wordings(worked)
+            ]
     worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
     files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in worked_rows]
     return files

@@ -37,7 +37,7 @@ class Corpus:
 
 
 @dataclass
-class ColdStart:
+class ColdStartShares:
     reflection_share: float
     slip_share: float
 
@@ -60,7 +60,7 @@ class Data(Seeded):
     split_shares: dict[str, int]
     rows_per_task: dict[str, int]
     corpus: Corpus | None
-    cold_start: ColdStart
+    cold_start: ColdStartShares
     general_kinds: list[str]
     general_shares: dict[str, int]
     rows_per_kind: dict[str, int]

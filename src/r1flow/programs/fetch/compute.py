@@ -29,7 +29,7 @@ from r1flow.core.errors import UserError, printable
 from r1flow.core.schema import FIELDS, FILES
 from r1flow.data import leaks, loaders
 from r1flow.data.loaders import Count, Row
-from r1flow.data.sources import Fetched, fetch, here, matching
+from r1flow.data.sources import Fetched, fetch_files, here, matching
 from r1flow.data.splits import split_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
     try:
         if folder := stage.inputs.get(f"source_{name}"):
             return here(folder, patterns)
-        return fetch("dataset", source["repo"], source["revision"], patterns, source["sha256"], stage.progress)
+        return fetch_files("dataset", source["repo"], source["revision"], patterns, source["sha256"], stage.progress)
     except UserError as error:
         raise UserError(f"data.sources.{name}: {error}") from None
 
@@ -110,7 +110,7 @@ def share_out(
     """Put a split's rows into the files that their ids decide; `owners` maps each id to the file that has it."""
     count = Count()
     names = matching(str(fetched.folder), fetched.files, source["files"][split])
-    for row in loaders.load(fetched.folder, names, source, count):
+    for row in loaders.load_source(fetched.folder, names, source, count):
         file = split_of(row["id"], into)
         if row["id"] in owners:
             owner = owners[row["id"]]
@@ -143,9 +143,9 @@ def write_files(
     """Write every file without rows that leak evaluation problems, and the report; returns the rows of each file."""
     training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
     asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
-    matches = leaks.examine(training, asked)
+    matches = leaks.matches_by_file(training, asked)
     spared = rules["reported_only"] if rules["drop"] else list(asked)
-    dropped = {name: leaks.leaks(found, spared) for name, found in matches.items()}
+    dropped = {name: leaks.leaking_rows(found, spared) for name, found in matches.items()}
     rows = {name: file.write(dropped.get(f"{name}.jsonl", {})) for name, file in files.items()}
     leaks.write_report(work, matches, list(asked), rules["reported_only"], dropped)
     return rows

@@ -106,7 +106,8 @@ def check_own(place: str, module: str, name: str) -> None:
         file, files = f"{module.replace('.', '/')}.py", sorted(map(str, Path().glob("*.py")))
         hint = did_you_mean(file, files) if files else "; put it there"
         raise UserError(f"{place}: there is no {file} in the project's folder{hint}")
-    known = names_in(path) if fingerprint.folder_of(module.partition(".")[0]) else {"*"}  # installed ones aren't read
+    is_users = fingerprint.users_folder(module.partition(".")[0])  # installed modules aren't read
+    known = names_in(path) if is_users else {"*"}
     if name not in known and not known & {"*", "__getattr__"}:
         raise UserError(f"{place}: there is no {name!r} in {path.name}{did_you_mean(name, sorted(known))}")
 

@@ -40,7 +40,7 @@ from r1flow.core.schema import MASKED, read_jsonl
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf, read_llama
 from r1flow.data.packages import PACKAGE, fetch_package
-from r1flow.data.sources import check_hashes, check_pins, fetch
+from r1flow.data.sources import check_hashes, check_pins, fetch_files
 from r1flow.model import llama
 from r1flow.model.muon import Muon
 from r1flow.model.precision import decided, fastest_dtype
@@ -116,7 +116,7 @@ def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizer
     """The model of another stage, in a directory, or of a hub id with a pinned revision."""
     source, revision = stage.config["init_from"], stage.config["revision"]
     hashes = stage.config.get("sha256")
-    fetched = fetch("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
+    fetched = fetch_files("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
     folder = fetched.folder if fetched else stage.inputs.get("model", source)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return read_model(AutoModelForCausalLM, folder), read_pretrained(AutoTokenizer, folder), made_from
