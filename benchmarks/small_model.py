@@ -17,7 +17,7 @@ from tokenizers.decoders import Fuse
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from r1flow.core.template import TAGS
-from r1flow.programs.pretrain.compute import build
+from r1flow.programs.pretrain.compute import new_model
 
 BASE = Path(__file__).parents[1] / "conf/pretrain/base.yaml"
 WORDS = ["<|endoftext|>", "<|pad|>", *TAGS, "User: ", "\nAssistant: ", ", ", *"0123456789+="]
@@ -51,7 +51,7 @@ def taught(steps: int, batch: int = 32) -> tuple[LlamaForCausalLM, PreTrainedTok
     """A model that writes such texts, and its tokenizer, after `steps` of AdamW."""
     words = tokenizer()
     torch.manual_seed(0)
-    model = build(yaml.safe_load(BASE.read_text())["model"], words)
+    model = new_model(yaml.safe_load(BASE.read_text())["model"], words)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for step in range(steps):
         texts = ["".join(chain(step * batch + row)) for row in range(batch)]

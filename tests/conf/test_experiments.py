@@ -73,7 +73,7 @@ def test_a_cost_in_gpu_hours_is_what_the_plan_says(experiment, tmp_path, monkeyp
         r"Cost: (\S+) GPU hours of an (\w+), (\S+) GB", (ROOT / f"conf/experiment/{experiment}.yaml").read_text()
     )
     run = Run.compose(ROOT, experiment)
-    text = cost_estimate.table(
+    text = cost_estimate.cost_table(
         run.costs(), said[2], 1, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
     )
     assert f" {said[1]} GPU hours" in text and f" {said[3]} GB of disk" in text

@@ -216,12 +216,12 @@ def test_a_curve_that_the_configuration_promises_and_the_program_leaves_out_is_n
     stage = stage_of(base, "promised", max_steps=1)
     stage.config |= {"rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}, "dev": DEV}
     metrics = grpo.compute(stage)
-    assert metrics_schema.fault("grpo", stage.config, metrics) is None
+    assert metrics_schema.first_fault("grpo", stage.config, metrics) is None
     for key, (curve, why) in LOST.items():
         histories[0].fields = {name: curve for name, curve in grpo.FIELDS.items() if name != key}
         less = metrics | {"history": histories[0].rows}
         assert (
-            metrics_schema.fault("grpo", stage.config, less)
+            metrics_schema.first_fault("grpo", stage.config, less)
             == f"history: no step has {curve}, which is needed because {why}"
         )
 

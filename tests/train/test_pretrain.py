@@ -62,7 +62,7 @@ def test_padding_is_not_learnt_and_a_long_document_is_cut_off():
 
 def test_documents_of_a_block_see_nothing_of_each_other(folder: Path):
     tokenizer = make_tokenizer()
-    model = pretrain.build(CONFIG["model"] | SIZE, tokenizer).eval()
+    model = pretrain.new_model(CONFIG["model"] | SIZE, tokenizer).eval()
     documents = [[5, 6, 7, 8, 9], [10, 11, 12]]
     block = {name: value[None] for name, value in blocks_of(documents, size=16)[0].items()}
     packed = model(**block).logits[0]
@@ -122,7 +122,7 @@ def test_an_existing_model_can_be_the_base(folder: Path):
 def test_a_student_may_be_some_layers_of_another_stages_model(folder: Path, dropped: list[int], kept: list[int]):
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
-    whole = pretrain.build(SIZE | {"num_hidden_layers": 5, "num_attention_heads": 2}, tokenizer)
+    whole = pretrain.new_model(SIZE | {"num_hidden_layers": 5, "num_attention_heads": 2}, tokenizer)
     whole.save_pretrained(folder / "base")
     tokenizer.save_pretrained(folder / "base")
     stage = stage_of(folder, "student")
@@ -164,7 +164,7 @@ def test_a_model_whose_texts_end_in_two_ways_is_refused_when_it_is_taken(folder:
 
 def test_every_parameter_belongs_to_one_optimizer():
     tokenizer = make_tokenizer()
-    model = pretrain.build(CONFIG["model"] | SIZE, tokenizer)
+    model = pretrain.new_model(CONFIG["model"] | SIZE, tokenizer)
     optimizer = pretrain.MuonAndAdamW(model, CONFIG["muon"], CONFIG["adamw"])
     owned = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
     assert sorted(owned) == sorted(id(parameter) for parameter in model.parameters())
@@ -176,7 +176,7 @@ def test_every_parameter_belongs_to_one_optimizer():
 def stepped(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> torch.Tensor:
     """A matrix of a model after one step of an optimizer that was made for this dtype."""
     torch.manual_seed(0)
-    model = pretrain.build(CONFIG["model"] | SIZE, make_tokenizer())
+    model = pretrain.new_model(CONFIG["model"] | SIZE, make_tokenizer())
     monkeypatch.setattr(pretrain, "fastest_dtype", lambda device: dtype)
     optimizer = pretrain.MuonAndAdamW(model, CONFIG["muon"], CONFIG["adamw"])
     for parameter in model.parameters():

@@ -25,7 +25,7 @@ from r1flow.core.template import THINK_OPEN, render
 from r1flow.engine.run import Run
 from r1flow.programs.data import compute as data
 from r1flow.programs.pretrain import compute as pretrain
-from r1flow.programs.pretrain.compute import build
+from r1flow.programs.pretrain.compute import new_model
 from r1flow.sampling import SamplingParams, load_sampler, vllm
 from r1flow.sampling import engine as sampling
 from r1flow.sampling.draw import choose, uniforms
@@ -57,7 +57,7 @@ def words() -> PreTrainedTokenizerFast:
 def model(request) -> LlamaForCausalLM:
     torch.manual_seed(3)
     heads = 2 if request.param == "grouped_queries" else 4
-    return build(SIZE | {"num_key_value_heads": heads, "tie_word_embeddings": heads == 4}, words()).eval()
+    return new_model(SIZE | {"num_key_value_heads": heads, "tie_word_embeddings": heads == 4}, words()).eval()
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +260,7 @@ def served(tmp_path_factory):
     path = tmp_path_factory.mktemp("served")
     torch.manual_seed(4)
     tokenizer = words()
-    build(VLLM_SIZE, tokenizer).save_pretrained(path)
+    new_model(VLLM_SIZE, tokenizer).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
 

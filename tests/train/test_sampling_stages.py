@@ -139,7 +139,7 @@ def test_r1_zeros_own_outputs_get_the_closing_that_they_lack(base: Path, monkeyp
     rows = read_jsonl(stage.work / "mix.jsonl")
     closed = "<think>2 + 5 = 7</think>the result is <answer>7</answer>"
     assert sorted(row["response"] for row in rows) == [closed] * 5 + ["Hello!"] * 2  # a quarter is general
-    graded = rejection.Sample(rejection.load_problems(base / "data/rejection.jsonl", 1)[0], 0, closed, 2, True)
+    graded = rejection.Sample(rejection.prompts_to_sample(base / "data/rejection.jsonl", 1)[0], 0, closed, 2, True)
     assert not rejection.no_summary(graded) and not rejection.malformed(graded)
 
 

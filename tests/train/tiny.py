@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast, set_seed
 
 from r1flow.core.template import TAGS
 from r1flow.model import scoring
-from r1flow.programs.pretrain.compute import build
+from r1flow.programs.pretrain.compute import new_model
 from r1flow.training.callbacks import last_snapshot
 
 TEMPLATE = "User: {{ messages[0]['content'] }}\nAssistant:{% if add_generation_prompt %} {% endif %}"
@@ -44,7 +44,7 @@ def make_model(folder: Path) -> None:
     """A random Llama of 20,000 parameters, always the same one."""
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
-    build(SIZE, tokenizer).save_pretrained(folder)
+    new_model(SIZE, tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from r1flow.programs.evaluate.compute import summarise
+from r1flow.programs.evaluate.compute import summarise_evaluation
 from r1flow.recipe.stages import RECIPE
 
 # model: (chance of being right, of the format, English share, mean length, chance of a reflection word, general score)
@@ -209,7 +209,7 @@ def evaluation(folder: Path, rows: list[dict]) -> Path:
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
     paraphrased = int(any(row["paraphrased"] for row in rows))
     write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES), "paraphrased": paraphrased})
-    write(folder / "metrics.json", summarise(rows, list(TEMPERATURES)))
+    write(folder / "metrics.json", summarise_evaluation(rows, list(TEMPERATURES)))
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder
 

@@ -27,11 +27,11 @@ from r1flow.recipe.claims import (
     c6,
     c7,
     c12,
+    claim_summary,
     compare_modes,
     compare_solved,
     compare_thinking,
-    describe,
-    judge,
+    judge_claims,
 )
 
 DEV = "dev/accuracy"
@@ -126,7 +126,7 @@ def test_few_problems_cannot_tell_however_clear_they_look():
 def test_an_arm_that_the_run_has_not_is_named():
     assert Part("effect", Absent(("distill",))).verdict == NOT_IN_RUN
     without = fabricated(("base", "zero_rl", "reasoning_rl"), 30)
-    needed = {claim.id: [part.needs for part in claim.parts] for claim in judge(without)}
+    needed = {claim.id: [part.needs for part in claim.parts] for claim in judge_claims(without)}
     assert set(needed["C1"]) == {""} and needed["C6"] == ["distill, student_rl"] * 2
     assert needed["C5"] == ["zero_rl_language"] * 2
     assert needed["C4"] == ["cold_start", "cold_start", "", "", "", "", "cold_start"]
@@ -137,14 +137,14 @@ def test_an_arm_that_the_run_has_and_that_is_missing_is_a_fault():
     evidence = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 30)
     stages = ("base", "zero_rl", "cold_start", "reasoning_rl")
     whole = replace(evidence, stages=stages)
-    judge(whole)
+    judge_claims(whole)
     for model in ("base", "zero_rl"):
         scores = {name: found for name, found in evidence.scores.items() if name != model}
         with pytest.raises(LookupError, match=f"{model} is a stage of this run"):
-            judge(replace(whole, scores=scores))
+            judge_claims(replace(whole, scores=scores))
     for curves in ("accuracy", "dev"):
         with pytest.raises(LookupError, match="reasoning_rl is a stage of this run"):
-            judge(replace(whole, **{curves: {"zero_rl": getattr(evidence, curves)["zero_rl"]}}))
+            judge_claims(replace(whole, **{curves: {"zero_rl": getattr(evidence, curves)["zero_rl"]}}))
 
 
 def test_what_the_runs_data_or_rewards_have_not_is_named():
@@ -161,7 +161,7 @@ def test_what_the_runs_data_or_rewards_have_not_is_named():
 
 
 def test_known_effects_come_out():
-    verdicts = {claim.id: claim.verdict for claim in judge(fabricated(problems=100))}
+    verdicts = {claim.id: claim.verdict for claim in judge_claims(fabricated(problems=100))}
     assert {verdicts[id] for id in ("C1", "C2", "C3", "C5", "C6", "C7", "C9", "C10", "C11", "C12")} == {HOLDS}
     assert verdicts["C8"] == DOES_NOT_HOLD  # this cold start is better than zero_rl
 
@@ -184,11 +184,11 @@ def test_claim_is_as_good_as_its_weakest_part_and_shows_it():
     claim = c2(evidence_of(asked, thinking=silent))
     assert [part.verdict for part in claim.parts] == [HOLDS, DOES_NOT_HOLD, NOT_IN_RUN, HOLDS]
     assert claim.verdict == DOES_NOT_HOLD
-    assert "reflection" in describe(claim)["measure"]
+    assert "reflection" in claim_summary(claim)["measure"]
 
 
 def test_parts_that_are_only_shown_do_not_decide():
-    parts = [part for claim in judge(fabricated(problems=30)) for part in claim.parts if not part.counts]
+    parts = [part for claim in judge_claims(fabricated(problems=30)) for part in claim.parts if not part.counts]
     assert parts
     assert c1(fabricated(("zero_rl",))).verdict == NOT_IN_RUN
 
@@ -311,15 +311,15 @@ def test_a_large_family_decides_no_more_than_a_small_one():
 
 
 def test_no_models_give_the_claims_of_other_runs():
-    claims = judge(Evidence({}))
+    claims = judge_claims(Evidence({}))
     assert [claim.id for claim in claims] == [f"C{i}" for i in range(1, 13)]
     assert {claim.verdict for claim in claims} == {NOT_IN_RUN}
-    assert describe(claims[0])["estimate"] is None
+    assert claim_summary(claims[0])["estimate"] is None
 
 
 def test_estimate_lies_in_its_interval_whatever_the_claim():
-    for claim in judge(fabricated(problems=30)):
-        found = describe(claim)
+    for claim in judge_claims(fabricated(problems=30)):
+        found = claim_summary(claim)
         assert found["estimate"] is None or found["low"] <= found["estimate"] <= found["high"]
 
 
@@ -413,7 +413,7 @@ def test_every_part_is_the_difference_that_the_claim_is_about():
 
     scores = {model: tables(model, ("reasoning", "general")) for model in models}
     thinking = {model: tables(model, TEMPERATURES) for model in models}
-    for claim in judge(Evidence(scores, {}, (), thinking, Everything())):
+    for claim in judge_claims(Evidence(scores, {}, (), thinking, Everything())):
         assert len({str(part.name) for part in claim.parts} - {"None"}) == len(claim.parts)
         of_models = [part for part in claim.parts if not any(word in part.name for word in CURVES)]
         for part, made in zip(of_models, MADE_OF[claim.id], strict=True):
@@ -447,7 +447,7 @@ def test_the_start_of_training_is_compared_step_by_step():
 
 
 def test_every_claim_is_quoted_with_its_place_in_the_paper():
-    claims = judge(Evidence({}))
+    claims = judge_claims(Evidence({}))
     places = ["Fig. 2", "Fig. 3, Table 3", "Table 2", "§2.3.1", "§2.3.2", "Table 6", "§2.3.4, Table 4"]
     places += [*["journal version, Table 3"] * 4, "arXiv 2506.10947, 2504.11343"]
     assert [claim.source for claim in claims] == places
@@ -464,10 +464,10 @@ def test_a_claim_is_told_with_its_words_its_numbers_and_all_its_parts():
     nothing = {"estimate": None, "low": None, "high": None, "n": 0}
     names = ("pass@1, distill − student_rl", "pass@1 (lenient), distill − student_rl")
     part = {"unit": "points", "verdict": CANT_TELL, "counts": True, "floor": 0.0, "ceiling": 0.01, "needs": []}
-    told = describe(claim)
+    told = claim_summary(claim)
     assert told == {
         **{"verdict": CANT_TELL, "measure": names[0], "unit": "points", **numbers},
         **{"text": claim.text, "source": "Table 6", "how": claim.how},
         "parts": [{"name": names[0], **part, **numbers}, {"name": names[1], **part, "counts": False, **nothing}],
     }
-    assert describe(c6(Evidence({})))["parts"][0]["needs"] == ["distill", "student_rl"]
+    assert claim_summary(c6(Evidence({})))["parts"][0]["needs"] == ["distill", "student_rl"]

@@ -220,7 +220,7 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
     )
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
     monkeypatch.setattr(cost_estimate, "read_assumptions", lambda: {})
-    monkeypatch.setattr(cost_estimate, "table", lambda *words: "")
+    monkeypatch.setattr(cost_estimate, "cost_table", lambda *words: "")
     assert main(["plan", "--cost", "--json", "experiment=a"]) == 0
     shown = capsys.readouterr()
     found = as_documented("plan", shown.out)
@@ -524,12 +524,14 @@ SHOWN = {
 
 @pytest.mark.parametrize(("completion", "text"), SHOWN.values(), ids=SHOWN)
 def test_reasoning_is_shown_apart_and_nothing_can_write_over_the_terminal(completion, text):
-    assert chat.present(completion, finished=True, dim=False) == text
-    assert "\x1b[2J" not in chat.present(completion, finished=True, dim=True)
+    assert chat.present_reply(completion, finished=True, dim=False) == text
+    assert "\x1b[2J" not in chat.present_reply(completion, finished=True, dim=True)
 
 
 def test_a_truncated_reply_says_so():
-    assert chat.present("<think>a", finished=False, dim=False).endswith("[truncated; --max-new-tokens allows more]")
+    assert chat.present_reply("<think>a", finished=False, dim=False).endswith(
+        "[truncated; --max-new-tokens allows more]"
+    )
 
 
 class Echo:
@@ -625,7 +627,7 @@ def test_a_person_is_told_how_it_ends_and_has_a_line_to_type_in(project, monkeyp
     answer(monkeypatch, "")
     prompts, said = [], iter(["hello"])
     monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or next_or_end(said))
-    assert list(chat.questions(Path("mine"))) == ["hello"] and prompts == ["you> "] * 2
+    assert list(chat.typed_questions(Path("mine"))) == ["hello"] and prompts == ["you> "] * 2
     assert capsys.readouterr().out == "mine: ask one question per line; the model sees no earlier ones. Ctrl-D ends\n\n"
 
 

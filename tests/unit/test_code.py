@@ -240,8 +240,8 @@ def test_a_humaneval_problem_becomes_calls() -> None:
     problem = next(p for p in humaneval.read_problems(Path(DATASETS)) if p["entry_point"] == "truncate_number")
     tests = humaneval.call_tests(problem)
     assert tests[0] == {"call": "truncate_number", "args": "(3.5,)", "output": 0.5}
-    assert humaneval.passes_tests(humaneval.solution(problem), tests)
-    assert not humaneval.passes_tests(next(humaneval.mutants(problem)), tests)
+    assert humaneval.passes_humaneval(humaneval.solution(problem), tests)
+    assert not humaneval.passes_humaneval(next(humaneval.mutants(problem)), tests)
     [row] = humaneval.evidence([problem])
     assert (row["task_id"], row["tests"], row["canonical_passes"]) == (problem["task_id"], len(tests), True)
     assert not row["broken_passes"]

@@ -69,7 +69,7 @@ def test_a_program_that_nobody_estimated_costs_what_isnt_known(monkeypatch):
     spec = SimpleNamespace(SPEC=Spec(keys=dict, outputs=lambda config: []))
     monkeypatch.setitem(sys.modules, "r1flow.programs.dpo.spec", spec)
     found = run.costs()
-    assert "? not known for sft_mix" in cost_estimate.table(found, "H100", 1, ASSUMPTIONS)
+    assert "? not known for sft_mix" in cost_estimate.cost_table(found, "H100", 1, ASSUMPTIONS)
     assert 0 < sum(cost_estimate.disk_certain(found)) < cost_estimate.disk_needed(found)
 
 
@@ -182,7 +182,7 @@ def test_the_default_run_is_within_a_factor_of_two_of_what_was_measured():
 
 def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
     found = list(costs(ZERO, f"base.init_from=some/model base.revision={'0' * 40}").values())
-    text = cost_estimate.table(found, "H100", 1, ASSUMPTIONS)
+    text = cost_estimate.cost_table(found, "H100", 1, ASSUMPTIONS)
     assert "at least 0.0e+00 FLOPs" in text and "? not known for zero_rl, evaluate/base, evaluate/zero_rl" in text
 
 
@@ -193,18 +193,18 @@ def test_more_gpus_divide_the_hours_and_the_states():
     cost = costs("r1_qwen2.5_7b")["sft_mix"]
     alone, together = (cost_estimate.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
     assert alone - together == pytest.approx(cost.states * 7 / 8)
-    texts = [cost_estimate.table([cost], "H100", gpus, ASSUMPTIONS) for gpus in (1, 8)]
+    texts = [cost_estimate.cost_table([cost], "H100", gpus, ASSUMPTIONS) for gpus in (1, 8)]
     assert "! more memory than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
 
 
 def test_what_a_cpu_computes_is_priced_in_hours_of_its_cores_unless_a_gpu_is_asked_for():
     cost = costs("r1_smol")["reasoning_rl"]  # 2 threads, so 2 cores
     hours = cost.flops / (ASSUMPTIONS["core_gflops"] * 1e9) / 3600
-    text = cost_estimate.table([cost], None, None, ASSUMPTIONS)
+    text = cost_estimate.cost_table([cost], None, None, ASSUMPTIONS)
     assert f"{hours:.2f} hours of a core, {hours / 2:.2f} hours one after another" in text and "GPU hours" not in text
     for gpu, gpus in (("H200", None), (None, 1)):
-        assert "GPU hours" in cost_estimate.table([cost], gpu, gpus, ASSUMPTIONS)
-    assert "GPU hours" in cost_estimate.table([cost, costs(ZERO)["zero_rl"]], None, None, ASSUMPTIONS)
+        assert "GPU hours" in cost_estimate.cost_table([cost], gpu, gpus, ASSUMPTIONS)
+    assert "GPU hours" in cost_estimate.cost_table([cost, costs(ZERO)["zero_rl"]], None, None, ASSUMPTIONS)
 
 
 # Seconds of r1_smol's trainings on 2 cores of a Xeon with AMX (docs/history); costs.yaml's rate is fitted to them.
@@ -220,7 +220,7 @@ def test_trainings_on_a_cpu_are_within_a_factor_of_one_and_a_half_of_what_was_me
 
 def test_an_unknown_gpu_is_refused_with_the_closest():
     with pytest.raises(UserError, match="did you mean 'H100'"):
-        cost_estimate.table([], "H10", 1, ASSUMPTIONS)
+        cost_estimate.cost_table([], "H10", 1, ASSUMPTIONS)
 
 
 def test_costs_print_without_torch_and_the_plan_itself_is_unchanged():

@@ -19,7 +19,7 @@ from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
 from r1flow.data.tasks import FAMILIES, has_other_wordings, product_fact, worked_problems
 from r1flow.data.tokenizer import train_tokenizer
-from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts, slipped, trace, written
+from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts, slipped, write_chain, written
 from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
@@ -201,9 +201,9 @@ def test_a_trace_is_in_the_languages_asked_for():
     rng = random.Random(0)
     worked = some_worked("chain_sum")[:50]
     for language in VOICES:
-        texts = [trace(one, rng, (language,), reflect=0.5, slip=0.5) for one in worked]
+        texts = [write_chain(one, rng, (language,), reflect=0.5, slip=0.5) for one in worked]
         assert all(consistency(text, language, ("en", "de")) == 1.0 for text in texts)
-    mixed = [consistency(trace(one, rng, ("en", "de")), "en", ("en", "de")) for one in worked]
+    mixed = [consistency(write_chain(one, rng, ("en", "de")), "en", ("en", "de")) for one in worked]
     assert 0.2 < sum(mixed) / len(mixed) < 0.8
 
 
@@ -239,7 +239,7 @@ def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_par
     rng = random.Random(0)
     for language, voice in VOICES.items():
         for worked in some_worked(task)[:50]:
-            short, looked = (trace(worked, rng, (language,), reflect=share) for share in (0.0, 1.0))
+            short, looked = (write_chain(worked, rng, (language,), reflect=share) for share in (0.0, 1.0))
             assert short.startswith(voice.openers) and not any(doubt in short for doubt in voice.doubts)
             first, _, second = looked.partition(f" {next(doubt for doubt in voice.doubts if doubt in looked)}: ")
             assert all(written(step) in first and in_parts(step) in second for step in worked.steps)
@@ -250,7 +250,7 @@ def test_a_second_look_states_an_answer_first_and_then_computes_all_again_in_par
 def test_a_slip_is_in_the_answer_that_is_doubted_and_never_in_the_last_one(task):
     rng, doubted = random.Random(0), []
     for worked in some_worked(task)[:200]:
-        text = trace(worked, rng, ("en",), reflect=1.0, slip=1.0)
+        text = write_chain(worked, rng, ("en",), reflect=1.0, slip=1.0)
         first, _, second = text.partition(" wait, ")
         assert second.endswith(f" {worked.problem.answer}.") and all(in_parts(one) in second for one in worked.steps)
         doubted.append(first.endswith(f" {worked.problem.answer}."))

@@ -9,7 +9,7 @@ import pytest
 from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
 from r1flow.data.tasks import worked_problems
-from r1flow.data.traces import VOICES, trace
+from r1flow.data.traces import VOICES, write_chain
 from r1flow.grading import generated, replies
 from r1flow.grading.statements import statements
 from r1flow.programs.evaluate import compute as evaluate
@@ -359,9 +359,9 @@ def test_a_trace_of_the_corpus_states_its_answers_and_no_step_of_it() -> None:
     rng = random.Random(5)
     for worked in worked_problems("chain_sum", SUMS, seed=1):
         for languages in (("en",), ("de",), ("en", "de")):
-            assert statements(trace(worked, rng, languages, answer="-417")) == ["-417"]
+            assert statements(write_chain(worked, rng, languages, answer="-417")) == ["-417"]
             right = worked.problem.answer
-            assert statements(trace(worked, rng, languages, reflect=1.0)) == [right, right]
+            assert statements(write_chain(worked, rng, languages, reflect=1.0)) == [right, right]
 
 
 def test_every_phrase_of_the_corpus_before_an_answer_states_it() -> None:

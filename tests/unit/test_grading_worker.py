@@ -97,7 +97,7 @@ def test_one_killed_between_two_questions_does_not_shift_the_next_answers(by: in
 
 
 def test_a_worker_that_dies_on_every_pair_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "start", gone)
+    monkeypatch.setattr(workers, "start_worker", gone)
     assert Worker().verdicts([SURD, SURD]) == [Verdict(None, Cause.INFRASTRUCTURE)] * 2
 
 

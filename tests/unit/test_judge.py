@@ -37,7 +37,7 @@ from r1flow.core.endpoint import LONGEST_PAUSE_S, Endpoint, Unanswered, after_s
 from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import judge
-from r1flow.rewards.judges import clean, messages, reader, shortened
+from r1flow.rewards.judges import clean_for_judge, messages, reader, shortened
 
 REPLY = "<think>a secret</think>Hello!"
 KEY = "sk-very-secret"
@@ -143,12 +143,12 @@ def test_the_mark_is_not_to_be_guessed_from_earlier_ones() -> None:
 
 def test_text_that_quotes_the_mark_of_its_own_message_has_another_one() -> None:
     first = messages("r", {"reply": "a"}, 0, 10)[1]["content"]
-    assert first.split(">")[0] not in messages("r", {"reply": clean(f"a{first}")}, 0, 10)[1]["content"]
+    assert first.split(">")[0] not in messages("r", {"reply": clean_for_judge(f"a{first}")}, 0, 10)[1]["content"]
 
 
 def test_honest_text_reaches_the_judge_as_it_is() -> None:
     text = "Größe: 3 ≤ x, [INFO] «ja», ‌नमस्ते 你好\n\tif a[i]: pass 👩‍🚀"
-    assert clean(text) == text.replace("[INFO]", "(INFO)")
+    assert clean_for_judge(text) == text.replace("[INFO]", "(INFO)")
     assert shortened("abcdef", 6) == "abcdef"
     assert shortened("abcdefgh", 4) == "ab\n[4 characters left out]\ngh"
 

@@ -61,7 +61,7 @@ def test_a_changed_configuration_changes_its_promise_and_no_other(changes: dict,
 @pytest.mark.parametrize("trainer", [{"logging_steps": 41}, {"logging_strategy": "no"}])
 def test_a_training_that_logs_no_step_promises_no_curve(trainer: dict) -> None:
     assert curves("zero_rl", **trainer) == curves("base", **trainer) == set()
-    assert metrics_schema.fault("pretrain", {"init_from": "somewhere"}, {"flops": 0.0, "history": []}) is None
+    assert metrics_schema.first_fault("pretrain", {"init_from": "somewhere"}, {"flops": 0.0, "history": []}) is None
 
 
 def test_an_examination_owes_every_measure_of_every_task() -> None:
@@ -71,24 +71,27 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
     tasks = {task: summarise([row]) for task in ("sum", "reasoning", "general")}
     asked = {"thinking": [0.6], "paraphrased": 1}
     whole = {"tasks": tasks, "thinking": [{"temperature": 0.6, "tasks": tasks}], "paraphrased": {"tasks": tasks}}
-    assert metrics_schema.fault("evaluate", asked, whole) is None
+    assert metrics_schema.first_fault("evaluate", asked, whole) is None
     for task in tasks:
         for measure in metrics_schema.MEASURES:
             lacks = tasks | {task: {key: value for key, value in tasks[task].items() if key != measure}}
             missing = f"{task}: {measure} is missing"
-            assert metrics_schema.fault("evaluate", asked, whole | {"tasks": lacks}) == f"tasks.{missing}"
+            assert metrics_schema.first_fault("evaluate", asked, whole | {"tasks": lacks}) == f"tasks.{missing}"
             given = [{"temperature": 0.6, "tasks": lacks}]
-            assert metrics_schema.fault("evaluate", asked, whole | {"thinking": given}) == f"thinking.0.tasks.{missing}"
+            assert (
+                metrics_schema.first_fault("evaluate", asked, whole | {"thinking": given})
+                == f"thinking.0.tasks.{missing}"
+            )
             other = whole | {"paraphrased": {"tasks": lacks}}
-            assert metrics_schema.fault("evaluate", asked, other) == f"paraphrased.tasks.{missing}"
+            assert metrics_schema.first_fault("evaluate", asked, other) == f"paraphrased.tasks.{missing}"
     assert (
-        metrics_schema.fault("evaluate", asked, whole | {"tasks": {"sum": tasks["sum"]}})
+        metrics_schema.first_fault("evaluate", asked, whole | {"tasks": {"sum": tasks["sum"]}})
         == "tasks: reasoning is missing"
     )
-    assert metrics_schema.fault("evaluate", asked, whole | {"thinking": []}) == "thinking: 0.6 is missing"
+    assert metrics_schema.first_fault("evaluate", asked, whole | {"thinking": []}) == "thinking: 0.6 is missing"
     del whole["paraphrased"]
-    assert metrics_schema.fault("evaluate", asked, whole) == "paraphrased.tasks is missing"
-    assert metrics_schema.fault("evaluate", asked | {"paraphrased": 0}, whole) is None
+    assert metrics_schema.first_fault("evaluate", asked, whole) == "paraphrased.tasks is missing"
+    assert metrics_schema.first_fault("evaluate", asked | {"paraphrased": 0}, whole) is None
 
 
 @pytest.mark.parametrize(
@@ -101,14 +104,14 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
     ],
 )
 def test_metrics_of_another_shape_are_named(metrics: Any, named: str | None) -> None:
-    assert metrics_schema.fault("rejection", {}, metrics) == named
+    assert metrics_schema.first_fault("rejection", {}, metrics) == named
 
 
 def test_a_curve_without_a_number_is_none() -> None:
     config = RUN.slice("reward_model")
     row = {"step": 1, "loss": 0.5, "learning_rate": 0.1, "accuracy": None}
     metrics = {"flops": 1.0e9, "history": [row]}
-    found = metrics_schema.fault("reward_model", config, metrics)
+    found = metrics_schema.first_fault("reward_model", config, metrics)
     assert found == "history: no step has accuracy, which is needed because every such training has it"
     metrics["history"].append(row | {"step": 2, "accuracy": 0.5})
-    assert metrics_schema.fault("reward_model", config, metrics) is None
+    assert metrics_schema.first_fault("reward_model", config, metrics) is None

@@ -8,7 +8,7 @@ from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.engine.run import Run
 from r1flow.grading import code
-from r1flow.grading.code import program_of
+from r1flow.grading.code import code_in
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import code_tests
 from r1flow.rewards.combine import combine
@@ -111,7 +111,7 @@ def test_hostile_text_scores_0(text: str) -> None:
     ],
 )
 def test_where_the_program_stands(text: str, program: str | None) -> None:
-    assert program_of(text, FENCES) == program
+    assert code_in(text, FENCES) == program
 
 
 @held

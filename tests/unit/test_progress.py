@@ -39,9 +39,9 @@ def test_a_line_says_which_stage_of_how_many_what_is_reached_and_the_time_left(t
 
 def test_a_stage_outside_the_workflow_has_a_name_and_no_place(monkeypatch):
     monkeypatch.setenv("R1FLOW_JOBS", "data rejection evaluate/base")
-    assert progress.label("evaluate/base 2-of-4") == "[3/3 evaluate/base 2-of-4]"
+    assert progress.stage_label("evaluate/base 2-of-4") == "[3/3 evaluate/base 2-of-4]"
     monkeypatch.delenv("R1FLOW_JOBS", raising=False)
-    assert progress.label("evaluate/base") == "[evaluate/base]"
+    assert progress.stage_label("evaluate/base") == "[evaluate/base]"
 
 
 def test_updates_are_limited_but_the_first_and_the_last_always_show(terminal, clock):
@@ -145,9 +145,9 @@ def test_a_closed_terminal_does_not_stop_a_stage(clock):
     ("value", "text"), [(0.61234, "0.612"), (42, "42"), (1234.5, "1234"), (5e-5, "5e-05"), (float("nan"), "nan")]
 )
 def test_numbers_have_three_digits_that_matter(value, text):
-    assert progress.number(value) == text
+    assert progress.short_number(value) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.6, "0:04"), (59.7, "1:00"), (92, "1:32"), (7400, "2:03:20")])
 def test_durations(seconds, text):
-    assert progress.duration(seconds) == text
+    assert progress.clock_time(seconds) == text

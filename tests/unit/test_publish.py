@@ -21,7 +21,7 @@ from r1flow.artifacts.locks import hold
 from r1flow.artifacts.provenance import identity_of
 from r1flow.commands.publish import drop_pointers_without_a_stage, keep_contract, publish
 from r1flow.commands.restore import bring_what_was_beside_data, find_pointers, pull, restore
-from r1flow.commands.trace import trace
+from r1flow.commands.trace import print_trace
 from r1flow.commands.verify import verify
 from r1flow.core.errors import UserError
 
@@ -50,7 +50,7 @@ def seal(folder: Path, stage: str, parents: list[str]) -> None:
     config = {"stage": stage}
     (folder / "config.yaml").write_text(frozen.dump(config))
     made = {"stage": stage, "program": "fake", "code": "c0de", "libraries": {}, "python": "3.11", "inputs": inputs}
-    made |= {"config": frozen.digest(config), "outputs": edge(folder)}
+    made |= {"config": frozen.config_digest(config), "outputs": edge(folder)}
     manifest.write_json(folder / "provenance.json", made | {"identity": identity_of(made)})
 
 
@@ -383,7 +383,7 @@ def test_a_run_behind_a_link_is_published_and_comes_back_in_a_clone(published, t
     assert {path.name for path in disk.rglob("*")} & {".gitignore", "base.dvc"} == set()
     git("clone", "--quiet", str(project), str(clone))
     shutil.copytree(".dvc-remote", clone / ".dvc-remote")
-    assert trace("results/tiny/base/metrics.json") == 0
+    assert print_trace("results/tiny/base/metrics.json") == 0
     assert re.search(r"DVC base [0-9a-f]{32}\.dir", capsys.readouterr().out)
     monkeypatch.chdir(clone)
     restore(None, None)

@@ -147,7 +147,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     ),
     "a cost on no GPU": (
         "--gpus 0: use 1 or more",
-        lambda folder: cost_estimate.table(
+        lambda folder: cost_estimate.cost_table(
             [], "H100", 0, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
         ),
     ),

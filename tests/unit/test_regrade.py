@@ -16,7 +16,7 @@ import yaml
 from documented import as_documented
 
 from r1flow.artifacts import provenance
-from r1flow.artifacts.frozen import digest
+from r1flow.artifacts.frozen import config_digest
 from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
 from r1flow.commands.cli import main
 from r1flow.commands.regrade import regrade
@@ -100,7 +100,7 @@ def finish(folder: Path, stage: str, config: dict, inputs: dict, metrics: dict) 
     write_json(folder / "metrics.json", metrics)
     write_json(folder / "manifest.json", manifest_of_files(stage, folder))
     made_by = provenance.describe_provenance(stage, stage.partition("/")[0], config, CODE, inputs)
-    assert made_by["config"] == digest(config)
+    assert made_by["config"] == config_digest(config)
     write_json(folder / "provenance.json", {**made_by, "outputs": sha256(folder / "manifest.json")})
 
 

@@ -19,7 +19,16 @@ from r1flow.core.schema import Problem, read_jsonl, write_jsonl
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code
 from r1flow.programs.rejection import compute as rejection
-from r1flow.programs.rejection.compute import Filter, Kept, Sample, build_filters, judged, load_problems, mixed, wrong
+from r1flow.programs.rejection.compute import (
+    Filter,
+    Kept,
+    Sample,
+    build_filters,
+    judged,
+    mixed,
+    prompts_to_sample,
+    wrong,
+)
 from r1flow.sampling import Completion, shards
 
 CHAIN = build_filters(yaml.safe_load(Path("conf/rejection/default.yaml").read_text())["filters"])
@@ -112,7 +121,7 @@ def test_general_prompts_are_sampled_and_their_rules_decide(tmp_path) -> None:
     rule = json.dumps({"type": "in_case", "case": "lower"})
     rows = [{"id": f"g{i}", "kind": "form", "question": f"hi {i}", "response": "", "check": rule} for i in range(3)]
     write_jsonl(tmp_path / "general_sft.jsonl", rows)
-    problems = load_problems(tmp_path / "general_sft.jsonl", 2)
+    problems = prompts_to_sample(tmp_path / "general_sft.jsonl", 2)
     assert [(one.id, one.question, one.task) for one in problems] == [
         ("g0", "hi 0", "general"),
         ("g1", "hi 1", "general"),
@@ -179,7 +188,7 @@ def test_a_kept_sample_comes_back_from_the_file_as_it_was_said(tmp_path: Path) -
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rejection.jsonl").write_text("")
     with pytest.raises(UserError, match="no prompts to sample from"):
-        rejection.load_problems(tmp_path / "rejection.jsonl", None)
+        rejection.prompts_to_sample(tmp_path / "rejection.jsonl", None)
 
 
 def test_a_closing_comes_before_an_answer_that_stands_alone_and_nowhere_else() -> None:
@@ -311,5 +320,5 @@ def test_a_program_that_no_sandbox_ran_is_not_wrong(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(code.sandbox, "tier", absent)
     write_jsonl(tmp_path / "rejection.jsonl", [problem(), CODING])
     with pytest.raises(UserError, match="no sandbox"):
-        rejection.load_problems(tmp_path / "rejection.jsonl", None)
-    assert len(rejection.load_problems(tmp_path / "rejection.jsonl", 1)) == 1
+        rejection.prompts_to_sample(tmp_path / "rejection.jsonl", None)
+    assert len(rejection.prompts_to_sample(tmp_path / "rejection.jsonl", 1)) == 1

@@ -16,7 +16,7 @@ from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
 from r1flow.recipe.stages import RULES, STAGES
 from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards
-from r1flow.sampling.shards import WHOLE, Part
+from r1flow.sampling.shards import WHOLE, ShardPart
 
 ROOT = Path(__file__).parents[2]
 SHARD = 4
@@ -182,7 +182,7 @@ def stage(tmp_path, monkeypatch) -> SimpleNamespace:
 
 
 def draw(
-    stage: SimpleNamespace, sampler: Murmurs, part: Part = WHOLE, groups: list[shards.Group] = GROUPS
+    stage: SimpleNamespace, sampler: Murmurs, part: ShardPart = WHOLE, groups: list[shards.Group] = GROUPS
 ) -> list[Completion]:
     stage.inputs = {"model": sampler}
     return list(shards.sample_shards(stage, groups, part))
@@ -267,7 +267,7 @@ def test_every_row_is_in_one_shard_and_every_shard_in_one_part(count, parts) -> 
     assert [row for _, _, shard in whole for row in shard] == rows
     assert [params for _, params, shard in whole for _ in shard] == [PARAMS] * count + [HOTTER] * 6
     assert all(rows[first] == shard[0] and len(shard) <= SHARD for first, _, shard in whole)
-    of_parts = [shards.shards_of_part(groups, SHARD, Part(number, parts)) for number in range(1, parts + 1)]
+    of_parts = [shards.shards_of_part(groups, SHARD, ShardPart(number, parts)) for number in range(1, parts + 1)]
     assert sorted((shard for mine in of_parts for shard in mine), key=whole.index) == whole
     assert max(map(len, of_parts)) - min(map(len, of_parts)) <= 1
 
@@ -293,21 +293,21 @@ def test_an_opening_follows_the_prompt_in_tokens_of_its_own() -> None:
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_parts_in_any_order_leave_the_stage_nothing_to_sample_nor_a_model_to_load(stage, monkeypatch, parts) -> None:
     for number in reversed(range(1, parts + 1)):
-        draw(stage, Murmurs(), Part(number, parts))
+        draw(stage, Murmurs(), ShardPart(number, parts))
     expected = undisturbed(stage)
     monkeypatch.setattr(shards, "load_sampler", lambda *_: pytest.fail("loaded"))
     assert draw(stage, None) == expected
 
 
 def test_a_part_that_never_ran_is_sampled_by_the_stage(stage) -> None:
-    draw(stage, Murmurs(), Part(2, 3))
+    draw(stage, Murmurs(), ShardPart(2, 3))
     sampler = Murmurs()
     assert draw(stage, sampler) == undisturbed(stage)
     assert sampler.asked == PROMPTS[:4] + PROMPTS[8:]
 
 
 def test_a_part_tells_of_its_own_rows(stage) -> None:
-    assert len(draw(stage, Murmurs(), Part(1, 2))) == 6
+    assert len(draw(stage, Murmurs(), ShardPart(1, 2))) == 6
     assert stage.shown == [(4, 6), (6, 6)]
 
 
@@ -323,7 +323,7 @@ def test_two_processes_that_write_the_same_shard_at_once_leave_it_whole(stage, m
             draw(stage, Murmurs())
 
     monkeypatch.setattr(Path, "write_text", overtaken)
-    assert draw(stage, Murmurs(), Part(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
+    assert draw(stage, Murmurs(), ShardPart(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
     expected = undisturbed(stage)
     monkeypatch.setattr(shards, "load_sampler", lambda *_: pytest.fail("loaded"))
     assert draw(stage, None) == expected

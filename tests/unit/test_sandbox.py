@@ -157,8 +157,8 @@ def test_landlock_refuses_a_writable_folder() -> None:
 
 def test_without_a_tier_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox.available.cache_clear()
-    monkeypatch.setattr(sandbox.bubblewrap, "fault", lambda: "/usr/bin/bwrap is missing")
-    monkeypatch.setattr(sandbox.landlock, "fault", lambda: "this kernel has Landlock ABI 4, and 6 is needed")
+    monkeypatch.setattr(sandbox.bubblewrap, "why_not", lambda: "/usr/bin/bwrap is missing")
+    monkeypatch.setattr(sandbox.landlock, "why_not", lambda: "this kernel has Landlock ABI 4, and 6 is needed")
     with pytest.raises(UserError, match=r"bwrap is missing.*ABI 4.*apt-get install bubblewrap"):
         sandbox.run(PYTHON, b"print(1)")
     assert sandbox.tiers() == []
@@ -309,7 +309,7 @@ def test_of_a_python_that_is_elsewhere_all_but_its_packages_is_shown(tmp_path: P
 @pytest.mark.parametrize(("abi", "said"), [(4, "has Landlock ABI 4, and 6 is needed"), (-1, "has Landlock ABI 0, and")])
 def test_an_older_kernel_is_named_with_what_is_needed(abi: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock.cage, "abi", lambda: abi)
-    assert said in (landlock.fault() or "")
+    assert said in (landlock.why_not() or "")
 
 
 def test_without_libseccomp_there_is_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from r1flow.programs.report.spread import (
     steps_over,
     summarise_seeds,
 )
-from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, Evidence, describe, judge
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, Evidence, claim_summary, judge_claims
 from r1flow.recipe.stages import RECIPE
 
 SEEDS = (11, 12, 13, 14, 15)
@@ -42,7 +42,7 @@ STAGES = [*(stage for model in ("base", "zero_rl") for stage in (model, f"evalua
 
 def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict[str, Any]:
     """A run's summary.json that has estimates for the first parts of some claims; the rest is "not in this run"."""
-    claims = {claim.id: describe(claim) for claim in judge(Evidence({}))}
+    claims = {claim.id: claim_summary(claim) for claim in judge_claims(Evidence({}))}
     for name, values in estimates.items():
         for part, value in zip(claims[name]["parts"], values, strict=False):
             part |= {"estimate": value, "verdict": CANT_TELL, "needs": []}
@@ -284,7 +284,7 @@ def started(project, monkeypatch) -> list[list[str]]:
             return 0
 
     monkeypatch.setattr(subprocess, "Popen", Recorder)
-    monkeypatch.setattr(seeds, "check_report", lambda *words: None)
+    monkeypatch.setattr(seeds, "check_seeds_report", lambda *words: None)
     return commands
 
 

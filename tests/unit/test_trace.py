@@ -14,9 +14,9 @@ import yaml
 from documented import as_documented
 from fabricated_run import fabricate_samples
 
-from r1flow.artifacts.frozen import digest
+from r1flow.artifacts.frozen import config_digest
 from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
-from r1flow.commands.trace import mlflow_run, read_record, stages_of_claim, trace
+from r1flow.commands.trace import mlflow_run, print_trace, read_record, stages_of_claim
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import summarise_tasks
 from r1flow.recipe.stages import RECIPE
@@ -58,7 +58,7 @@ def make_stage(run: Path, stage: str, inputs: dict, changes: dict, folder: Path 
     provenance = {
         "stage": stage,
         "program": program,
-        "config": digest(config),
+        "config": config_digest(config),
         "code": f"{program:0<16}"[:16],
         "modules": {f"r1flow.programs.{program}.compute": "c0de"},
         "inputs": inputs,
@@ -101,7 +101,7 @@ def run(tmp_path, monkeypatch) -> Path:
 
 
 def traced(capsys, target: str, expect: int = 0) -> dict[str, Any]:
-    assert trace(target, as_json=True) == expect
+    assert print_trace(target, as_json=True) == expect
     return as_documented("trace", capsys.readouterr().out)
 
 
@@ -147,7 +147,7 @@ def test_pinned_data_and_a_model_from_outside_are_sources(tmp_path, capsys):
     found = traced(capsys, str(tmp_path / "results/tiny/zero_rl"))
     assert [link["folder"] for link in found["stages"]] == ["data", "results/tiny/zero_rl"]
     assert {"name": "model", **outside} in found["stages"][-1]["inputs"]
-    assert trace(str(tmp_path / "results/tiny/zero_rl")) == 0
+    assert print_trace(str(tmp_path / "results/tiny/zero_rl")) == 0
     assert "  models/qwen (model): sha256 beefbeefbeef\n" in capsys.readouterr().out
 
 
@@ -178,7 +178,7 @@ def test_a_link_has_everything_that_decided_the_stage(run, capsys):
 
 
 def test_the_tree_goes_from_the_number_to_the_sources(run, capsys):
-    assert trace(f"results/tiny/report/summary.json#{NUMBER}") == 0
+    assert print_trace(f"results/tiny/report/summary.json#{NUMBER}") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"results/tiny/report/summary.json#{NUMBER} = 0.")
     stages = [line.split(": ")[0] for line in lines if "program " in line or "see above" in line]
@@ -203,21 +203,21 @@ def test_a_stage_made_again_since_is_said_where_it_was_read(run, capsys):
     write_json(run / "base/manifest.json", manifest_of_files("base", run / "base"))
     provenance = read_json(run / "base/provenance.json") | {"outputs": sha256(run / "base/manifest.json")}
     write_json(run / "base/provenance.json", provenance)
-    assert trace("results/tiny/zero_rl") == 1
+    assert print_trace("results/tiny/zero_rl") == 1
     assert "\n  base (model) (this run's base has changed since): program" in capsys.readouterr().out
-    assert trace("results/tiny/base") == 0
+    assert print_trace("results/tiny/base") == 0
 
 
 def test_a_stage_that_is_gone_is_said_where_it_was_read(run, capsys):
     (run / "base/manifest.json").unlink()
-    assert trace("results/tiny/zero_rl") == 1
+    assert print_trace("results/tiny/zero_rl") == 1
     assert "\n  base (model) (this run's base is missing): sha256" in capsys.readouterr().out
 
 
 def test_a_number_edited_by_hand_is_not_the_stages(run, capsys):
     file = run / "report/summary.json"
     file.write_text(file.read_text().replace("0.4", "0.9"))
-    assert trace("results/tiny/report/summary.json#claims.C1.estimate") == 1
+    assert print_trace("results/tiny/report/summary.json#claims.C1.estimate") == 1
     assert "= 0.9 (summary.json has changed since report wrote it)" in capsys.readouterr().out
 
 
@@ -240,21 +240,21 @@ def test_a_number_edited_by_hand_is_not_the_stages(run, capsys):
 )
 def test_a_target_that_is_not_there_is_one_line_with_the_remedy(run, target, words):
     with pytest.raises(UserError) as caught:
-        trace(target)
+        print_trace(target)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_manifest_edited_by_hand_is_refused(run):
     (run / "base/manifest.json").write_text((run / "base/manifest.json").read_text() + "\n")
     with pytest.raises(UserError, match=r"base/manifest\.json isn't what provenance\.json beside it names"):
-        trace("results/tiny/zero_rl")
+        print_trace("results/tiny/zero_rl")
 
 
 @pytest.mark.parametrize("text", ["[7]", "outs: 7", "outs: [{path: model}]", "{", "outs: ["])
 def test_a_pointer_that_is_none_is_named(run, text):
     point_to(run / "zero_rl", text)
     with pytest.raises(UserError, match=r"published/tiny/zero_rl\.dvc: is no pointer to .*/results/tiny/zero_rl/"):
-        trace("results/tiny/zero_rl")
+        print_trace("results/tiny/zero_rl")
 
 
 # -- MLflow ------------------------------------------------------------------------------------------------------

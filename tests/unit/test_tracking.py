@@ -219,7 +219,7 @@ def test_an_execution_that_has_written_nothing_yet_is_left_alone(project):
 def test_a_writer_whose_file_is_gone_is_dead(project):
     from r1flow.tracking import delivery
 
-    assert not delivery.held(project / "gone.jsonl")
+    assert not delivery.is_being_written(project / "gone.jsonl")
 
 
 def test_records_that_go_where_they_should_are_not_sent_again(project):
@@ -535,7 +535,7 @@ def test_what_cannot_be_delivered_of_one_execution_holds_up_no_other(project, st
 
 
 def set_aside(folder: Path) -> list[dict]:
-    file = spool.refused(folder)
+    file = spool.refused_records(folder)
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 

@@ -125,7 +125,7 @@ def test_a_stages_folder_becomes_the_pinned_data_without_what_was_there_and_snak
     monkeypatch.setattr(versions, "dvc", add)
     versions.pin(made)
     assert {path.name for path in Path("data").iterdir()} == {"dev.jsonl", "config.yaml", "manifest.json"}
-    assert versions.pinned() == {"config": frozen.digest({"seed": 1}), "files": versions.contents(made)}
+    assert versions.pinned() == {"config": frozen.config_digest({"seed": 1}), "files": versions.contents(made)}
 
 
 def test_data_that_dvc_cannot_add_keeps_the_pin_and_is_said(made, monkeypatch):

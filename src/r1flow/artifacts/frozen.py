@@ -21,14 +21,14 @@ def dump(config: dict[str, Any]) -> str:
     return yaml.safe_dump(config, sort_keys=True, allow_unicode=True, width=120)
 
 
-def digest(config: dict[str, Any]) -> str:
+def config_digest(config: dict[str, Any]) -> str:
     """12 hex digits of the content, whatever the order of the keys."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
     """Write the slice, unless it is already there; other content under its name is replaced, with a line on stderr."""
-    path = folder / f"{stage}-{digest(config)}.yaml"
+    path = folder / f"{stage}-{config_digest(config)}.yaml"
     if path.exists() and not holds(path, config):
         print(f"{path}: this file has changed, as after a power cut; writing it again", file=sys.stderr)
         path.unlink()

@@ -19,7 +19,7 @@ import yaml
 
 from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import Code
-from r1flow.artifacts.frozen import digest, load_frozen
+from r1flow.artifacts.frozen import config_digest, load_frozen
 from r1flow.core.errors import UserError
 
 ASKING = ("api_key_env", "timeout_s", "attempts")  # keys that only say how to ask a server
@@ -33,7 +33,7 @@ def describe_provenance(
     found = {
         "stage": stage,
         "program": program,
-        "config": digest(deciding(config)),
+        "config": config_digest(deciding(config)),
         "code": code.digest,
         "modules": code.modules,
         "inputs": inputs,
@@ -148,6 +148,6 @@ def proof_of(folder: Path) -> tuple[dict[str, Any], manifest.Fault | None]:
 def made_with(config: Path, then: dict[str, Any]) -> bool:
     """Whether the config that lies beside the outputs is the one that their provenance names."""
     try:
-        return digest(deciding(load_frozen(config))) == then["config"]
+        return config_digest(deciding(load_frozen(config))) == then["config"]
     except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError):
         return False

@@ -144,8 +144,8 @@ def unlisted(pointers: list[Path]) -> str | None:
             files = {entry["relpath"]: entry["md5"] for entry in manifest.read_json(cache / md5[:2] / md5[2:])}
             fine = all(manifest.stays_inside(name) and re.fullmatch(r"[0-9a-f]{32}", of) for name, of in files.items())
             if fine:
-                digest = files[manifest.MANIFEST]
-                manifest.read_manifest(cache / digest[:2] / digest[2:])
+                listed = files[manifest.MANIFEST]
+                manifest.read_manifest(cache / listed[:2] / listed[2:])
         except FileNotFoundError:
             return f"{pointer}: what it names isn't there"
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -190,7 +190,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def pin(source: Path) -> None:
     """Make `source`, a data stage's folder, the pinned data: copy it to data/, `dvc add` it, write the contract."""
-    from r1flow.artifacts.frozen import digest, load_frozen
+    from r1flow.artifacts.frozen import config_digest, load_frozen
 
     fault = manifest.broken(source)
     if fault:
@@ -201,7 +201,7 @@ def pin(source: Path) -> None:
     if (error := dvc("add", DATA)) is not None:
         raise UserError(f"{DATA}: DVC can't add it: {error}")
     contract = yaml.safe_load(POINTER.read_text())
-    contract["meta"] = {"config": digest(load_frozen(DATA / "config.yaml")), "files": contents(DATA)}
+    contract["meta"] = {"config": config_digest(load_frozen(DATA / "config.yaml")), "files": contents(DATA)}
     POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
 
 

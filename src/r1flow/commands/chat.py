@@ -62,11 +62,11 @@ def run(arguments: argparse.Namespace) -> None:
     model = model_folder(arguments.model)
     ask = asker(model, arguments)
     if arguments.prompt is not None:
-        answer(arguments.prompt, *ask(arguments.prompt, 0), arguments.json)
+        print_reply(arguments.prompt, *ask(arguments.prompt, 0), arguments.json)
         return
-    for number, question in enumerate(questions(model)):
+    for number, question in enumerate(typed_questions(model)):
         try:
-            answer(question, *ask(question, number), arguments.json)
+            print_reply(question, *ask(question, number), arguments.json)
         except UserError as error:  # this question is too long; the next one may not be
             print(f"r1flow: {error}", file=sys.stderr)
 
@@ -118,7 +118,7 @@ def load_quietly(model: Path, engine: str) -> "Sampler":
         raise UserError(f"{model}: can't be loaded as a model: {reason}") from error
 
 
-def questions(model: Path) -> Iterator[str]:
+def typed_questions(model: Path) -> Iterator[str]:
     """The lines of standard input that aren't empty; on a terminal, with a prompt."""
     person = sys.stdin.isatty()
     if person:
@@ -136,11 +136,11 @@ def questions(model: Path) -> Iterator[str]:
             yield line
 
 
-def answer(question: str, completion: str, finished: bool, as_json: bool) -> None:
+def print_reply(question: str, completion: str, finished: bool, as_json: bool) -> None:
     """Print one reply; in JSON as the model wrote it, control codes escaped."""
     reasoning, reply = parts_of(completion)
     found = {"question": question, "reasoning": reasoning, "reply": reply, "finished": finished}
-    tell(found, present(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
+    tell(found, present_reply(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
 
 
 def parts_of(completion: str) -> tuple[str | None, str]:
@@ -151,7 +151,7 @@ def parts_of(completion: str) -> tuple[str | None, str]:
     return response.reasoning, response.summary
 
 
-def present(completion: str, finished: bool, dim: bool) -> str:
+def present_reply(completion: str, finished: bool, dim: bool) -> str:
     """A completion for a reader: the reasoning indented (and dim on a terminal), then the reply."""
     reasoning, reply = parts_of(printable(completion))
     lines = [f"    {line}" for line in (reasoning or "").strip().splitlines()]

@@ -56,16 +56,16 @@ def run(arguments: argparse.Namespace) -> int:
     root, store_gb = project_root(), arguments.store_gb
     if store_gb is not None and not store_gb >= 0:
         raise UserError(f"--store-gb {store_gb:g}: no store is that small; use 0 (empties it) or more")
-    targets = chosen(root, arguments.run, arguments.scratch, store_gb)
+    targets = folders_to_remove(root, arguments.run, arguments.scratch, store_gb)
     rows = listing(root, targets)
     found = {"targets": [dict(zip(ROW, row, strict=True)) for row in rows], "bytes": sum(size for _, size, _ in rows)}
     if not targets or arguments.dry_run:
-        tell(found | {"removed": False}, table(rows) if targets else "nothing to remove", arguments.json)
+        tell(found | {"removed": False}, table_of_removals(rows) if targets else "nothing to remove", arguments.json)
         return 0
     if arguments.json and not arguments.yes:
         raise UserError("--json: nobody is asked, so add --yes to remove what --dry-run lists")
     if not arguments.json:
-        print(table(rows))
+        print(table_of_removals(rows))
     lock = refuse_live(root)  # noqa: F841  (held until all is removed)
     if not arguments.yes and not agreed():
         return 1
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def chosen(root: Path, runs: list[str], scratch: bool, store_gb: float | None) -> list[Path]:
+def folders_to_remove(root: Path, runs: list[str], scratch: bool, store_gb: float | None) -> list[Path]:
     """The folders to remove, scratch first; each a real folder inside the root."""
     everything = not runs and not scratch and store_gb is None
     names = runs or (old_runs(root) if everything else [])
@@ -146,7 +146,7 @@ def listing(root: Path, targets: list[Path]) -> list[tuple[str, int, str]]:
     return rows
 
 
-def table(rows: list[tuple[str, int, str]]) -> str:
+def table_of_removals(rows: list[tuple[str, int, str]]) -> str:
     total = ("in all", sum(count for _, count, _ in rows), "")
     return "\n".join(f"{name:<40} {megabytes(count):>12}   {remark}".rstrip() for name, count, remark in [*rows, total])
 

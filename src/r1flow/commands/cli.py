@@ -105,11 +105,11 @@ def command_module(command: str) -> str:
 @contextmanager
 def shown_plainly() -> Iterator[None]:
     """On a terminal, texts of records, file names and models can't move the cursor; a pipe gets them unchanged."""
-    with redirect_stdout(Plain(sys.stdout)), redirect_stderr(Plain(sys.stderr)):
+    with redirect_stdout(PlainStream(sys.stdout)), redirect_stderr(PlainStream(sys.stderr)):
         yield
 
 
-class Plain:
+class PlainStream:
     """A stream that removes terminal control codes if it is a terminal."""
 
     def __init__(self, stream: TextIO) -> None:

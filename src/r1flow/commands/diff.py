@@ -82,7 +82,7 @@ def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
     if equal:
         words = [f"equal: the same manifest and provenance for each of the {len(stages)} stages"]
     else:
-        words = [*differences(a, b, other), *missing(a, alone), *made_differently(a, b, remade, other)]
+        words = [*differences(a, b, other), *only_in_one(a, alone), *made_differently(a, b, remade, other)]
         words += results(a, b, rows)
     tell(found, "\n".join([f"A: {run_a}", f"B: {run_b}", *words]), as_json)
     return int(not equal)
@@ -123,10 +123,10 @@ def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
 
 def first_of(a: Run, b: Run, other: list[str]) -> str:
     """The stage where the differences begin: one that reads no other of them, whatever its place in the order."""
-    return next((stage for stage in other if not sources(a[stage], b[stage]) & set(other)), other[0])
+    return next((stage for stage in other if not sources_read(a[stage], b[stage]) & set(other)), other[0])
 
 
-def missing(a: Run, alone: list[str]) -> Iterator[str]:
+def only_in_one(a: Run, alone: list[str]) -> Iterator[str]:
     for name, stages in (("A", [s for s in alone if s in a]), ("B", [s for s in alone if s not in a])):
         if stages:
             yield f"only in {name} (the other run doesn't have it, or isn't finished): {', '.join(stages)}"
@@ -139,7 +139,7 @@ def made_differently(a: Run, b: Run, remade: list[str], other: list[str]) -> Ite
         yield "the outputs are identical; the runs aren't called equal because how they were made is not the same"
 
 
-def sources(*records: Record) -> set[str]:
+def sources_read(*records: Record) -> set[str]:
     """The stages that any of these stages has read."""
     return {entry["stage"] for record in records for entry in record.provenance["inputs"].values() if "stage" in entry}
 
@@ -202,7 +202,7 @@ def artifacts(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
 
 def results(a: Run, b: Run, rows: list[dict[str, Any]]) -> Iterator[str]:
     """pass@1 of every model that both runs evaluated, and B − A in points."""
-    stages = evaluated(a, b)
+    stages = evaluated_alike(a, b)
     if not stages:
         yield "results: no model was evaluated in both runs"
     elif not rows:
@@ -216,13 +216,13 @@ def results(a: Run, b: Run, rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{row['model']:<22}{row['task']:<10}{before:>8.1f}{after:>8.1f}   {after - before:+.1f} {spread}"
 
 
-def evaluated(a: Run, b: Run) -> list[str]:
+def evaluated_alike(a: Run, b: Run) -> list[str]:
     return [stage for stage in a if stage.startswith("evaluate/") and stage in b]
 
 
 def compared(a: Run, b: Run) -> list[dict[str, Any]]:
     """pass@1 of every model and task in both runs, with the interval of B − A; empty where all samples are the same."""
-    stages = evaluated(a, b)
+    stages = evaluated_alike(a, b)
     if all(a[stage].sha256 == b[stage].sha256 for stage in stages):
         return []
     rows = []
@@ -244,11 +244,11 @@ def paired(a: Path, b: Path, task: str) -> "Interval | None":
 
     if not all((folder / "samples.parquet").is_file() for folder in (a, b)):
         return None
-    one, two = pass_at_1(a, task), pass_at_1(b, task)
+    one, two = stored_pass_at_1(a, task), stored_pass_at_1(b, task)
     return paired_difference(two, one) if one.keys() == two.keys() and len(one) > 1 else None
 
 
-def pass_at_1(folder: Path, task: str) -> "PerProblem":
+def stored_pass_at_1(folder: Path, task: str) -> "PerProblem":
     import pyarrow.parquet as parquet
 
     from r1flow.core.metrics import PROBLEM_METRICS, as_asked, by_problem

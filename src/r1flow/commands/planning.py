@@ -77,7 +77,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.cost:
         costs = costs_of(run, arguments.all)
         found["costs"] = [{name: getattr(cost, name) for name in COST} for cost in costs]
-        words += "\n\n" + cost_estimate.table(costs, arguments.gpu, arguments.gpus, cost_estimate.read_assumptions())
+        words += "\n\n" + cost_estimate.cost_table(
+            costs, arguments.gpu, arguments.gpus, cost_estimate.read_assumptions()
+        )
     tell(found, words, arguments.json)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)

@@ -75,10 +75,10 @@ def graded_stages(run: Path) -> list[Record]:
     found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
     if not found:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
-    return [whole(folder) for folder in found]
+    return [whole_record(folder) for folder in found]
 
 
-def whole(folder: Path) -> Record:
+def whole_record(folder: Path) -> Record:
     _, fault = recorded(folder)
     if fault:
         raise UserError(f"{fault}; run the stage again, or restore it")
@@ -98,7 +98,7 @@ def data_of(record: Record) -> Path:
                 now = content(Path(entry["path"]))
     else:
         folder = folder_of(record.run, entry["stage"])
-        now = whole(folder).sha256 if folder.is_dir() else None
+        now = whole_record(folder).sha256 if folder.is_dir() else None
     if now != entry["sha256"]:
         raise UserError(f"{folder} isn't the data that {record.stage} read; run the stage again, or restore its data")
     return folder
@@ -109,17 +109,17 @@ def data_of(record: Record) -> Path:
 
 def evaluation(record: Record) -> Graded:
     """An evaluation's samples and the means of its tasks, as stored and as graded now."""
-    config, rows = load_frozen(record.folder / "config.yaml"), read_samples(record)
+    config, rows = load_frozen(record.folder / "config.yaml"), read_stored_samples(record)
     gradable, ungradable = evaluate.load_problems(data_of(record), config["split"], None)
     problems = {(problem["task"], problem["id"]): problem for problem in gradable}
     grade = evaluate.grader(config["language"], config["languages"], config["reflection_words"])
-    after = [graded(row, problems.get((row["task"], row["problem_id"])), grade) for row in rows]
+    after = [regraded_row(row, problems.get((row["task"], row["problem_id"])), grade) for row in rows]
     then = read_json(record.folder / "metrics.json").get("ungradable", ungradable)
     now, temperatures = [row for row in after if row is not None], config["thinking"]
     return rows, after, means(rows, temperatures, then), means(now, temperatures, ungradable)
 
 
-def graded(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row]) -> Row | None:
+def regraded_row(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row]) -> Row | None:
     """The row as it would be written now; None when its problem can't be graded."""
     if problem is None:
         return None
@@ -129,7 +129,7 @@ def graded(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row
 
 
 def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[Number, Any]:
-    found = evaluate.summarise(rows, temperatures)
+    found = evaluate.summarise_evaluation(rows, temperatures)
     lines = found["tasks"] | {
         f"{task} (thinking given, {each['temperature']})": line
         for each in found["thinking"]
@@ -142,8 +142,8 @@ def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[N
 
 def rejected(record: Record) -> Graded:
     """The rejection sampling's samples with why each was dropped, and its counts, as stored and as graded now."""
-    config, rows = load_frozen(record.folder / "config.yaml"), read_samples(record)
-    known = rejection.load_problems(data_of(record) / config["file"], config["prompts"])
+    config, rows = load_frozen(record.folder / "config.yaml"), read_stored_samples(record)
+    known = rejection.prompts_to_sample(data_of(record) / config["file"], config["prompts"])
     problems = {problem.id: problem for problem in known}
     samples = [
         rejection.Sample(
@@ -169,7 +169,7 @@ def counts(rows: list[Row]) -> dict[Number, Any]:
     return {(None, name): number for name, number in numbers.items()}
 
 
-def read_samples(record: Record) -> list[Row]:
+def read_stored_samples(record: Record) -> list[Row]:
     return parquet.read_table(record.folder / "samples.parquet").to_pylist()
 
 
@@ -217,12 +217,13 @@ def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iter
         given += " (paraphrased)" if change.get("paraphrased") else ""
         which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}{given}"
         answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
-        yield f"  {which}, {answered}: {change['verdict']} {shown(change['before'])} → {shown(change['after'])}"
+        moved = f"{cell_text(change['before'])} → {cell_text(change['after'])}"
+        yield f"  {which}, {answered}: {change['verdict']} {moved}"
     for change in numbers:
         if change["stage"] == stage:
             name = " ".join(filter(None, [change["task"], change["number"]]))
-            yield f"  {name}: {shown(change['before'])} → {shown(change['after'])}"
+            yield f"  {name}: {cell_text(change['before'])} → {cell_text(change['after'])}"
 
 
-def shown(value: Any) -> str:
+def cell_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else brief(value) if isinstance(value, str) else str(value)

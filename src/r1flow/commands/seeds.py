@@ -64,14 +64,18 @@ def run(arguments: argparse.Namespace) -> None:
     check_seeds(arguments.seeds, overrides)
     name, seeds = arguments.run or experiment, sorted(arguments.seeds)
     if not arguments.report_only:
-        check_report(experiment, f"seed={seeds[0]} {overrides}", f"{name}-s{seeds[0]}")
+        check_seeds_report(experiment, f"seed={seeds[0]} {overrides}", f"{name}-s{seeds[0]}")
         for count, seed in enumerate(seeds, 1):
-            print(f"seed {seed} ({count} of {len(seeds)}): {RESULTS / run_name(name, seed)}", file=progress, flush=True)
-            make_run(experiment, run_name(name, seed), f"seed={seed} {overrides}".strip(), progress)
+            print(
+                f"seed {seed} ({count} of {len(seeds)}): {RESULTS / seed_run_name(name, seed)}",
+                file=progress,
+                flush=True,
+            )
+            make_run(experiment, seed_run_name(name, seed), f"seed={seed} {overrides}".strip(), progress)
     report(name, seeds, arguments.json)
 
 
-def run_name(name: str, seed: int) -> str:
+def seed_run_name(name: str, seed: int) -> str:
     return f"{name}-s{seed}"
 
 
@@ -84,7 +88,7 @@ def check_seeds(seeds: Sequence[int], overrides: str) -> None:
         raise UserError("--overrides: seed= would make all runs alike; name the seeds after --seeds")
 
 
-def check_report(experiment: str, overrides: str, run: str) -> None:
+def check_seeds_report(experiment: str, overrides: str, run: str) -> None:
     """Compose the first run, so that a mistake is said before anything runs; raises UserError without a report."""
     from r1flow.engine.run import Run
 
@@ -106,12 +110,12 @@ def make_run(experiment: str, run: str, overrides: str, progress: TextIO) -> Non
 
 def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     """Write the report over the seeds' finished runs."""
-    folders = [RESULTS / run_name(name, seed) for seed in seeds]
+    folders = [RESULTS / seed_run_name(name, seed) for seed in seeds]
     jobs = [read_jobs(folder) for folder in folders]
     for folder, found, seed in zip(folders, jobs, seeds, strict=True):
         if seed not in {record.provenance["seed"] for record in found.values()}:
             raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
-        check_alike(folders[0], facts(jobs[0], seeds[0]), folder, facts(found, seed))
+        check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(found, seed))
     from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
 
     compared = Seeds(name, [read_seed(*each) for each in zip(seeds, folders, jobs, strict=True)])
@@ -149,7 +153,7 @@ def check_alike(first: Path, ours: dict[str, str], other: Path, theirs: dict[str
         )
 
 
-def facts(jobs: Jobs, seed: int) -> dict[str, str]:
+def job_facts(jobs: Jobs, seed: int) -> dict[str, str]:
     """Every job's configuration, {"zero_rl.trainer.beta": "0.001"}, and its code's hash; without what a seed decides.
 
     That is the run's name and its seed, wherever a configuration has it: a reward that pays by chance has one, too.

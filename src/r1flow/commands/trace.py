@@ -52,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return trace(arguments.target, arguments.json)
+    return print_trace(arguments.target, arguments.json)
 
 
 @dataclass(frozen=True)
@@ -112,21 +112,21 @@ def position(stage: str) -> tuple[list[float], str]:
     return [STAGES.index(word) if word in STAGES else unknown for word in stage.split("/")], stage
 
 
-def trace(target: str, as_json: bool = False) -> int:
+def print_trace(target: str, as_json: bool = False) -> int:
     """Print where `target`, FILE#KEY.KEY or a file or folder of a stage, comes from.
 
     0, or 1 when a link of the chain doesn't hold. Raises UserError for a target that isn't there.
     """
     name, _, keys = target.partition("#")
     path = Path(name)
-    record = read_record(stage_folder(path))
+    record = read_record(nearest_stage(path))
     value = look_up(path, keys) if keys else None
-    holds = is_as_made(record, place(path))
+    holds = is_as_made(record, absolute_place(path))
     links = follow(record, {}, only=chosen_inputs(record, path, keys.split(".")))
     found = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
     note = "" if holds else f" ({path.name} has changed since {record.stage} wrote it)"
     first = f"{target} = {json.dumps(value)}{note}" if keys else target + note
-    tell(found, "\n".join([first, *describe(links, record.stage, told=set())]), as_json)
+    tell(found, "\n".join([first, *chain_lines(links, record.stage, told=set())]), as_json)
     entries = [entry for link in links.values() for entry in link["inputs"]]
     return int(not holds or any(entry.get("state", "unchanged") != "unchanged" for entry in entries))
 
@@ -134,11 +134,11 @@ def trace(target: str, as_json: bool = False) -> int:
 # -- the target --------------------------------------------------------------------------------------------------
 
 
-def stage_folder(path: Path) -> Path:
+def nearest_stage(path: Path) -> Path:
     """The nearest folder upwards that a stage has written; raises UserError when there is none."""
     if not path.exists():
         raise UserError(f"{path} doesn't exist; name a stage's folder or a file in it: results/r1_tiny/zero_rl")
-    for folder in (place(path), *place(path).parents):
+    for folder in (absolute_place(path), *absolute_place(path).parents):
         if (folder / "provenance.json").is_file():
             return folder
     raise UserError(
@@ -146,7 +146,7 @@ def stage_folder(path: Path) -> Path:
     )
 
 
-def place(path: Path) -> Path:
+def absolute_place(path: Path) -> Path:
     """The absolute path: through links, but for results/ on another disk, as a run's pointers are beside results/."""
     here = Path(os.path.abspath(path))
     return here if "results" in here.parts else path.resolve()
@@ -187,9 +187,9 @@ def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | Non
 
 def stages_of_claim(name: str) -> set[str] | None:
     """The stages that a claim reads, as it says itself; None for a claim that isn't ours."""
-    from r1flow.recipe.claims import Evidence, judge  # imports scipy, and every trace would wait for it
+    from r1flow.recipe.claims import Evidence, judge_claims  # imports scipy, and every trace would wait for it
 
-    for claim in judge(Evidence({})):
+    for claim in judge_claims(Evidence({})):
         if claim.id == name:
             return {f"evaluate/{model}" for model in claim.models} | set(claim.curves)
     return None
@@ -266,7 +266,7 @@ def logged_outputs(artifacts: str) -> str | None:
 # -- in words ----------------------------------------------------------------------------------------------------
 
 
-def describe(links: dict[str, Link], stage: str, told: set[str], note: str = "") -> list[str]:
+def chain_lines(links: dict[str, Link], stage: str, told: set[str], note: str = "") -> list[str]:
     """The chain from the stage to the sources as indented lines; a stage is described only the first time."""
     if stage in told:
         return [f"{stage}{note}: see above"]
@@ -278,7 +278,9 @@ def describe(links: dict[str, Link], stage: str, told: set[str], note: str = "")
         words = "" if entry["name"] == source else f" ({entry['name']})"
         words += NOTES[entry.get("state", "unchanged")].format(source)
         known = source in links
-        more += describe(links, source, told, words) if known else [f"{source}{words}: sha256 {entry['sha256'][:12]}"]
+        more += (
+            chain_lines(links, source, told, words) if known else [f"{source}{words}: sha256 {entry['sha256'][:12]}"]
+        )
     return [f"{stage}{note}: {first}", *(f"  {line}" for line in more)]
 
 

@@ -76,10 +76,11 @@ class Endpoint:
             "url has a password or key in it; name the environment variable that holds the key instead": parts
             and parts.username is None
             and not parts.query,
-            f"timeout_s {self.timeout_s!r} must be seconds, above 0": is_number(self.timeout_s) and self.timeout_s > 0,
+            f"timeout_s {self.timeout_s!r} must be seconds, above 0": is_json_number(self.timeout_s)
+            and self.timeout_s > 0,
             f"concurrency {self.concurrency!r} must be 1 or more": is_count(self.concurrency),
             f"attempts {self.attempts!r} must be 1 or more": is_count(self.attempts),
-            f"backoff_s {self.backoff_s!r} must be seconds, not below 0": is_number(self.backoff_s)
+            f"backoff_s {self.backoff_s!r} must be seconds, not below 0": is_json_number(self.backoff_s)
             and self.backoff_s >= 0,
         }
         for message, holds in rules.items():
@@ -171,7 +172,7 @@ class Endpoint:
         address = self.url.rstrip("/") + path
         try:  # httpx's own time limit restarts with every byte
             async with asyncio.timeout(self.timeout_s), client.stream(method, address, json=body) as streamed:
-                response = await whole(streamed)
+                response = await read_whole(streamed)
         except (HTTPError, TimeoutError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
         self.check(response)
@@ -239,7 +240,7 @@ class Endpoint:
             ) from error
 
 
-async def whole(streamed: "Response") -> "Response":
+async def read_whole(streamed: "Response") -> "Response":
     """The response with its content, decompressed; raises Unanswered if it is too large, or compressed unasked.
 
     httpx would decompress a chunk before its size is known: 64 kB of gzip are 64 MB, and nested gzip has no limit.
@@ -271,7 +272,7 @@ def split_address(url: str) -> SplitResult | None:
     return parts if known else None
 
 
-def is_number(value: Any) -> bool:
+def is_json_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

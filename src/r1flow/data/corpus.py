@@ -28,7 +28,7 @@ from r1flow.core.schema import General
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN
 from r1flow.data import general, preferences
 from r1flow.data.tasks import FAMILIES, Worked
-from r1flow.data.traces import VOICES, conclusion, in_parts, slipped, tagged, trace
+from r1flow.data.traces import VOICES, conclusion, in_parts, slipped, tagged, write_chain
 from r1flow.data.wordings import in_any_words
 
 KINDS = ("facts", "answers", "worked", "chat_answer", "chat_worked")
@@ -85,12 +85,12 @@ class CorpusWriter:
         """A chain of thought and the answer it comes to: right after a second look, else wrong in a share of them."""
         languages, right = self.languages(), original.problem.answer
         if self.rng.random() < self.config["reflection_share"]:
-            return trace(original, self.rng, languages, 1.0, self.config["slip_share"]), right
+            return write_chain(original, self.rng, languages, 1.0, self.config["slip_share"]), right
         if self.rng.random() >= self.config["error_share"]:
-            return trace(original, self.rng, languages), right
+            return write_chain(original, self.rng, languages), right
         worked = slipped(original, self.rng)
         answer = conclusion(worked, original)
-        return trace(worked, self.rng, languages, answer=answer), answer
+        return write_chain(worked, self.rng, languages, answer=answer), answer
 
     def worked(self) -> str:
         one = self.problem()

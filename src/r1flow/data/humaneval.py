@@ -127,8 +127,8 @@ def evidence(problems: list[dict[str, str]], tier: Tier | None = None) -> list[d
         return {
             "task_id": problem["task_id"],
             "tests": len(tests),
-            "canonical_passes": passes_tests(solution(problem), tests, tier),
-            "broken_passes": passes_tests(broken, tests, tier),
+            "canonical_passes": passes_humaneval(solution(problem), tests, tier),
+            "broken_passes": passes_humaneval(broken, tests, tier),
             "broken": broken,
         }
 
@@ -136,5 +136,5 @@ def evidence(problems: list[dict[str, str]], tier: Tier | None = None) -> list[d
         return list(pool.map(row, problems))
 
 
-def passes_tests(program: str, tests: list[dict[str, Any]], tier: Tier | None = None) -> bool:
+def passes_humaneval(program: str, tests: list[dict[str, Any]], tier: Tier | None = None) -> bool:
     return all(verdict.passed for verdict in code.run(program, tests, limits=LIMITS, tier=tier))

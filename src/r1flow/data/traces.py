@@ -49,7 +49,7 @@ VOICES = {
 }
 
 
-def trace(
+def write_chain(
     worked: Worked,
     rng: random.Random,
     languages: Sequence[str],
@@ -133,5 +133,5 @@ def tagged(reasoning: str, answer: str, summary: str = "") -> str:
 
 def cold_start_response(worked: Worked, rng: random.Random, reflect: float, slip: float) -> str:
     """A long chain of thought in readable English, then a summary with the answer."""
-    reasoning = worked.prose or trace(worked, rng, ("en",), reflect, slip)
+    reasoning = worked.prose or write_chain(worked, rng, ("en",), reflect, slip)
     return tagged(reasoning, worked.problem.answer, rng.choice(VOICES["en"].summaries))

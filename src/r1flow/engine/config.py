@@ -163,7 +163,9 @@ def trainer_choices(program: str) -> dict[str, list[str]]:
     enumerations, choices = {}, WORDS | spec_of(program).words
     for source in [("transformers", "trainer_utils.py"), *spec_of(program).trainer]:
         for node in classes(*source):
-            words = [item.value.value for item in node.body if isinstance(item, ast.Assign) and is_text(item.value)]
+            words = [
+                item.value.value for item in node.body if isinstance(item, ast.Assign) and is_text_node(item.value)
+            ]
             enumerations[node.name] = words
             for option in annotated(node):
                 kind = ast.unparse(option.annotation).partition(" | ")[0]
@@ -183,7 +185,7 @@ def annotated(node: ast.ClassDef) -> list[ast.AnnAssign]:
     return [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
 
 
-def is_text(node: ast.expr) -> bool:
+def is_text_node(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 

@@ -124,7 +124,7 @@ def host_needed(cost: Cost, gpus: int) -> float:
     return cost.host * (gpus if cost.processes else 1)
 
 
-def table(costs: list[Cost], gpu: str | None, gpus: int | None, assumed: dict[str, Any]) -> str:
+def cost_table(costs: list[Cost], gpu: str | None, gpus: int | None, assumed: dict[str, Any]) -> str:
     """The cost of these jobs on so many GPUs, or, if neither is said and a CPU computes them all, on its cores.
 
     Raises UserError for a GPU that conf/costs.yaml doesn't have.
@@ -149,8 +149,8 @@ def on_cpu(costs: list[Cost], assumed: dict[str, Any]) -> str:
         "disk GB": [figure(cost.disk / 1e9, ".2f") for cost in costs],
     }
     lines = [
-        f"{total(costs)}, {sum(known(hours)):.2f} hours of a core, {sum(known(each)):.2f} hours one after another, "
-        f"{disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
+        f"{total_cost(costs)}, {sum(known(hours)):.2f} hours of a core, {sum(known(each)):.2f} hours one after "
+        f"another, {disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
         f"assumed: {assumed['core_gflops']} GFLOP/s a core, as r1_smol reaches in bfloat16 (models of a few "
         f"million parameters half of it or less), completions {assumed['completion_share']:.0%} of the longest "
         f"allowed; {ASSUMPTIONS} has the rest; --gpu estimates the same work on a GPU",
@@ -173,7 +173,7 @@ def on_gpus(costs: list[Cost], gpu: str, gpus: int, assumed: dict[str, Any]) -> 
     }
     spent = sum(known(hours))
     lines = [
-        f"{total(costs)}, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
+        f"{total_cost(costs)}, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
         f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
         f"assumed: {card['tflops']} TFLOP/s in bfloat16, {assumed['training']:.0%} of it in training, "
         f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), shared states "
@@ -202,7 +202,7 @@ def aligned(costs: list[Cost], columns: dict[str, list[str]]) -> list[str]:
     return [f"{job:<{width}}{''.join(f'{cell:>10}' for cell in cells)}".rstrip() for job, *cells in rows]
 
 
-def total(costs: list[Cost]) -> str:
+def total_cost(costs: list[Cost]) -> str:
     flops = [cost.flops for cost in costs]
     return f"{'at least ' * any(map(math.isnan, flops))}{sum(known(flops)):.1e} FLOPs"
 

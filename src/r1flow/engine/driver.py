@@ -41,7 +41,7 @@ from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import cost_estimate, gate, gpus, launch
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
-from r1flow.sampling.shards import Part
+from r1flow.sampling.shards import ShardPart
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
@@ -84,12 +84,12 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return arguments
 
 
-def parse_part(text: str) -> Part:
+def parse_part(text: str) -> ShardPart:
     """Read the name that Snakemake gives to one item of a scatter, such as 2-of-4; raises ArgumentTypeError."""
     number, _, count = text.partition("-of-")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise argparse.ArgumentTypeError(f"{text!r} isn't a part; write it like 2-of-4")
-    return Part(int(number), int(count))
+    return ShardPart(int(number), int(count))
 
 
 def input_path(program: str, name: str, path: Path) -> Path:
@@ -276,7 +276,7 @@ def measure(stage: Stage, program: str) -> None:
     """
     begin = time.perf_counter()
     metrics = launch.compute(program, stage)
-    if fault := metrics_schema.fault(program, stage.config, metrics):
+    if fault := metrics_schema.first_fault(program, stage.config, metrics):
         raise metrics_schema.IncompleteMetrics(
             f"metrics.json: {fault}; look at {compute_module(program)}, which has to write it"
         )

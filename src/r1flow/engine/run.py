@@ -128,7 +128,7 @@ class Run:
     @cached_property
     def data_is_pinned(self) -> bool:
         """Whether data.dvc pins exactly this run's data: it names the hash of the slice that the data was made from."""
-        return versions.pinned().get("config") == frozen.digest(self.slice("data"))
+        return versions.pinned().get("config") == frozen.config_digest(self.slice("data"))
 
     def inputs(self, job: str) -> dict[str, str]:
         """What a job reads, by name: the job that makes it, or a path from outside."""
@@ -231,7 +231,7 @@ class Run:
         if step.action == KEEP:
             return []
         text = "\n".join([f"{job}: {step.action}", *step.why])
-        path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.digest({'text': text})}.txt"
+        path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.config_digest({'text': text})}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any content that Snakemake has seen
         newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
@@ -314,10 +314,10 @@ class Run:
         lines = []
         summary = Path(self.folder("report"), "summary.json")
         if "report" in self.jobs and summary.is_file():
-            from r1flow.recipe.claims import in_order  # imports scipy, and every command would wait for it
+            from r1flow.recipe.claims import claims_in_order  # imports scipy, and every command would wait for it
 
             claims = manifest.read_json(summary)["claims"]
-            for name in in_order(claims):
+            for name in claims_in_order(claims):
                 lines.append(f"{name} {claims[name]['verdict']}: {claims[name]['text']}")
             lines.append(f"report: {summary.with_name('report.html')}")
         model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None

@@ -18,7 +18,7 @@ from r1flow.grading.verdict import EXACT
 # Numbers.
 
 
-class Plain(NamedTuple):
+class PlainNumber(NamedTuple):
     """A number that is written out: digits, a sign, thousands separators, a decimal point, a simple fraction."""
 
     value: Fraction
@@ -32,22 +32,22 @@ FRACTION = re.compile(
 )
 
 
-def plain(text: str) -> Plain | None:
+def plain(text: str) -> PlainNumber | None:
     """The number, if the whole text is one; None otherwise, and for x/0 or a fraction that isn't worked out (6/2)."""
     match = NUMBER.fullmatch(text)
     if match:
         whole, point, part = match[2].replace(",", "").partition(".")
         value = int(whole + part) * (-1 if match[1] == "-" else 1)
-        return Plain(Fraction(value, 10 ** len(part)), len(part)) if point else Plain(Fraction(value), None)
+        return PlainNumber(Fraction(value, 10 ** len(part)), len(part)) if point else PlainNumber(Fraction(value), None)
     match = FRACTION.fullmatch(text)
     if not match:
         return None
     above, below = (int((match[i] or match[i + 2]).replace(",", "")) for i in (2, 3))
     worked_out = below and (above % below or not above)
-    return Plain(Fraction(above, below) * (-1 if match[1] == "-" else 1), None) if worked_out else None
+    return PlainNumber(Fraction(above, below) * (-1 if match[1] == "-" else 1), None) if worked_out else None
 
 
-def is_rounding(decimal: Plain, value: Fraction, least: int = EXACT.places) -> bool:
+def is_rounding(decimal: PlainNumber, value: Fraction, least: int = EXACT.places) -> bool:
     """Whether a written decimal is the value, rounded (halves away from 0) to `least` places and digits or more."""
     places = decimal.places
     if not places or places < least or not value:
@@ -57,7 +57,7 @@ def is_rounding(decimal: Plain, value: Fraction, least: int = EXACT.places) -> b
     return abs(abs(decimal.value) - abs(value)) * 2 * 10**places <= 1 and (decimal.value < 0) == (value < 0)
 
 
-def same_number(gold: Plain, answer: Plain, least: int = EXACT.places) -> bool:
+def same_number(gold: PlainNumber, answer: PlainNumber, least: int = EXACT.places) -> bool:
     """Whether both are equal, or one is a decimal of at least `least` places that rounds the other, a fraction."""
     if gold.value == answer.value:
         return True

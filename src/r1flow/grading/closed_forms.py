@@ -162,16 +162,16 @@ def read_expression(latex: str) -> Any:
     if depth(latex) > DEEP or SIGNS.search(latex):
         return None
     latex = normalize_latex(latex, NORMAL)
-    found = parsed(POWER.sub(r"{\1}\2", latex), quick=True)
+    found = parsed_latex(POWER.sub(r"{\1}\2", latex), quick=True)
     if found is None:
-        found = parsed(latex, quick=False)
+        found = parsed_latex(latex, quick=False)
     if not isinstance(found, (sympy.Basic, sympy.MatrixBase)) or found in (sympy.nan, sympy.zoo):
         return None
     listed = isinstance(found, sympy.Union) and all(isinstance(part, sympy.FiniteSet) for part in found.args)
     return sympy.FiniteSet(*(element for part in found.args for element in part.args)) if listed else found
 
 
-def parsed(latex: str, quick: bool) -> Any:
+def parsed_latex(latex: str, quick: bool) -> Any:
     reader = Reader(is_real=not grader.should_treat_as_complex(latex), config=ConversionConfig(lowercase_symbols=False))
     reader.quick = quick
     try:
@@ -194,7 +194,7 @@ def depth(text: str) -> int:
 def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | None:
     """Whether `answer` equals `gold`, by these rules; None when the gold can't be read."""
     places, unevaluated, form = rules
-    exact()
+    compare_exactly()
     expected = read_expression(gold)
     if expected is None:
         return None
@@ -364,7 +364,7 @@ SIMPLIFIED, SOLVE, COMPARE_SETS = grader.sympy_symbolic_eq, grader.solve, grader
 
 
 @cache
-def exact() -> None:
+def compare_exactly() -> None:
     """Make math-verify compare numbers exactly, and stop sympy from evaluating text, for the rest of this process."""
     grader.sympy_numeric_eq = lambda a, b, *_: equal_expressions(a, b)
     grader.sympy_symbolic_eq = lambda a, b: False

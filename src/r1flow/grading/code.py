@@ -212,7 +212,7 @@ def can_be_run(tests: Any) -> bool:
     return bool(sandbox.tier())
 
 
-def program_of(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> str | None:
+def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> str | None:
     """The program in a completion, or None: a code block in its answer, all of its answer, or the last code block."""
     reasoning, closed, rest = text.partition(THINK_CLOSE)
     if not closed:

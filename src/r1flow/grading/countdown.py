@@ -27,7 +27,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
     A tail "= target" is allowed when it is true. The numbers and the target may be of any type, text too; what isn't a
     finite number raises TypeError, ValueError or OverflowError.
     """
-    given, goal = sorted(map(exact, numbers)), exact(target)
+    given, goal = sorted(map(as_fraction, numbers)), as_fraction(target)
     if len(expression) > LIMIT:
         return False
     left, equals, right = expression.translate(SPELLINGS).partition("=")
@@ -42,7 +42,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
         return False
 
 
-def exact(number: float) -> Fraction:
+def as_fraction(number: float) -> Fraction:
     """A number of the data as a fraction; it may be written as text: "4" is 4."""
     return Fraction(number) if isinstance(number, Rational) else Fraction(float(number))
 

@@ -39,13 +39,13 @@ def final_answer(completion: str) -> str | None:
     answer = last_answer(rest)
     if answer is not None:
         return answer
-    return None if not closed and THINK_OPEN in completion else boxed(rest[-TAIL:])
+    return None if not closed and THINK_OPEN in completion else last_boxed(rest[-TAIL:])
 
 
 def candidate(text: str) -> str:
     """The one answer that a text gives; if it marks none, or is just an answer, the text itself."""
     text = DOUBLED.sub(r"\\", text[-TAIL:])
-    found = boxed(text)
+    found = last_boxed(text)
     if found is not None:
         return found
     text = DISPLAY.sub(lambda match: " ".join(match[0].split()), text)
@@ -78,7 +78,7 @@ def boxes(text: str) -> Iterator[Box]:
             return  # an unclosed box before a long text: to search on would take for ever
 
 
-def boxed(text: str) -> str | None:
+def last_boxed(text: str) -> str | None:
     r"""What is in the last `\boxed{…}` that is closed; with the boxes that it stands together with, as one list.
 
     None without a box, "" (which is wrong) where the text reckons or wavers on: `\boxed{7}+1`, `\boxed{7} or 8`.

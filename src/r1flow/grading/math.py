@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from r1flow.grading.answers import STYLE, Plain, bare, plain, same_number, single_letter
+from r1flow.grading.answers import STYLE, PlainNumber, bare, plain, same_number, single_letter
 from r1flow.grading.final import LIMIT, candidate, closing_brace
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.grading.worker import WORKERS, worker
@@ -78,7 +78,7 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
         return Verdict(same_number(*written))
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
         return Verdict(agree(expected, found) and CLOCK.fullmatch(found.core) is not None)
-    textual = words(expected, found)
+    textual = grade_words(expected, found)
     if textual is not None:
         return textual
     if found is None or not found.core or not agree(expected, found) or says_more(expected, found):
@@ -93,7 +93,7 @@ class Tidy(NamedTuple):
 
     text: str  # as it was, but for its wrappers
     core: str  # without percent sign and unit, too
-    number: Plain | None
+    number: PlainNumber | None
     percent: bool
     unit: str | None
     base: str | None  # of 4210_{5}; then the core is its digits
@@ -113,7 +113,7 @@ def same_plainly(gold: Tidy, answer: Tidy, places: int) -> bool:
     return (gold.percent or abs(gold.number.value) >= 1) and same_number(gold.number, answer.number, places)
 
 
-def by_comma(one: Tidy, other: Tidy) -> tuple[Plain, Plain] | None:
+def by_comma(one: Tidy, other: Tidy) -> tuple[PlainNumber, PlainNumber] | None:
     """Both as numbers, if one has a decimal comma and the other a decimal point, so that the comma makes no list."""
     match = COMMA.fullmatch(one.core)
     if not match or one.number or not other.number or other.number.places is None:
@@ -121,8 +121,8 @@ def by_comma(one: Tidy, other: Tidy) -> tuple[Plain, Plain] | None:
     return plain(re.sub(r"[ .]", "", match[1]) + "." + match[2]), other.number
 
 
-def hundredth(number: Plain) -> Plain:
-    return Plain(number.value / 100, None if number.places is None else number.places + 2)
+def hundredth(number: PlainNumber) -> PlainNumber:
+    return PlainNumber(number.value / 100, None if number.places is None else number.places + 2)
 
 
 def readings(gold: Tidy, answer: Tidy) -> list[Pair]:
@@ -159,7 +159,7 @@ FEW = 3  # letters that may be variables side by side; from so many on, a word (
 SHORT = {"no", "on", "up"}
 
 
-def words(gold: Tidy, answer: Tidy | None) -> Verdict | None:
+def grade_words(gold: Tidy, answer: Tidy | None) -> Verdict | None:
     """The verdict where the gold is text: a choice letter, or words; None where it is mathematics."""
     said = bare(gold.text).strip(" .")
     if re.fullmatch(r"\(?[A-Z]\)?", said):

@@ -124,7 +124,7 @@ class Worker:
         if self.process is None or self.process.poll() is not None:
             self.stop()
             try:
-                self.process = start(self.cpu_s)
+                self.process = start_worker(self.cpu_s)
             except OSError:  # no process or memory is available
                 raise Died(0) from None
         return self.process
@@ -153,7 +153,7 @@ def blame(by: int, deaths: int) -> Verdict | None:
     return Verdict(False) if by in OWN_FAULT else Verdict(None, Cause.INFRASTRUCTURE)
 
 
-def start(cpu_s: float) -> "subprocess.Popen[bytes]":
+def start_worker(cpu_s: float) -> "subprocess.Popen[bytes]":
     """A worker that is ready, in its own process group: Ctrl-C then reaches the caller only, which ends the worker."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     process = subprocess.Popen(
@@ -186,7 +186,7 @@ def worker() -> Iterator[Worker]:
         mine.put(chosen)
 
 
-def fill() -> None:
+def create_workers() -> None:
     """Create this process's workers; a forked child needs new ones, since the old pipes belong to its parent."""
     global idle
     idle = queue.LifoQueue()
@@ -264,8 +264,8 @@ def grade(matches: Callable[..., bool | None], question: list[Any]) -> bool | No
         return False
 
 
-fill()
-os.register_at_fork(after_in_child=fill)
+create_workers()
+os.register_at_fork(after_in_child=create_workers)
 atexit.register(stop_all)
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def model_outside(source: str, revision: str | None, assumed: dict[str, Any]) ->
     return model_of(config) if config else Model(UNKNOWN)
 
 
-class Run(Protocol):
+class EstimatedRun(Protocol):
     """What a `Estimator` needs to know about a run."""
 
     stages: list[str]
@@ -131,7 +131,7 @@ class Run(Protocol):
 class Estimator:
     """Estimates of rows, lengths and model sizes, from a run's configuration."""
 
-    def __init__(self, run: Run, assumed: dict[str, Any], counted: dict[str, float]) -> None:
+    def __init__(self, run: EstimatedRun, assumed: dict[str, Any], counted: dict[str, float]) -> None:
         """`counted`: rows of the data files that exist already; if empty, they are estimated from the configuration."""
         self.run, self.assumed = run, assumed
         self.origin = "outside" if "sources" in run.slice("data") else "generated"

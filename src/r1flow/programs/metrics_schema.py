@@ -30,7 +30,7 @@ class IncompleteMetrics(Exception):
     """A program left out a metric that the schema requires: a bug in the program, not a fault in the data."""
 
 
-def fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
+def first_fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | None:
     """The first thing that a stage's metrics lack, as a message that begins with the key; None if they are complete."""
     keys = spec_of(program).metrics
     for key, kind in keys.items():

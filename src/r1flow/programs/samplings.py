@@ -63,11 +63,11 @@ def check_option_values(options: dict[str, Any]) -> None:
 # What they cost.
 
 
-def cost_of(estimator: Estimator, job: str, config: dict[str, Any], samples: float) -> Cost:
+def cost_of_sampling(estimator: Estimator, job: str, config: dict[str, Any], samples: float) -> Cost:
     """The cost of drawing so many samples, and of keeping them."""
     model = estimator.model(job)
     tokens = samples and samples * (estimator.prompt + estimator.completion(config["max_new_tokens"]))
-    states, host = memory_of(config, model.parameters)
+    states, host = memory_of_sampling(config, model.parameters)
     return Cost(
         job,
         parameters=model.parameters,
@@ -80,7 +80,7 @@ def cost_of(estimator: Estimator, job: str, config: dict[str, Any], samples: flo
     )
 
 
-def memory_of(config: dict[str, Any], parameters: float, reward: float = 0) -> tuple[float, float]:
+def memory_of_sampling(config: dict[str, Any], parameters: float, reward: float = 0) -> tuple[float, float]:
     """Bytes of the model on its GPU, and in the machine's memory while it loads; a server's model isn't counted."""
     if config["engine"] == "openai":
         return 0, 0

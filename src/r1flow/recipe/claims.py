@@ -578,12 +578,12 @@ def c12(evidence: Evidence) -> Claim:
 CLAIMS: tuple[Callable[[Evidence], Claim], ...] = (c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12)
 
 
-def in_order(names: Iterable[str]) -> list[str]:
+def claims_in_order(names: Iterable[str]) -> list[str]:
     """The ids of claims: C2 before C10."""
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def judge(evidence: Evidence) -> list[Claim]:
+def judge_claims(evidence: Evidence) -> list[Claim]:
     """All claims, C1 first."""
     return [claim(evidence) for claim in CLAIMS]
 
@@ -609,7 +609,7 @@ def describe_part(part: Part) -> dict[str, object]:
     }
 
 
-def describe(claim: Claim) -> dict[str, object]:
+def claim_summary(claim: Claim) -> dict[str, object]:
     """A claim as summary.json has it: the deciding part's estimate and interval, and every part."""
     return {
         "verdict": claim.verdict,

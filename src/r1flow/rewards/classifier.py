@@ -50,13 +50,15 @@ def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[fl
     model, tokenizer, limit = classifier(model_dir)
     scores: dict[tuple[str, str], float] = {}
     for row in dict.fromkeys(rows):
-        inputs = {name: torch.tensor([ids], device=model.device) for name, ids in encode(tokenizer, row, sees, limit)}
+        inputs = {
+            name: torch.tensor([ids], device=model.device) for name, ids in encode_row(tokenizer, row, sees, limit)
+        }
         with torch.inference_mode():
             scores[row] = torch.sigmoid(model(**inputs).logits[0, 0].float()).item()
     return [scores[row] for row in rows]
 
 
-def encode(
+def encode_row(
     tokenizer: "PreTrainedTokenizerBase", row: tuple[str, str], sees: str, limit: int
 ) -> list[tuple[str, list[int]]]:
     """A row as the model's inputs by name, at most `limit` tokens: a longer text is cut, the end of sequence stays."""

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.endpoint import is_number
+from r1flow.core.endpoint import is_json_number
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
@@ -30,7 +30,7 @@ ENOUGH_ROWS = 100  # with fewer rows, no share stops a stage
 
 
 @dataclass(frozen=True)
-class Part:
+class WeightedReward:
     """One entry of a rewards config, with its reward function."""
 
     name: str
@@ -70,13 +70,13 @@ def combine(
         for part, scores in zip(parts, table, strict=True):
             if log_metric:
                 log_part(log_metric, part, scores)
-            watch(part, scores, limits)
-        return [total(row, parts, table) for row in range(len(prompts))]
+            watch_failures(part, scores, limits)
+        return [weighted_total(row, parts, table) for row in range(len(prompts))]
 
     return combined
 
 
-def scored(part: Part, prompts: list[Any], completions: list[Completion], columns: dict[str, Any]) -> Scores:
+def scored(part: WeightedReward, prompts: list[Any], completions: list[Completion], columns: dict[str, Any]) -> Scores:
     """A part's scores; in a plain list, as from a user's own reward, None means that the reward doesn't apply."""
     found = part.reward(prompts=prompts, completions=completions, **columns)
     if len(found) != len(prompts):
@@ -91,7 +91,7 @@ def scored(part: Part, prompts: list[Any], completions: list[Completion], column
     return scores
 
 
-def total(row: int, parts: list[Part], table: list[Scores]) -> float | None:
+def weighted_total(row: int, parts: list[WeightedReward], table: list[Scores]) -> float | None:
     """The weighted sum of a row's parts; None when none applies, or one could not be graded."""
     counted = [(part.weight, scores) for part, scores in zip(parts, table, strict=True) if part.counts]
     if any(scores.failed(row) for _, scores in counted):
@@ -100,13 +100,13 @@ def total(row: int, parts: list[Part], table: list[Scores]) -> float | None:
     return sum(found) if found else None
 
 
-def log_part(log_metric: LogMetric, part: Part, scores: Scores) -> None:
+def log_part(log_metric: LogMetric, part: WeightedReward, scores: Scores) -> None:
     mean = log_scores(log_metric, part.label, scores)
     if mean is not None and part.name == "accuracy":
         log_metric("accuracy", mean)
 
 
-def watch(part: Part, scores: Scores, limits: Mapping[Cause, float]) -> None:
+def watch_failures(part: WeightedReward, scores: Scores, limits: Mapping[Cause, float]) -> None:
     """Stop a training whose rewards mean nothing any more: too many of a part's latest rows failed for one cause.
 
     Rows to which the part doesn't apply aren't counted; else the failures of a judge of few rows would stay unseen.
@@ -124,13 +124,13 @@ def watch(part: Part, scores: Scores, limits: Mapping[Cause, float]) -> None:
             )
 
 
-def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None) -> Part:
+def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None) -> WeightedReward:
     """The reward that one entry of a config names."""
     if not isinstance(spec, Mapping) or set(spec) - {"name", "weight", "args"}:
         raise UserError(f"rewards.{label}: {spec}; write it with the keys name, weight and args")
     name, weight = str(spec.get("name") or label), spec.get("weight", 1.0)
     factory = factory_of(name)
-    if not is_number(weight):
+    if not is_json_number(weight):
         raise UserError(f"rewards: {name}: weight must be a number, not {weight!r}")
     args = dict(spec.get("args") or {})
     if name == "reward_model" and reward_model_dir is not None:
@@ -139,12 +139,12 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
     if "completions" in parameters:  # this is the reward itself, as TRL takes it, and no factory
         if unknown := sorted(set(args) - set(parameters)):  # else they would be lost among the columns
             raise UserError(f"rewards: {name}: args: there is no {unknown[0]!r} (its args: {', '.join(parameters)})")
-        return Part(name, label, float(weight), partial(factory, **args))
-    check_args(f"rewards: {name}: args", factory, args)
-    return Part(name, label, float(weight), factory(**args))
+        return WeightedReward(name, label, float(weight), partial(factory, **args))
+    check_reward_args(f"rewards: {name}: args", factory, args)
+    return WeightedReward(name, label, float(weight), factory(**args))
 
 
-def check_args(place: str, factory: Callable[..., Reward], args: dict[str, Any]) -> None:
+def check_reward_args(place: str, factory: Callable[..., Reward], args: dict[str, Any]) -> None:
     """Raise UserError, which begins with `place`, for arguments that a factory doesn't take, or that are missing."""
     signature = inspect.signature(factory)
     try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from r1flow.core.endpoint import Endpoint, is_count, is_number
+from r1flow.core.endpoint import Endpoint, is_count, is_json_number
 from r1flow.core.errors import UserError
 from r1flow.core.template import GENERAL
 from r1flow.grading.verdict import Cause
@@ -91,7 +91,7 @@ def judge(
 
     def body(question: str, gold: str | None, text: str) -> dict[str, Any]:
         shown = {"question": question} | ({"correct answer": gold} if gold_column else {}) | {"reply": text}
-        data = {name: clean(shortened(value, max_chars)) for name, value in shown.items()}
+        data = {name: clean_for_judge(shortened(value, max_chars)) for name, value in shown.items()}
         return {**sampling, "model": model, "messages": messages(criterion, data, low, high)}
 
     @reward
@@ -106,7 +106,7 @@ def judge(
     ) -> Scores:
         known = golds(columns, gold_column, "judge") if gold_column else [None] * len(texts)
         rows = zip(column(task, texts), column(kind, texts), known, strict=True)
-        causes = [refused(*row, kinds, gold_column is not None) for row in rows]
+        causes = [why_not_judged(*row, kinds, gold_column is not None) for row in rows]
         chosen = [i for i, cause in enumerate(causes) if cause is None]
         questions = asked(prompts, question)
         bodies = [body(questions[i], known[i], judged_text(texts[i], sees)) for i in chosen]
@@ -119,7 +119,7 @@ def judge(
     return judge
 
 
-def refused(
+def why_not_judged(
     task: str | None, kind: str | None, gold: str | None, kinds: Sequence[str] | None, with_gold: bool
 ) -> Cause | None:
     """Why a row isn't shown to the judge; None if it is."""
@@ -149,7 +149,7 @@ def messages(rubric: str, data: dict[str, str], low: float, high: float) -> list
     ]
 
 
-def clean(text: str) -> str:
+def clean_for_judge(text: str) -> str:
     """Text without invisible characters, and without tags and special tokens of any chat template."""
     seen = "".join(c for c in text if c in KEPT or unicodedata.category(c) not in UNSEEN)
     return CONTROL.sub(r"(\1)", seen.translate(BRACKETS))
@@ -178,7 +178,7 @@ def reader(low: float, high: float) -> Callable[[str], float | None]:
 
 def check_arguments(model: Any, sees: Any, rubric: Any, scale: Any, sampling: Any, max_chars: Any) -> None:
     """Raise UserError for the first invalid argument; the endpoint checks the others."""
-    scaled = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_number, scale)) and scale[0] < scale[1]
+    scaled = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_json_number, scale)) and scale[0] < scale[1]
     sampled = isinstance(sampling, Mapping) and not set(sampling) & {"model", "messages", "n", "stream"}
     rules = {
         f"model {model!r} must be the name under which the endpoint serves it": says_something(model),

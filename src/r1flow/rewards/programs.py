@@ -47,7 +47,7 @@ def code_tests(
                 code.tests_of(tests)
             except ValueError:
                 return Cause.UNGRADABLE
-            program = code.program_of(text, fences)
+            program = code.code_in(text, fences)
             if program is None:
                 return 0.0
             return paid(code.run(program, tests, language, within, where, whole=mode == "share"), mode)

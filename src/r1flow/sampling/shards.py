@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
 
-class Part(NamedTuple):
+class ShardPart(NamedTuple):
     """One of several parts of a stage's shards; as text 2-of-4."""
 
     number: int  # from 1
@@ -39,7 +39,7 @@ class Part(NamedTuple):
         return f"{self.number}-of-{self.count}"
 
 
-WHOLE = Part(1, 1)
+WHOLE = ShardPart(1, 1)
 Row = tuple[str, int]  # a question, and the seed of its sample
 Group = tuple[SamplingParams, list[Row]]  # rows, and how to sample them
 
@@ -50,7 +50,7 @@ def params_of(config: dict[str, Any]) -> SamplingParams:
 
 
 def sample_shards(
-    stage: "Stage", groups: list[Group], part: Part = WHOLE, before: Sequence[dict[str, str]] = ()
+    stage: "Stage", groups: list[Group], part: ShardPart = WHOLE, before: Sequence[dict[str, str]] = ()
 ) -> Iterator[Completion]:
     """One completion for each row of the groups, or of a part's, in order; finished shards are read back.
 
@@ -84,7 +84,9 @@ def load_engine(stage: "Stage") -> Sampler:
     return load_sampler(stage.inputs["model"], config["engine"], config["batch_size"], config["engine_options"])
 
 
-def shards_of_part(groups: list[Group], size: int, part: Part = WHOLE) -> list[tuple[int, SamplingParams, list[Row]]]:
+def shards_of_part(
+    groups: list[Group], size: int, part: ShardPart = WHOLE
+) -> list[tuple[int, SamplingParams, list[Row]]]:
     """A part's shards, each with its first row's number; every row is in one shard and every shard in one part."""
     shards, first = [], 0
     for params, rows in groups:

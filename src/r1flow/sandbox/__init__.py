@@ -197,7 +197,7 @@ print("end")
 
 def fault_of(tier: Tier) -> str | None:
     """What is wrong with a tier here: it can't start, or it lets a program do what it must not."""
-    fault = MODULES[tier].fault()
+    fault = MODULES[tier].why_not()
     if fault:
         return fault
     limits = Limits(processes=4)

@@ -26,7 +26,7 @@ LINKS = ("bin", "lib", "lib64", "sbin")
 DEVICES = ("null", "zero", "random", "urandom")
 
 
-def fault() -> str | None:
+def why_not() -> str | None:
     """Why this tier can't be tried here."""
     missing = [tool for tool in TOOLS if not shutil.which(tool, path="/usr/bin")]
     return f"/usr/bin/{missing[0]} is missing" if missing else None

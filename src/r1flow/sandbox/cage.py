@@ -37,7 +37,7 @@ class PathBeneath(ctypes.Structure):
     _fields_ = [("access", ctypes.c_uint64), ("fd", ctypes.c_int32)]
 
 
-class Filter(ctypes.Structure):
+class BpfProgram(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
 
@@ -80,7 +80,7 @@ def confine(uid: int, rules: int, instructions: bytes) -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     checked(libc.syscall(RESTRICT_SELF, rules, 0))
-    program = Filter(len(instructions) // 8, instructions)
+    program = BpfProgram(len(instructions) // 8, instructions)
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program))
 
 

@@ -22,7 +22,7 @@ LINKS, DEVICES = ("/bin", "/sbin", "/lib", "/lib64"), ("/dev/zero", "/dev/random
 PATHS = (*interpreter.SYSTEM_FOLDERS, *LINKS, *DEVICES, "/etc/ld.so.cache")
 
 
-def fault() -> str | None:
+def why_not() -> str | None:
     """Why this tier can't be tried here."""
     if cage.abi() < cage.ABI:
         return f"this kernel has Landlock ABI {max(0, cage.abi())}, and {cage.ABI} is needed (Linux 6.12)"

@@ -58,9 +58,9 @@ from r1flow.tracking.spool import (
     REDIRECT,
     TOKEN,
     URI,
-    bare,
+    bare_address,
     credentials,
-    refused,
+    refused_records,
     store,
 )
 
@@ -112,7 +112,7 @@ def watch(tracking: Path, own: Path) -> int:
     """Deliver until `own` is gone (all of it is in MLflow); after its writer has ended, only once more."""
     ended = False
     while own.exists() and not ended:
-        ended = not held(own / f"{PARENT}.jsonl")
+        ended = not is_being_written(own / f"{PARENT}.jsonl")
         delivered = deliver_all(tracking, own)
         if not ended:
             time.sleep(TICK_S if delivered else RETRY_S)
@@ -152,13 +152,13 @@ def deliver_all(tracking: Path, own: Path | None = None) -> bool:
                 delivery.deliver()
         except Exception as error:
             complain(folder, error)
-            failed.add(server if is_foreign(folder, error) else str(folder))
+            failed.add(server if is_outage(folder, error) else str(folder))
             if isinstance(error, FAULTS) or is_inside(folder, error):
                 set_aside(folder)
     return not failed
 
 
-def is_foreign(folder: Path, error: Exception) -> bool:
+def is_outage(folder: Path, error: Exception) -> bool:
     """Whether the server or the disk failed, so that the next execution would fail too."""
     refused = isinstance(error, MlflowException) and error.error_code in HOPELESS
     return isinstance(error, FOREIGN) and not refused and not is_inside(folder, error)
@@ -171,7 +171,7 @@ def is_inside(folder: Path, error: Exception) -> bool:
 
 def set_aside(folder: Path) -> None:
     """Rename a folder that can't be delivered, so that it is skipped; a live execution's stays until that has ended."""
-    if not held(folder / f"{PARENT}.jsonl"):
+    if not is_being_written(folder / f"{PARENT}.jsonl"):
         folder.rename(damaged(folder))
         print(f"{folder}: can't be read; renamed to {damaged(folder).name}", file=sys.stderr, flush=True)
 
@@ -198,7 +198,7 @@ def complain(folder: Path, error: Exception) -> None:
 def hide(text: str) -> str:
     """The text without what the environment has as password or token, and without the user part of any address."""
     if uri := os.environ.get(URI):
-        text = text.replace(uri, bare(uri))
+        text = text.replace(uri, bare_address(uri))
     for secret in filter(None, map(os.environ.get, (PASSWORD, TOKEN))):
         text = text.replace(secret, "…")
     return re.sub(r"://[^\s/]*@", "://…@", text)
@@ -211,7 +211,7 @@ class Delivery:
         self.folder = folder
         self.ledger_file = folder / "delivered.json"
         # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
-        found = read_json(self.ledger_file, {})
+        found = read_state(self.ledger_file, {})
         whole = isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in ("offsets", "runs"))
         self.ledger: dict[str, Any] = found if whole else {"offsets": {}, "runs": {}}
 
@@ -221,9 +221,9 @@ class Delivery:
         if "store" in self.ledger:
             return self.ledger["store"]
         file = self.folder / f"{PARENT}.jsonl"
-        alive = held(file)  # asked before reading: all that a dead writer wrote is there
+        alive = is_being_written(file)  # asked before reading: all that a dead writer wrote is there
         with file.open("rb") as stream:
-            first = parsed(stream.readline())
+            first = record_of_line(stream.readline())
         return first.get("store") or (None if alive else store(Path()))
 
     def redirect(self) -> None:
@@ -236,7 +236,7 @@ class Delivery:
     def waits(self) -> bool:
         """Whether the records are for another server than the environment's; it mustn't get the credentials."""
         uri = self.store["uri"] if self.store else ""
-        return bool(urlsplit(uri).netloc) and uri != bare(os.environ.get(URI, ""))
+        return bool(urlsplit(uri).netloc) and uri != bare_address(os.environ.get(URI, ""))
 
     def deliver(self) -> None:
         """Send all new records, close the runs of dead writers, remove the folder when no more records can come."""
@@ -244,7 +244,9 @@ class Delivery:
             return
         # the parent, then by the time of the last line: a model is known before its evaluation begins
         files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
-        alive = {file.stem for file in files if held(file)}  # asked first: all that a dead writer wrote is there
+        alive = {
+            file.stem for file in files if is_being_written(file)
+        }  # asked first: all that a dead writer wrote is there
         for file in files:
             self.deliver_file(file)
         for name, run in self.ledger["runs"].items():
@@ -286,7 +288,7 @@ class Delivery:
             self.client.set_tag(self.run_id(name), *SOURCE)
 
     def set_aside(self, name: str, record: Record, error: MlflowException) -> None:
-        aside, reason = refused(self.folder), hide(str(error))
+        aside, reason = refused_records(self.folder), hide(str(error))
         with aside.open("a") as file:
             entry = {"file": name, "run_id": self.run_id(name), "reason": reason, "record": record}
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
@@ -304,7 +306,7 @@ class Delivery:
             for line in stream:
                 if line.endswith(b"\n"):
                     offset += len(line)
-                    yield parsed(line), offset
+                    yield record_of_line(line), offset
 
     def hand_on(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
         if kind not in ("start", "damaged"):
@@ -323,7 +325,7 @@ class Delivery:
     def uri(self) -> str:
         """The store's address, with what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
         here, stored = os.environ.get(URI, ""), (self.store or {}).get("uri", "")
-        return here if bare(here) == stored else stored
+        return here if bare_address(here) == stored else stored
 
     @property
     def client(self) -> mlflow.MlflowClient:
@@ -387,7 +389,7 @@ class Delivery:
         return {key: str(value) for key, value in record["tags"].items()} | parent | dict([SOURCE])
 
     def log_params(self, name: str, config: dict[str, Any]) -> None:
-        params = [Param(clean(key), plain(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
+        params = [Param(mlflow_name(key), without_nul(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
         for some in chunks(params, PARAMS_PER_CALL):
             self.client.log_batch(self.run_id(name), params=some)
 
@@ -431,14 +433,16 @@ class Delivery:
             self.client.log_batch(run_id, metrics=some)
 
     def on_tag(self, name: str, record: Record) -> None:
-        self.client.log_batch(self.run_id(name), tags=[RunTag(clean(record["key"]), plain(record["value"]))])
+        self.client.log_batch(
+            self.run_id(name), tags=[RunTag(mlflow_name(record["key"]), without_nul(record["value"]))]
+        )
         if record["key"].startswith("claims."):
             self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
 
     def on_table(self, name: str, record: Record) -> None:
         """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
         rows = [row for part in self.tables(name, record) for row in part["rows"]]
-        file = f"{clean(record['name'])}.json"
+        file = f"{mlflow_name(record['name'])}.json"
         columns = {key: [row.get(key) for row in rows] for key in rows[0]} if rows else {}
         whole = io.StringIO()
         pandas.DataFrame(columns).to_json(whole, orient="split", index=False)
@@ -455,7 +459,10 @@ class Delivery:
             for line in file:
                 if line.startswith(b'{"kind": "start"'):
                     found = []
-                elif line.startswith(b'{"kind": "table"') and (other := parsed(line)).get("name") == record["name"]:
+                elif (
+                    line.startswith(b'{"kind": "table"')
+                    and (other := record_of_line(line)).get("name") == record["name"]
+                ):
                     found.append(other)
                     if other == record:
                         break
@@ -481,11 +488,11 @@ class Delivery:
         stage = self.ledger["runs"][name]["stage"]
         tags = {"path": f"{record['folder']}/model", "manifest": record["manifest"], "stage": stage}
         model = self.find_model(name) or mlflow.create_external_model(
-            clean(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
+            mlflow_name(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
         )
         self.client.log_outputs(self.run_id(name), [LoggedModelOutput(model.model_id, step=0)])
         entry = {"model_id": model.model_id, "run_id": self.run_id(name)}
-        known = read_json(self.models_file, {})
+        known = read_state(self.models_file, {})
         known.setdefault(self.uri, {})[record["manifest"]] = entry
         write_json(self.models_file, known)
 
@@ -508,7 +515,7 @@ class Delivery:
 
     def models(self) -> dict[str, dict[str, str]]:
         """Models in this store by the hash of their manifest: {"9f2c…": {"model_id": "m-…", "run_id": "…"}}."""
-        return read_json(self.models_file, {}).get(self.uri, {})
+        return read_state(self.models_file, {}).get(self.uri, {})
 
 
 @cache
@@ -544,7 +551,7 @@ def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
         return client.get_experiment_by_name(name).experiment_id  # another machine's delivery was quicker
 
 
-def held(file: Path) -> bool:
+def is_being_written(file: Path) -> bool:
     """Whether the file's writer is alive."""
     try:
         with file.open() as stream:
@@ -567,16 +574,16 @@ def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def metric_name(key: str) -> str:
     """The path of a metric; the UI shows sections by name, so curves come before eval/…, stage/… and system/…."""
-    return clean(key if key.startswith(("eval/", "stage/", "system/")) else f"curve/{key}")
+    return mlflow_name(key if key.startswith(("eval/", "stage/", "system/")) else f"curve/{key}")
 
 
-def clean(key: str) -> str:
+def mlflow_name(key: str) -> str:
     """A name that MLflow takes: pass@1 becomes pass_1; no empty or dotted parts in a path; 250 characters."""
     parts = re.sub(r"[^\w\-. :/]", "_", key).split("/")
     return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
 
 
-def plain(text: str) -> str:
+def without_nul(text: str) -> str:
     """The text without NUL, the one character that PostgreSQL can't store."""
     return text.replace("\0", "")
 
@@ -586,7 +593,7 @@ def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
         yield items[start : start + size]
 
 
-def parsed(line: bytes) -> Record:
+def record_of_line(line: bytes) -> Record:
     """The record of a line; of kind "damaged" if the line is none, such as one that a full disk cut short."""
     try:
         record = json.loads(line)
@@ -598,7 +605,7 @@ def parsed(line: bytes) -> Record:
     return record if whole else {"kind": "damaged"}
 
 
-def read_json(path: Path, default: Any) -> Any:
+def read_state(path: Path, default: Any) -> Any:
     """The file's content; the default if it is missing or damaged, because delivering again changes nothing."""
     try:
         return json.loads(path.read_text())

@@ -35,7 +35,7 @@ class Progress:
     def __init__(
         self, stage: str, stream: TextIO, log: Path | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.label, self.stream, self.log, self.clock = label(stage), stream, log, clock
+        self.label, self.stream, self.log, self.clock = stage_label(stage), stream, log, clock
         self.begin = clock()
         self.shown: float | None = None  # when the last update was
         self.phase: tuple[int, Any] | None = None  # total, and the step if the stage has several
@@ -53,14 +53,14 @@ class Progress:
         if self.shown is not None and done < total and now - self.shown < EVERY_S:
             return
         self.shown = now
-        self.say("  ".join([f"{done}/{total}", *shown(fields), *self.left(done, total, now)]))
+        self.say("  ".join([f"{done}/{total}", *shown_fields(fields), *self.left(done, total, now)]))
 
     def left(self, done: int, total: int, now: float) -> list[str]:
         """The time left at the pace since this phase's first update; empty while no pace is known."""
         before, since = self.first
         if done == before or done >= total:
             return []
-        return [f"{duration((now - since) / (done - before) * (total - done))} left"]
+        return [f"{clock_time((now - since) / (done - before) * (total - done))} left"]
 
     def finished(self, metrics: dict[str, Any]) -> None:
         self.say("  ".join([f"done in {self.took()}", *headlines(metrics)]))
@@ -77,7 +77,7 @@ class Progress:
         self.say("\n".join(lines))
 
     def took(self) -> str:
-        return duration(self.clock() - self.begin)
+        return clock_time(self.clock() - self.begin)
 
     def say(self, text: str) -> None:
         """One write, so that lines of two stages don't mix; a closed terminal doesn't stop a stage."""
@@ -88,7 +88,7 @@ class Progress:
             pass
 
 
-def label(stage: str) -> str:
+def stage_label(stage: str) -> str:
     """The stage's name with its place among the run's jobs: `[ 5/22 reasoning_rl]`, `[ 6/22 rejection 2-of-4]`."""
     jobs = os.environ.get("R1FLOW_JOBS", "").split()
     job = stage.partition(" ")[0]
@@ -105,23 +105,23 @@ def headlines(metrics: dict[str, Any]) -> list[str]:
     last = metrics["history"][-1] if metrics.get("history") else {}
     values = {key: value for key, value in {**metrics, **last}.items() if is_number(value) and key not in DULL}
     names = [name for name in FAVOURITES if name in values] + [name for name in values if name not in FAVOURITES]
-    return shown({name: values[name] for name in names[:HEADLINES]})
+    return shown_fields({name: values[name] for name in names[:HEADLINES]})
 
 
-def shown(fields: dict[str, float | str]) -> list[str]:
-    return [f"{name} {number(value) if is_number(value) else value}" for name, value in fields.items()]
+def shown_fields(fields: dict[str, float | str]) -> list[str]:
+    return [f"{name} {short_number(value) if is_number(value) else value}" for name, value in fields.items()]
 
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def number(value: float) -> str:
+def short_number(value: float) -> str:
     """Three digits that matter: 0.61, 42.3, 1234, 5e-05."""
     return str(round(value)) if isinstance(value, int) or 1000 <= abs(value) < 1e12 else f"{value:.3g}"
 
 
-def duration(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
     """0:04, 1:32, 2:03:20."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -113,13 +113,13 @@ class Execution:
                 f"not all records of this run have reached MLflow (see {TRACKING}/delivery.log); `r1flow deliver` sends"
                 " the rest, and so does the next run"
             )
-        if refused(self.folder).exists():
-            faults.append(f"MLflow refused some records, which are in {TRACKING / refused(self.folder).name}")
+        if refused_records(self.folder).exists():
+            faults.append(f"MLflow refused some records, which are in {TRACKING / refused_records(self.folder).name}")
         if faults:
             warn("; ".join(faults))
 
 
-def refused(folder: Path) -> Path:
+def refused_records(folder: Path) -> Path:
     """The file with the records of an execution that a healthy server refused, and its reasons."""
     return folder.with_name(f"{folder.name}.refused.jsonl")
 
@@ -130,7 +130,9 @@ def deliver(root: Path, to: str | None = None) -> int:
     `to` is the address for what can't be brought where it was to go.
     """
     if to and "://" not in to:
-        raise UserError(f"--to: {bare(to)} isn't an address like https://mlflow.lab:5000 or sqlite:////lab/mlflow.db")
+        raise UserError(
+            f"--to: {bare_address(to)} isn't an address like https://mlflow.lab:5000 or sqlite:////lab/mlflow.db"
+        )
     words, named = ((REDIRECT,), {URI: to}) if to else ((), {})
     return subprocess.run([*DELIVERY, *words], cwd=root, env=QUIET | os.environ | named).returncode
 
@@ -139,13 +141,13 @@ def store(root: Path) -> dict[str, str | None]:
     """Where records go: $MLFLOW_TRACKING_URI, or SQLite and a folder of artifacts in the project."""
     uri = os.environ.get(URI)
     return {
-        "uri": bare(uri) if uri else f"sqlite:///{root.resolve()}/mlflow.db",
+        "uri": bare_address(uri) if uri else f"sqlite:///{root.resolve()}/mlflow.db",
         "artifacts": None if uri else (root.resolve() / "mlruns").as_uri(),
         "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT),
     }
 
 
-def bare(uri: str) -> str:
+def bare_address(uri: str) -> str:
     """An address without user, password, query, fragment: http://ann:secret@mlflow.lab/x?y is http://mlflow.lab/x."""
     if re.match(r"(sqlite|file):|[/.]", uri):  # a path, in which @ and # stand for themselves
         return uri.partition("?")[0]
@@ -158,7 +160,7 @@ def credentials() -> dict[str, str]:
     if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
         return {}
     found = {USER: unquote(parts.username or ""), PASSWORD: unquote(parts.password or "")}
-    return {URI: bare(os.environ[URI]), **found}
+    return {URI: bare_address(os.environ[URI]), **found}
 
 
 def forget_credentials() -> None:
@@ -166,7 +168,7 @@ def forget_credentials() -> None:
     for name in (USER, PASSWORD, TOKEN):
         os.environ.pop(name, None)
     if URI in os.environ:
-        os.environ[URI] = bare(os.environ[URI])
+        os.environ[URI] = bare_address(os.environ[URI])
 
 
 class StageRun:

@@ -96,7 +96,7 @@ def gpus(timeout: float) -> dict[str, float]:
         output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
-    lines = [list(map(number, line.split(", "))) for line in output.splitlines()]
+    lines = [list(map(device_number, line.split(", "))) for line in output.splitlines()]
     found = {f"gpu_{i}_{name}": value for i, line in enumerate(lines) for name, value in gpu(*line).items()}
     return {name: value for name, value in found.items() if value == value}
 
@@ -110,7 +110,7 @@ def gpu(utilization: float, used: float, total: float, power: float) -> dict[str
     }
 
 
-def number(word: str) -> float:
+def device_number(word: str) -> float:
     """NaN for what a device doesn't report: [N/A]."""
     try:
         return float(word)

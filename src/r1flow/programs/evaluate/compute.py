@@ -86,7 +86,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     config = stage.config
     problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
     verdicts, shown = examine(stage, problems)
-    found = {**summarise(verdicts, config["thinking"]), "ungradable": ungradable}
+    found = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable}
     track(stage, found, shown)
     if any(is_program(problem) for problem in problems):
         found["sandbox"] = sandbox.tier()
@@ -95,7 +95,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     return found
 
 
-def summarise(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str, Any]:
+def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str, Any]:
     """The means of the samples as asked, by task and overall; with <think> given, by temperature; and paraphrased."""
     summaries = summarise_tasks([row for row in rows if as_asked(row)])
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
@@ -106,7 +106,7 @@ def summarise(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str
     return {"tasks": summaries, **overall, "thinking": thinking, **paraphrased}
 
 
-def sample_part(stage: "Stage", part: shards.Part) -> Iterator[Completion]:
+def sample_part(stage: "Stage", part: shards.ShardPart) -> Iterator[Completion]:
     """Sample a part of the shards, which `compute` reads back later."""
     problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
     return answer(stage, problems, part)
@@ -195,7 +195,9 @@ def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[d
     return [{**problem, "question": questions[problem["id"]], "paraphrased": True} for problem in problems]
 
 
-def answer(stage: "Stage", problems: list[dict[str, Any]], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
+def answer(
+    stage: "Stage", problems: list[dict[str, Any]], part: shards.ShardPart = shards.WHOLE
+) -> Iterator[Completion]:
     """One completion for every question of every group, or for those in `part`, in order."""
     config = stage.config
     rows = [
@@ -264,7 +266,7 @@ def grade_reasoning(problem: dict[str, Any], response: Response, finished: bool)
 
 def grade_program(problem: dict[str, Any], response: Response, finished: bool) -> dict[str, Any]:
     """Strictly (the program that the reward code_tests would run) and leniently (else the last code block anywhere)."""
-    strict = code.program_of(response)
+    strict = code.code_in(response)
     lenient = code.last_block(response) if strict is None else strict
     correct = code.passes_tests(strict, problem["entry"]).correct
     correct_lenient = correct if lenient == strict else code.passes_tests(lenient, problem["entry"]).correct

@@ -9,7 +9,7 @@ from r1flow.core.schema import REWORDED
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.programs.keys import Sampled
-from r1flow.programs.samplings import check_sampling, cost_of, memory_of
+from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 
 
@@ -58,7 +58,7 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     prompts = least(estimator.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
     given = sum(samples_given(config, temperature) for temperature in config["thinking"])
     samples = problems * (config["k"] + given + config["paraphrased"]) + prompts * config["k"]
-    return cost_of(estimator, job, config, samples)
+    return cost_of_sampling(estimator, job, config, samples)
 
 
 SPEC = Spec(
@@ -68,6 +68,6 @@ SPEC = Spec(
     files_read=files_read,
     metrics={"tasks": dict, "thinking": list},
     cost=cost,
-    memory=memory_of,
+    memory=memory_of_sampling,
     on_gpu=True,
 )

@@ -47,7 +47,7 @@ MEANS = {
 
 def compute(stage: "Stage") -> dict[str, Any]:
     """Write every file to work; metrics: rows of each file, and how many rows of each source were left out."""
-    versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build(stage))
+    versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build_files(stage))
     schema, made_from = read_json(stage.work / "schema.json"), read_json(stage.work / "sources.json")
     left_out = {
         f"{name}.{split}": sum(counts["left_out"].values())
@@ -60,14 +60,14 @@ def compute(stage: "Stage") -> dict[str, Any]:
     }
 
 
-def build(stage: "Stage") -> None:
+def build_files(stage: "Stage") -> None:
     """Fetch the sources, convert their rows, distribute them to files, and write these."""
     config = stage.config
     taken = [take.split(".") for pool in config["pools"] for take in pool["take"]]
     names = sorted({name for name, _ in taken})
     fetched = {name: bring(stage, name, sorted({s for n, s in taken if n == name})) for name in names}
     made_from = {name: about(config["sources"][name], fetched[name]) for name in names}
-    files = {file: Rows(stage.work / f"{file}.jsonl") for pool in config["pools"] for file in pool["into"]}
+    files = {file: RowFile(stage.work / f"{file}.jsonl") for pool in config["pools"] for file in pool["into"]}
     owners: dict[str, str] = {}
     for pool in config["pools"]:
         for name, split in (take.split(".") for take in pool["take"]):
@@ -105,7 +105,7 @@ def share_out(
     split: str,
     into: dict[str, int],
     owners: dict[str, str],
-    files: dict[str, "Rows"],
+    files: dict[str, "RowFile"],
 ) -> Count:
     """Put a split's rows into the files that their ids decide; `owners` maps each id to the file that has it."""
     count = Count()
@@ -138,7 +138,7 @@ def check_count(key: str, split: str, count: Count, damaged_share: float) -> Non
 
 
 def write_files(
-    work: Path, files: dict[str, "Rows"], limits: dict[str, int | None], rules: dict[str, Any]
+    work: Path, files: dict[str, "RowFile"], limits: dict[str, int | None], rules: dict[str, Any]
 ) -> dict[str, int]:
     """Write every file without rows that leak evaluation problems, and the report; returns the rows of each file."""
     training = {f"{name}.jsonl": file.choose(limits.get(name)) for name, file in files.items()}
@@ -151,7 +151,7 @@ def write_files(
     return rows
 
 
-class Rows:
+class RowFile:
     """A file being written: rows go to disk as they come, and are sorted by id at the end, so memory holds none."""
 
     def __init__(self, path: Path) -> None:

@@ -85,14 +85,14 @@ def check_grpo(config: dict[str, Any]) -> None:
 
 def check_rewards(rewards: Mapping[str, dict[str, Any]]) -> None:
     """Refuse unknown rewards and wrong arguments; a user's own reward is only looked up in its source, not imported."""
-    from r1flow.rewards.combine import check_args, factories
+    from r1flow.rewards.combine import check_reward_args, factories
 
     ours = factories()
     for label, name in reward_names(rewards).items():
         args = rewards[label].get("args") or {}
         if name in ours:
             given = {"model_dir": None} if name == "reward_model" else {}  # the stage fills this in
-            check_args(f"rewards.{label}.args", ours[name], given | args)
+            check_reward_args(f"rewards.{label}.args", ours[name], given | args)
         elif "." in name:
             check_own(f"rewards.{label}: {name}", *name.rsplit(".", 1))
         else:

@@ -62,7 +62,7 @@ def train(stage: Stage) -> dict[str, Any]:
     documents = load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer)
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
     set_seed(stage.seed)  # for the weights, which are initialised at random
-    model = build(stage.config["model"], tokenizer)
+    model = new_model(stage.config["model"], tokenizer)
     if stage.config["trainer"]["use_cpu"] and llama.is_plain(model):
         use_own_pass(model)
     history = History(stage, FIELDS)
@@ -80,7 +80,7 @@ def train(stage: Stage) -> dict[str, Any]:
         callbacks=[history],
     )
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
-    save(model, tokenizer, stage.work / "model")
+    save_base(model, tokenizer, stage.work / "model")
     return {
         "parameters": model.num_parameters(),
         "documents": blocks.documents,
@@ -107,7 +107,7 @@ def adopt(stage: Stage) -> dict[str, Any]:
     )
     tokenizer.chat_template = stage.config["template"] or tokenizer.chat_template
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    save(model, tokenizer, stage.work / "model")
+    save_base(model, tokenizer, stage.work / "model")
     contract.check_taken(f"init_from ({source})", stage.work)
     return {"parameters": model.num_parameters(), "tokens": 0, "flops": 0.0, "history": [], "source": made_from}
 
@@ -164,7 +164,7 @@ def drop_layers(model: PreTrainedModel, dropped: list[int]) -> None:
         model.config.layer_types = [types[number] for number in kept]
 
 
-def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+def save_base(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     model.config.use_cache = True  # the trainer turned it off
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -178,7 +178,7 @@ def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[
     return [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
-def build(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:
+def new_model(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:
     return LlamaForCausalLM(
         LlamaConfig(
             **options,

@@ -95,7 +95,7 @@ Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the
 def compute(stage: Stage) -> dict[str, Any]:
     """Sample, filter and mix; metrics: counts by reason, acceptance, the general rows' share of the mix, FLOPs."""
     config = stage.config
-    problems = load_problems(stage.inputs["data"] / config["file"], config["prompts"])
+    problems = prompts_to_sample(stage.inputs["data"] / config["file"], config["prompts"])
     chain = build_filters(config["filters"])
     with TemporaryFile(dir=stage.work) as texts, ordered_map() as each:
         samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
@@ -108,16 +108,16 @@ def compute(stage: Stage) -> dict[str, Any]:
         mix = mixed(kept, general, share, stage.seed, config["samples_in_mix"])
         write_jsonl(stage.work / MIX, (mix_row(entry, texts) for entry in mix))
     stage.log_table("rejection", shown)
-    return summary(reasons, kept, mix, problems) | spent(stage)
+    return summary(reasons, kept, mix, problems) | sampling_spent(stage)
 
 
-def sample_part(stage: Stage, part: shards.Part) -> Iterator[Completion]:
+def sample_part(stage: Stage, part: shards.ShardPart) -> Iterator[Completion]:
     """Sample a part of the shards, which `compute` reads back later."""
-    problems = load_problems(stage.inputs["data"] / stage.config["file"], stage.config["prompts"])
-    return answer(stage, problems, part)
+    problems = prompts_to_sample(stage.inputs["data"] / stage.config["file"], stage.config["prompts"])
+    return sample_problems(stage, problems, part)
 
 
-def load_problems(path: Path, limit: int | None) -> list[Problem]:
+def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
     """The prompts to sample from, the first `limit` of the file.
 
     Raises UserError when there are none, and when they ask for programs but no sandbox works here.
@@ -139,7 +139,7 @@ def problem_of(row: dict[str, Any]) -> Problem:
 def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
     """`samples_per_prompt` samples of every problem; those of one problem follow each other."""
     asked = questions(stage, problems)
-    for (problem, index), completion in zip(asked, answer(stage, problems), strict=True):
+    for (problem, index), completion in zip(asked, sample_problems(stage, problems), strict=True):
         yield Sample(problem, index, completion.text, len(completion.ids), completion.finished)
 
 
@@ -148,7 +148,9 @@ def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]
     return [(problem, index) for problem in problems for index in range(stage.config["samples_per_prompt"])]
 
 
-def answer(stage: Stage, problems: list[Problem], part: shards.Part = shards.WHOLE) -> Iterator[Completion]:
+def sample_problems(
+    stage: Stage, problems: list[Problem], part: shards.ShardPart = shards.WHOLE
+) -> Iterator[Completion]:
     """One completion for every question, or for those in `part`, in order."""
     rows = [(problem.question, seed_of(stage.seed, problem.id, index)) for problem, index in questions(stage, problems)]
     group = shards.params_of(stage.config), rows
@@ -296,7 +298,7 @@ def answer_text(sample: Sample) -> str | None:
     """The part of a sample that is graded: the same part as for the training's reward."""
     problem = sample.problem
     if is_program(vars(problem)):
-        return code.program_of(sample.text)
+        return code.code_in(sample.text)
     return generated.answer_of(sample.response, problem.entry)
 
 
@@ -361,7 +363,7 @@ def summary(
     }
 
 
-def spent(stage: Stage) -> dict[str, Any]:
+def sampling_spent(stage: Stage) -> dict[str, Any]:
     """Sampled tokens, and FLOPs; None if a server's own model was asked."""
     lengths = parquet.read_table(stage.work / "samples.parquet", columns=["length"])["length"]
     tokens, parameters = columns.sum(lengths).as_py(), parameters_in(stage.inputs["model"])

@@ -10,7 +10,7 @@ from r1flow.core.template import Response
 from r1flow.programs import filters
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
 from r1flow.programs.keys import Filter, Sampled
-from r1flow.programs.samplings import check_sampling, cost_of, memory_of
+from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 
 
@@ -62,7 +62,7 @@ def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     prompts = least(estimator.rows.get(Path(config["file"]).stem, UNKNOWN), config["prompts"])
-    return cost_of(estimator, job, config, prompts * config["samples_per_prompt"])
+    return cost_of_sampling(estimator, job, config, prompts * config["samples_per_prompt"])
 
 
 SPEC = Spec(
@@ -72,6 +72,6 @@ SPEC = Spec(
     files_read=files_read,
     metrics={"kept": int, "dropped": dict},
     cost=cost,
-    memory=memory_of,
+    memory=memory_of_sampling,
     on_gpu=True,
 )

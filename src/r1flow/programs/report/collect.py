@@ -23,12 +23,12 @@ from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
 from r1flow.core.template import GENERAL
-from r1flow.programs.metrics_schema import fault
+from r1flow.programs.metrics_schema import first_fault
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, skill_rows, step_rows
 from r1flow.programs.report.spent import spent
 from r1flow.programs.report.tries import tries
-from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge
+from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge_claims
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
 
 BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
@@ -85,7 +85,7 @@ class Results:
 
     @cached_property
     def claims(self) -> list[Claim]:
-        return judge(self.evidence)
+        return judge_claims(self.evidence)
 
     @cached_property
     def starts(self) -> dict[str, str]:
@@ -135,7 +135,7 @@ class Results:
         return tries(self.samples, self.starts)
 
 
-def in_order(names: Iterable[str]) -> list[str]:
+def order_models(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (MODELS.index(name) if name in MODELS else len(MODELS), name))
 
 
@@ -162,7 +162,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
     configs = {job: read_input(folder / "config.yaml", frozen.load_frozen) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
-    rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in in_order(evaluated)}
+    rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in order_models(evaluated)}
     samples = {model: [row for row in found if as_asked(row)] for model, found in rows.items()}
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
@@ -190,7 +190,7 @@ def read_metrics(job: str, folder: Path, config: dict[str, Any]) -> dict[str, An
     """A stage's metrics.json; raises UserError if it lacks what the metrics schema requires."""
     metrics = read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
-    if found := fault(program, config, metrics):
+    if found := first_fault(program, config, metrics):
         raise UserError(f"{folder}/metrics.json: {found}; look at programs/{program}/compute.py, which has to write it")
     return metrics
 

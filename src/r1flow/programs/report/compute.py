@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
-from r1flow.programs.report.page import render
+from r1flow.programs.report.page import render_report
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
-from r1flow.recipe.claims import describe
+from r1flow.recipe.claims import claim_summary
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -34,7 +34,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Write the report; its metrics are the claims' verdicts."""
     results = collect(stage.config["run"], stage.inputs)
     write_json(stage.work / "summary.json", summarise_run(results))
-    (stage.work / "report.html").write_text(render(results, stage.config, stage.seed), encoding="utf-8")
+    (stage.work / "report.html").write_text(render_report(results, stage.config, stage.seed), encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
 
 
@@ -43,7 +43,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
     return {
         "run": results.run,
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
-        "claims": {claim.id: describe(claim) for claim in results.claims},
+        "claims": {claim.id: claim_summary(claim) for claim in results.claims},
         "skill": summarise_skills(results.skills, results.evidence.temperatures),
         "thoughts": rounded({row["model"]: {name: row[name] for name in THOUGHT_METRICS} for row in results.skills}),
         "kinds": rounded(results.kinds),

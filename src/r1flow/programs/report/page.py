@@ -78,7 +78,7 @@ MODEL_WORDS = {
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
 
-def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
+def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str:
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
     return fill(
         "report.html.jinja",
@@ -104,7 +104,7 @@ def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
         skills=results.skills,
         steps=results.steps,
         sharpened=sharpened(results.evidence, results.starts),
-        development=development(results),
+        development=development_of_run(results),
         ours="this run",
         ks=KS,
         tries=results.tries,
@@ -119,7 +119,7 @@ def render(results: Results, config: Mapping[str, Any], seed: int) -> str:
             for stage in REJECTIONS
             if (rows := fates(results, stage))
         ],
-        examples=examples(results),
+        examples=example_responses(results),
         caveats=config["caveats"],
         beside=side_by_side(results, **config["side_by_side"], chooser=random.Random(seed)),
     )
@@ -293,14 +293,14 @@ def table_6(results: Results) -> list[dict[str, Any]]:
     return rows if {"student_rl", "distill"} & {row["model"] for row in rows} else []
 
 
-def development(results: Results) -> dict[str, Any]:
+def development_of_run(results: Results) -> dict[str, Any]:
     """The paper's table of its intermediate models, and this run's rows; empty without two of these models."""
     decides = {row["model"]: row["skill"][results.evidence.temperatures.index(SKILL_AT)] for row in results.skills}
     return beside_the_paper(
         {
-            "reasoning, pass@1": pass_at_1(results.summaries, "reasoning"),
+            "reasoning, pass@1": pass_at_1_of(results.summaries, "reasoning"),
             "reasoning, skill": {model: each.estimate for model, each in decides.items()},
-            "general prompts": pass_at_1(results.summaries, "general"),
+            "general prompts": pass_at_1_of(results.summaries, "general"),
         }
     )
 
@@ -317,7 +317,7 @@ def beside_the_paper(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str
     }
 
 
-def pass_at_1(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task: str) -> dict[str, float | None]:
+def pass_at_1_of(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task: str) -> dict[str, float | None]:
     return {model: tasks[task]["pass_at_1"] for model, tasks in summaries.items() if task in tasks}
 
 
@@ -349,7 +349,7 @@ def fates(results: Results, stage: str) -> list[dict[str, Any]]:
     return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
 
 
-def examples(results: Results) -> list[dict[str, Any]]:
+def example_responses(results: Results) -> list[dict[str, Any]]:
     """For every model a right and a wrong response to a reasoning problem, and one to a general prompt."""
     reasoning = {model: [row for row in rows if row["task"] != "general"] for model, rows in results.samples.items()}
     general = {model: [row for row in rows if row["task"] == "general"] for model, rows in results.samples.items()}

@@ -45,9 +45,9 @@ from r1flow.recipe.claims import (
     Absent,
     Claim,
     Part,
-    describe,
+    claim_summary,
+    claims_in_order,
     describe_interval,
-    in_order,
 )
 from r1flow.recipe.stages import MODELS, RL_STAGES
 
@@ -119,7 +119,7 @@ class Seeds:
 
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
     """All claims, C1 first."""
-    names = in_order(runs[0].summary["claims"])
+    names = claims_in_order(runs[0].summary["claims"])
     found = [spread_of(name, [run.summary["claims"][name] for run in runs]) for name in names]
     tested = [each for each in found if NOT_IN_RUN not in [part.verdict for part in each.claim.parts if part.counts]]
     p_values = [p_value(each.primary) for each in tested]
@@ -257,7 +257,7 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
 
 
 def describe_spread(spread: Spread) -> dict[str, Any]:
-    told = describe(spread.claim)
+    told = claim_summary(spread.claim)
     parts = [{**part, "values": values} for part, values in zip(told["parts"], spread.values, strict=True)]
     p, adjusted = (None if value is None else round(value, 6) for value in (spread.p, spread.adjusted))
     own = {"verdict": spread.verdict, "primary": spread.primary.name, "p": p, "p_holm": adjusted}

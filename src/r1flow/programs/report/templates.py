@@ -20,7 +20,12 @@ def fill(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"percent": percent, "number": number, "duration": duration, "safe_text": safe_text}
+    environment.filters |= {
+        "percent": percent,
+        "number": format_number,
+        "duration": format_duration,
+        "safe_text": safe_text,
+    }
     environment.filters["difference"] = difference
     page = environment.get_template(template).render(values)
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -30,7 +35,7 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}"
 
 
-def number(value: float | None, digits: int = 1) -> str:
+def format_number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
 
 
@@ -52,7 +57,7 @@ def scale(unit: str) -> int:
     return 1 if unit.startswith("tokens") else 100
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
 
 

@@ -81,9 +81,12 @@ def summarise_tries(found: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     differences: dict[str, dict[str, Any]] = {}
     for (stage, start), intervals in found["differences"].items():
-        differences.setdefault(stage, {})[start] = listed(intervals)
-    return {"models": {name: listed(line) for name, line in found["lines"].items()}, "differences": differences}
+        differences.setdefault(stage, {})[start] = listed_intervals(intervals)
+    return {
+        "models": {name: listed_intervals(line) for name, line in found["lines"].items()},
+        "differences": differences,
+    }
 
 
-def listed(intervals: Sequence[Interval]) -> list[Mapping[str, Any]]:
+def listed_intervals(intervals: Sequence[Interval]) -> list[Mapping[str, Any]]:
     return [{"k": k, **describe_interval(interval)} for k, interval in zip(KS, intervals, strict=True)]
