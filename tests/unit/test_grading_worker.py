@@ -207,7 +207,7 @@ def test_a_program_that_shadows_modules_is_left_alone(tmp_path: Path) -> None:
 
 def test_text_is_never_evaluated() -> None:
     program = (
-        "import sympy\nfrom r1flow.grading.closed_forms import UnreadableError, exact\nexact()\n"
+        "import sympy\nfrom r1flow.grading.closed_forms import UnreadableError, compare_exactly\ncompare_exactly()\n"
         "for text in ('7', '__import__(\"os\").abort()'):\n"
         "    try:\n        sympy.sympify(text)\n    except UnreadableError:\n        continue\n"
         "    raise SystemExit(text)\n"

@@ -298,6 +298,6 @@ def test_a_store_that_cannot_be_read_is_unknown_not_an_error(run):
 
 
 def test_tracing_imports_no_library_that_is_slow(run):
-    code = "import sys; from r1flow.commands.trace import trace; trace('results/tiny/report')\n"
+    code = "import sys; from r1flow.commands.trace import print_trace; print_trace('results/tiny/report')\n"
     code += "assert not {'torch', 'mlflow', 'hydra', 'pyarrow', 'numpy', 'snakemake'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -67,7 +67,7 @@ def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
 def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
     """Files that aren't as manifest and provenance say; data/ may lack a provenance, as data.dvc pins its files."""
     unproved = folder == versions.DATA and provenance_of(folder) is None
-    yield from (manifest if unproved else provenance).faults(folder, hashing.sha256)
+    yield from (manifest.file_faults if unproved else provenance.stage_faults)(folder, hashing.sha256)
 
 
 def strangers(folder: Path) -> Iterator[Fault]:
