@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
 import torch
 import transformers
 import trl
+import yaml
 from datasets import Dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
@@ -139,12 +141,12 @@ class Case:
 
 
 def groups(options: argparse.Namespace) -> Iterator[list[Case]]:
-    """Measurements that belong side by side, the cheap ones first."""
-    lengths = sorted(options.lengths)
+    """Measurements that belong side by side, the cheap ones first; sides begin by turns, as the first may be slower."""
+    lengths, sides = sorted(options.lengths), cycle([SIDES, SIDES[::-1]])
     if "sft" in options.what:
         for length in lengths:
             for shape in options.shapes:
-                yield [Case("sft", shape, length, side) for side in SIDES]
+                yield [Case("sft", shape, length, side) for side in next(sides)]
     if "sampling" in options.what:
         for shape in options.shapes:
             yield [Case("sampling", shape, options.prompt + options.new_tokens, "r1flow", name) for name in ENGINES]
@@ -276,10 +278,12 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-# One side's training: given a case, its configuration and a folder, the FLOPs of all its steps.
+# One side's training: given a case, its configuration, a folder and what --trainer says, the FLOPs of all its steps.
 
 
-def by_r1flow(case: Case, config: dict[str, Any], model: Path, folder: Path, clock: Clock) -> float:
+def by_r1flow(
+    case: Case, config: dict[str, Any], model: Path, folder: Path, clock: Clock, both: dict[str, Any]
+) -> float:
     (folder / "work").mkdir()
     silent = Progress(case.what, open(os.devnull, "w"))  # noqa: SIM115
     stage = Stage(
@@ -294,8 +298,8 @@ def by_r1flow(case: Case, config: dict[str, Any], model: Path, folder: Path, clo
     return {"sft": sft, "grpo": grpo}[case.what].compute(stage)["flops"]
 
 
-def by_trl(case: Case, config: dict[str, Any], model: Path, folder: Path, clock: Clock) -> float:
-    same = {key: config["trainer"][key] for key in SAME[case.what]}
+def by_trl(case: Case, config: dict[str, Any], model: Path, folder: Path, clock: Clock, both: dict[str, Any]) -> float:
+    same = {key: config["trainer"][key] for key in SAME[case.what]} | both
     same |= {key: config["trainer"][key] for key in VLLM if same.get("use_vllm")}
     same |= {"output_dir": str(folder / "snapshots"), "logging_steps": 1, "save_strategy": "no", "report_to": "none"}
     rows = [json.loads(line) for line in (folder / config["data"]["file"]).read_text().splitlines()]
@@ -333,18 +337,20 @@ def train(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any
     if options.prompts_apart:
         scoring.SHARED = math.inf
     clock.install()
+    sft.save = grpo.save = lambda *written: None  # saving isn't measured, and takes long for 6 GB
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         count = batch_of(case, options) * (options.sft_steps + 1)
         rows = dialogues(case, options, count) if case.what == "sft" else problems(options, options.rows)
         write_jsonl(folder / config["data"]["file"], rows)
-        flops = {"r1flow": by_r1flow, "trl": by_trl}[case.who](case, config, model, folder, clock)
+        flops = {"r1flow": by_r1flow, "trl": by_trl}[case.who](case, config, model, folder, clock, options.trainer)
     counted, expected = clock.steps()[1], batch_of(case, options) * case.length
     if set(counted) != {expected}:
         raise ValueError(f"steps had {counted} tokens, not {expected}")
     seconds, tokens, sampled = map(statistics.median, clock.steps())
     rate, parameters = flops / clock.tokens, model_of(shape_of(case.shape)).parameters
-    found = {"steps": len(clock.marks) - 1, "seconds": seconds, "tokens": tokens, "flops": rate * tokens}
+    found = {"steps": len(clock.marks) - 1, "seconds": seconds, "each_s": clock.steps()[0]}
+    found |= {"parameters": parameters, "tokens": tokens, "flops": rate * tokens}
     if case.what == "grpo":
         found |= {"sampling_seconds": sampled, "sampling_flops": 2.0 * parameters * tokens}
     return found | {"memory_gb": peak_gb()}
@@ -374,7 +380,7 @@ def stage_config(case: Case, options: argparse.Namespace) -> dict[str, Any]:
         sizes |= {"num_generations": options.group, "max_steps": options.grpo_steps + 1}
         sizes |= {"steps_per_generation": None}  # every step samples
         sizes |= {"max_completion_length": case.length - options.prompt, "use_vllm": case.engine == "vllm"}
-    return config | {"trainer": config["trainer"] | sizes}
+    return config | {"trainer": config["trainer"] | sizes | {"save_strategy": "no"} | options.trainer}
 
 
 def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, Any]:
@@ -631,8 +637,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--pass-tokens", type=int, default=8192, help="tokens of a forward-backward pass (8192; with 80 GB enough)")
     add("--engine-rows", type=int, default=256, help="completions that an engine samples (256)")
     add("--new-tokens", type=int, default=256, help="tokens of each (256)")
-    add("--sft-steps", type=int, default=3, help="steps that are timed, after the first (3)")
+    add("--sft-steps", type=int, default=8, help="steps that are timed, after the first (8)")
     add("--grpo-steps", type=int, default=1, help="likewise (1: without vLLM a step takes a minute)")
+    add("--trainer", nargs="+", type=option, default=[], metavar="KEY=VALUE", help="options of both sides' trainers")
     add("--device", choices=["cuda", "cpu"], help="default: cuda where there is one")
     add("--peak-tflops", type=float, help="the GPU's peak in bfloat16, if conf/costs.yaml hasn't that GPU")
     add("--return-freed", action="store_true", help="ours returns freed memory to the system, which a stage doesn't")
@@ -641,7 +648,14 @@ def parse_arguments() -> argparse.Namespace:
     add("--smollm2", action="store_true", help=f"SmolLM2-135M on a CPU: {json.dumps(SMOLLM2)}")
     asked = parser.parse_known_args()[0]
     parser.set_defaults(**TOY if asked.toy else {}, **SMOLLM2 if asked.smollm2 else {})
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.trainer = dict(options.trainer)
+    return options
+
+
+def option(text: str) -> tuple[str, Any]:
+    key, _, value = text.partition("=")
+    return key, yaml.safe_load(value)
 
 
 def earlier(path: Path, machine: dict[str, Any], settings: dict[str, Any]) -> list[dict[str, Any]]:

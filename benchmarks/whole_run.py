@@ -19,6 +19,14 @@ PARTS = ("Snakefile", "conf", "workflow", "profiles", "environment.yml")
 RL = ("zero_rl", "reasoning_rl", "align_rl", "student_rl")
 
 
+def copy_workflow(folder: Path) -> None:
+    """What a run needs, into a folder where its results can be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copyfile
+        copy(ROOT / part, folder / part)
+
+
 def plain(batch: int) -> str:
     """The overrides that turn everything of ours off; `batch` completions in one pass."""
     engines = [f"{stage}.engine=transformers" for stage in (*RL, "rejection", "evaluate")]
@@ -54,9 +62,7 @@ def main() -> None:
     arguments = parser.parse_args()
     both = arguments.overrides
     with tempfile.TemporaryDirectory() as folder:
-        for part in PARTS:
-            copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copyfile
-            copy(ROOT / part, Path(folder) / part)
+        copy_workflow(Path(folder))
         ours, our_stages = run(Path(folder), "ours", arguments.experiment, both)
         shutil.rmtree(Path(folder) / ".memo")  # else the second run takes the stages that both share from the store
         theirs, their_stages = run(Path(folder), "plain", arguments.experiment, f"{both} {plain(arguments.batch)}")

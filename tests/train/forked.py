@@ -66,7 +66,7 @@ def arm(own: int, rank: int, step: int, signal: int, whom: str) -> None:
     update = progress.Progress.update
 
     def struck(self: Any, done: int, total: int, **fields: Any) -> None:
-        if os.environ.get("RANK") == str(rank) and done == step:
+        if os.environ.get("RANK", "0") == str(rank) and done == step:
             os.kill(own if whom == "driver" else os.getpid(), signal)
             while Path(f"/proc/{own}").exists():  # what its end does to us, it does before it is gone
                 time.sleep(0.01)

@@ -26,7 +26,16 @@ TOY = {
     "reward_check": ("--rows=20 --least-numbers=0 --least-latex=0", "solutions that pass"),
 }
 # By test files of their own, those of a whole run in workflow/; small_model is a part of two.
-ELSEWHERE = {"red_team", "mutants", "large_step", "math_verify_cases", "bookkeeping", "whole_run", "small_model"}
+ELSEWHERE = {
+    "red_team",
+    "mutants",
+    "large_step",
+    "on_gpu",
+    "math_verify_cases",
+    "bookkeeping",
+    "whole_run",
+    "small_model",
+}
 
 
 @pytest.fixture

@@ -116,7 +116,10 @@ def test_what_was_measured_stays_and_what_was_left_out_for_time_is_measured(benc
     late = {**asdict(bench.Case("sft", "toy", 64, "trl")), "left_out": f"the time was up; {bench.AGAIN}"}
     rows, ran = schedule(bench, 9e9, [*kept, done(bench, 64, "r1flow"), late])
     assert rows[:2] == kept
-    assert ran == ["model", *(bench.Case("sft", "toy", 64, side) for side in ("r1flow", "trl"))]  # both, in one run
+    assert ran == [
+        "model",
+        *(bench.Case("sft", "toy", 64, side) for side in ("trl", "r1flow")),
+    ]  # both, in one run
 
 
 def test_a_pair_that_would_not_end_in_time_is_left_out_with_the_reason(bench) -> None:

@@ -102,7 +102,7 @@ def test_zero_rl_by_hand():
     tokens = 220 * 512 * (200 + 512)
     assert (cost.sampled, cost.trained) == (tokens, tokens)
     assert cost.sampling == 2 * n * tokens and cost.training == (2 + 2 + 6) * n * tokens
-    seconds = (cost.training / ASSUMPTIONS["training"] + cost.sampling / ASSUMPTIONS["sampling"]["vllm"]) / 989e12
+    seconds = (cost.training / ASSUMPTIONS["training"][0] + cost.sampling / ASSUMPTIONS["sampling"]["vllm"]) / 989e12
     assert cost.gpu_hours(989, ASSUMPTIONS) == pytest.approx(seconds / 3600)
     assert cost.states == n * (4 + 4 + 8 + 4)  # weights, gradients, moments, reference
     assert cost.weights == 4 * n and cost.snapshot == 12 * n

@@ -160,7 +160,7 @@ def on_cpu(costs: list[Cost], assumed: dict[str, Any]) -> str:
 
 def on_gpus(costs: list[Cost], gpu: str, gpus: int, assumed: dict[str, Any]) -> str:
     """Each job on all of these GPUs; those that don't fit are marked."""
-    card, drawn = assumed["gpus"][gpu], assumed["sampling"]
+    card, drawn, reached = assumed["gpus"][gpu], assumed["sampling"], assumed["training"].values()
     memory, hours = card["memory_gb"] * 1e9, [cost.gpu_hours(card["tflops"], assumed) for cost in costs]
     need = [memory_needed(cost, memory, gpus) for cost in costs]
     tight = [cost.job for cost, bytes_ in zip(costs, need, strict=True) if bytes_ > memory]
@@ -175,10 +175,10 @@ def on_gpus(costs: list[Cost], gpu: str, gpus: int, assumed: dict[str, Any]) -> 
     lines = [
         f"{total_cost(costs)}, {spent:.2f} GPU hours, {spent / gpus:.2f} hours one after "
         f"another on {gpus} × {gpu} ({card['memory_gb']} GB), {disk_needed(costs) / 1e9:.1f} GB of disk at the fullest",
-        f"assumed: {card['tflops']} TFLOP/s in bfloat16, {assumed['training']:.0%} of it in training, "
-        f"{drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with transformers), shared states "
-        f"over the GPUs, completions {assumed['completion_share']:.0%} of the longest allowed; "
-        f"{ASSUMPTIONS} has the rest",
+        f"assumed: {card['tflops']} TFLOP/s in bfloat16, {min(reached):.0%} to {max(reached):.0%} of it in "
+        f"training, by the model's size, {drawn['vllm']:.0%} in sampling with vllm ({drawn['transformers']:.0%} with "
+        f"transformers), shared states over the GPUs, completions {assumed['completion_share']:.0%} of the longest "
+        f"allowed; {ASSUMPTIONS} has the rest",
     ]
     if tight:
         remedy = "use more GPUs, smaller batches or gradient checkpointing"

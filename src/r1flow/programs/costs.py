@@ -59,7 +59,9 @@ class Cost:
         return self.sampling + self.training
 
     def gpu_hours(self, tflops: float, assumed: dict[str, Any]) -> float:
-        seconds = self.training / assumed["training"] + self.sampling / assumed["sampling"][self.engine]
+        shares = assumed["training"]
+        reached = shares[max((size for size in shares if size <= self.parameters), default=0)]
+        seconds = self.training / reached + self.sampling / assumed["sampling"][self.engine]
         return seconds / (tflops * 1e12) / 3600
 
     def cpu_hours(self, assumed: dict[str, Any]) -> float:
