@@ -72,8 +72,8 @@ NEVER = {
     "source .venv-vllm/bin/activate": "vLLM and GPUs",
     "make vllm-cpu": "installs vLLM",
     "snakemake --cores all --config experiment=r1_smol": "89 minutes; tests/workflow/test_smol.py has two steps",
+    "python benchmarks/on_gpu.py": "a GPU; tests/train/test_on_gpu.py measures at toy size",
     "python benchmarks/large_step.py": "a GPU; tests/train/test_large_step.py measures at toy size",
-    "pytest -m gpu": "a GPU",
 }
 # What a line's comment promises: what the line then prints.
 PROMISED = {
