@@ -6,8 +6,9 @@ from fractions import Fraction
 import pytest
 
 from r1flow.core.errors import UserError
-from r1flow.grading.answers import choice, numeric
+from r1flow.grading.answers import choice
 from r1flow.grading.final import final_answer
+from r1flow.grading.math import numeric
 from r1flow.grading.verdict import Cause
 from r1flow.rewards import accuracy
 

@@ -117,6 +117,17 @@ WORDED = [  # answers that stand among words, or in several boxes, as models and
     ("Therefore, $\\boxed{14{,}916}$ is our answer.", "14916"),
     ("\\begin{pmatrix}1&0\\\\0&1\\end{pmatrix}", "The identity matrix is $\\begin{bmatrix}1&0\\\\0&1\\end{bmatrix}$."),
 ]
+SAID = [  # a value in a sentence, with what may follow it
+    ("73", "It checks.\n\nHence **73** people keep every pet.\n\n---\n\n✅ Final Answer: **73**"),
+    ("73", "The answer is **73**."), ("73", "**The answer is 73.**"), ("73", "**Answer: $73$**"), ("73", "**73**."),
+    ("72", "The answer is 72, in total, and so she can pay."), ("72", "The answer is 72, which is even."),
+    ("72", "So the answer is 72 because 8*9=72."), ("72", "72 in total"), ("72", "72 people altogether"),
+    ("x=2", "x = 2 \\text{ is the only solution}"), ("f(x)=x^2", "f(x) = x^2 \\text{ for all real } x"),
+    ("n(n+1)", "n(n+1) \\text{ for } n \\ge 1"), ("2k\\pi", "$2k\\pi$, where $k$ is an integer"),
+    ("x^2", "x^2 for all x"), ("180", "180天"), ("42", "因为如此，所以答案是42。"), ("42", "答案：42元。"),
+    ("(1,2)", "（1，2）"), ("7", "\\framebox{7}"), ("7", "\\boxed {7}"), ("E", "E - a risk score"), ("E", "Option E"),
+    ("3.14", "3.14 m"), ("5 wombats", "5"), ("5", "5 people"),
+]  # fmt: skip
 NOTATION = [  # other spellings of sets, systems, matrices, numbers, units and equations
     ("\\{1,2,3,4\\}", "\\{1,3\\}\\cup\\{2,4\\}"),
     ("\\{1,3\\}\\cup\\{2,4\\}", "\\{1,2,3,4\\}"),
@@ -162,7 +173,17 @@ COPIED = [  # questions, which are worth their answers
     ("5/6", "\\frac12+\\frac13"), ("50\\%", "25\\%+25\\%"), ("7", "7\\cdot 1"), ("7", "7+0"),
     ("3/4", "3\\cdot\\frac14"),
 ]  # fmt: skip
+MORE = [  # another thing than the gold, since what follows it, or is before it, is no unit or name
+    ("7", "x/2=7"), ("7", "|x|=7"), ("7", "\\sqrt{x}=7"), ("7", "2x+1=7"), ("7", "7 sixteenths"),
+    ("7", "7 sextillions"), ("7", "7 unless"), ("7", "7 octillion"), ("7", "7 always"), ("7", "7 twelfths"),
+    ("7", "7 grandmas or so"),
+    ("7", "7_{wrong}"), ("7", "7\\text{ minus}"), ("C", "C. Actually D!"), ("C", "C - no, D"), ("C", "C. D"),
+    ("72", "The answer is 72, no wait, 73."), ("72", "The answer is 72 because it isn't 73."),
+    ("72", "72 in total or 73"),
+    ("x", "x \\text{ for } x = 3"), ("5 wombats", "5 thirds"), ("42", "答案不是42"), ("42", "答案是42或43"),
+]  # fmt: skip
 WRONG = [
+    *MORE,
     # the fuzzer's
     ("7", "\\boxed{8} \x00\\boxed{7}"),
     ("x=5", "x=6 / x=5"),
@@ -336,7 +357,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("gold", "answer"), [*RIGHT, *WORDED, *NOTATION, *WORKED_OUT])
+@pytest.mark.parametrize(("gold", "answer"), [*RIGHT, *WORDED, *SAID, *NOTATION, *WORKED_OUT])
 def test_another_spelling_is_right(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is True
 

@@ -66,35 +66,21 @@ def same_number(gold: PlainNumber, answer: PlainNumber, least: int = EXACT.place
     return answer.places is None and answer.value.denominator > 1 and is_rounding(gold, answer.value, least)
 
 
-EXPONENT = re.compile(r"(.+?)(?:[eE]|\s*(?:\\times|×|\*)\s*10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII)
-
-
-def measured(text: str) -> Fraction | None:
-    """A plain number with or without a power of ten: 1.5e-3, 1.5 × 10^{-3}."""
-    text = text.strip().strip("$").strip().replace("−", "-")
-    match = EXPONENT.fullmatch(text)
-    mantissa = plain(match[1] if match else text)
-    return mantissa and mantissa.value * Fraction(10) ** int(match[2] if match else 0)
-
-
-def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | None:
-    """Whether the answer is within the greater of both tolerances of the gold; None when the gold is no number."""
-    expected = measured(gold) if len(gold) <= LIMIT else None
-    if expected is None:
-        return None
-    found = measured(candidate(answer)) if len(answer) <= LIMIT else None
-    allowed = max(Fraction(rel_tol) * abs(expected), Fraction(abs_tol))
-    return found is not None and abs(found - expected) <= allowed
-
-
 # Letters and text.
 
-LETTER = re.compile(r"[(\[]?([A-Za-z])(?:[)\].:]+|$)\s*(.*)", re.DOTALL)
-OTHER = re.compile(
-    r"(?:^|[\s,;/&(\[])[(\[]?[A-Z](?:[)\].:](?!\w)|$)|\b(?:or|and|nor|not|but|wrong|maybe|perhaps)\b|^\s*[,;/&]"
+LETTER = re.compile(
+    r"(?:(?:the )?(?:correct )?(?:option|choice|answer)(?: is)?:? )?[(\[]?([A-Za-z])"
+    r"(?:[)\].:。、：）]+|$|(?= [-–—] ))(?:\s*[-–—] )?\s*(.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+OTHER = re.compile(  # a letter by itself, but for the words "A" and "I" before others, or what wavers
+    r"(?<![\w'’])(?:[B-HJ-Z]|[AI](?!\s+[a-z]))(?![\w'’])"
+    r"|\b(?:or|and|nor|not|but|wrong|maybe|perhaps|actually|rather|instead|wait|no)\b|^\s*[,;/&]"
     r"|(?:^|[\s,;/&])[(\[]?[a-z][)\]](?!\w)|^[a-z]$"
 )
-STYLE = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed|operatorname)\s*\{([^{}]*)\}")
+STYLE = re.compile(
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
+)
 
 
 def bare(text: str) -> str:
@@ -122,18 +108,21 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
 
     The gold is a letter ("C", "(C)", "C. London") or an option's text; None when it is neither, or no option.
     """
-    texts = [folded(option) for option in options or []]
-    expected = chosen(gold, texts)
-    return None if expected is None else chosen(candidate(answer), texts) == expected
+    if not options:
+        expected = letter_of(gold)
+        said = candidate(answer)
+        return None if expected is None else single_letter(said) == expected[0] or folded(said) == folded(gold)
+    if any(isinstance(option, bool) or not isinstance(option, str | int | float) for option in options):
+        return None
+    texts = [folded(str(option)) for option in options]
+    number = chosen(gold, texts)
+    return None if number is None else chosen(candidate(answer), texts) == number
 
 
 def chosen(text: str, options: list[str]) -> int | None:
     """The number of the option that a text names; a letter with another option's text names none."""
     if options.count(folded(text)) == 1:
         return options.index(folded(text))
-    if not options:
-        letter = single_letter(text)
-        return None if letter is None else ord(letter) - ord("A")
     letter, rest = letter_of(text) or ("", "")
     number = ord(letter) - ord("A") if letter else len(options)
     return number if number < len(options) and (not rest or folded(rest) == options[number]) else None

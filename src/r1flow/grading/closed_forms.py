@@ -247,8 +247,12 @@ def sides_of(equation: Any) -> list[Any]:
 
 
 def is_name(side: Any) -> bool:
-    r"""Whether what stands before "= 7" only names it: x, f(x), A/S; `\text{8}` would be a symbol, and is no name."""
-    named = grader.is_expr_of_only_symbols(side) or isinstance(side, AppliedUndef)
+    r"""Whether what stands before "= 7" only names it: x, f(x), A/S; `\text{8}` would be a symbol, and is no name.
+
+    With numbers, or by one letter alone, it is an equation that is still to be solved: x/2, |x|.
+    """
+    several = grader.is_expr_of_only_symbols(side) and len(side.free_symbols) > 1 and not side.has(sympy.Number)
+    named = isinstance(side, sympy.Symbol | AppliedUndef) or several
     return named and all(NAME.match(symbol.name) for symbol in side.free_symbols)
 
 

@@ -15,14 +15,27 @@ from typing import NamedTuple
 
 from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, last_answer
 
-BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{")
 LIMIT = 2000  # characters of an answer; a longer one is wrong
 TAIL = 10_000  # the answer is searched in this many last characters of a text
-COMMANDS = r"boxed|fbox|left|right|[dt]?frac|sqrt|text|pi|infty|cup|cap|cdot|times|theta|pm|le|ge|leq|geq|ne|neq|in"
+COMMANDS = (
+    r"boxed|fbox|framebox|left|right|[dt]?frac|sqrt|text|pi|infty|cup|cap|cdot|times|theta|pm|le|ge|leq|geq|ne|neq|in"
+)
 DOUBLED = re.compile(rf"(?<!\\)\\\\(?=(?:{COMMANDS})(?![A-Za-z]))")  # a backslash that was escaped once too often
 DISPLAY = re.compile(r"\$\$[^$]+\$\$|\\\[.{1,2000}?\\\]", re.DOTALL)
 INLINE = r"\$[^$\n]+\$|\\\([^\n]{1,2000}?\\\)"  # on one line: a dollar sign may be a currency's
 RUN = re.compile(r"\s{2,}")  # a long run of spaces would cost the patterns below seconds
+BOLD = re.compile(r"(?<![\w)}\]*])\*\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*\*(?![\w({\[*])")  # not the power in 9**9
+# Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer".
+_SPACE = r"(?:\s|[$~}]|\\[ ,;]|\\q?quad(?![A-Za-z])|\\(?:text|textrm|mathrm|mbox)\s*\{)"
+_SUCH = (
+    rf"(?:{_SPACE}|(?:all|any|every|each|some|an?|of|is|are|real|complex|whole|natural|rational|positive|negative"
+    r"|non-?(?:negative|zero|positive)|odd|even|arbitrary|numbers?|integers?|values?|constants?)\b)*+"
+)
+CONDITION = re.compile(
+    rf",?{_SPACE}+(?:for|where|with)\b{_SUCH}(?:[A-Za-z](?![A-Za-z]){_SUCH})?"
+    rf"(?:(?:\\(?:ge|le|geq|leq|ne|neq|in)(?![A-Za-z])|[<>])[^=,;]{{1,40}})?$"
+)
 ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
 # What may stand between two boxes of one list: signs, "and", "or", the next one's name.
 TOGETHER = re.compile(
@@ -47,11 +60,20 @@ def candidate(text: str) -> str:
     text = DOUBLED.sub(r"\\", text[-TAIL:])
     found = last_boxed(text)
     if found is not None:
-        return found
-    text = DISPLAY.sub(lambda match: " ".join(match[0].split()), text)
+        return without_condition(found)
+    text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
     text = ENDING.sub("", ENDING.sub("", text)).strip()
+    text = without_condition(text)
     return stated(text) or only_formula(text) or text
+
+
+def without_condition(text: str) -> str:
+    """An answer without where it holds, unless that is a part of words in braces."""
+    match = CONDITION.search(text) if len(text) <= LIMIT else None
+    if match is None or text[: match.start()].count("{") != text[: match.start()].count("}"):
+        return text
+    return text[: match.start()] + "$" * (text[: match.start()].count("$") % 2)
 
 
 # Boxes.
@@ -120,7 +142,10 @@ CUE = (
     r"(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
 )
 STATEMENT = re.compile(rf"(.*){CUE}\s*:?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
-IS_IT = re.compile(r"\s?\b(?:is|are) (?:the|our|my|its) (?:final |correct )?(?:answer|solution|result)s?\b[^$\d]*$")
+IS_IT = re.compile(
+    r"\s?(?:\\text\s*\{\s*)?\b(?:is|are) (?:the|our|my|its) (?:(?:final|correct|only|required|desired) ){0,2}"
+    r"(?:answer|solution|result)s?\b[^$\d]*$"
+)
 SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s])[ \t]*\n\s*")
 UNSURE = re.compile(
     r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|cannot|unless|except|if|maybe|perhaps)\b|n['’]t\b",
@@ -128,6 +153,20 @@ UNSURE = re.compile(
 )
 CLAUSE = re.compile(r";|\b(?:which|so|thus|therefore|hence|then)\b", re.IGNORECASE)  # where a denial ends
 ARITHMETIC = re.compile(r"\b(?:of|than|minus|negative|plus|times|twice|half|double|thrice|to|from|over|without)\s*$")
+# An answer that is said to be one may be followed by one of these, and by nothing else.
+SAYS = re.compile(r".*\b(?:answer|result|solution)s?\s*(?:(?:is|are)\b|[:=])", re.DOTALL | re.IGNORECASE)
+EXPLAINS = re.compile(r",?\s+(?:because|since|as)\s", re.IGNORECASE)
+GOES_ON = re.compile(
+    r",?\s+(?:in total|in all|altogether|overall|as (?:required|desired|expected|needed|claimed)\b|which\s"
+    r"|(?:and )?(?:so|thus|hence|therefore)\s)",
+    re.IGNORECASE,
+)
+TAKEN_BACK = re.compile(
+    r"\b(?:actually|rather|instead|wait|sorry|correction|mistake\w*|incorrect|impossible|absurd|contradict\w*|should|must)\b",
+    re.IGNORECASE,
+)
+CHINESE = re.compile(r".*答案(?:应该|就)?(?:是|为|等于|[:：])\s*[:：]?\s*([^。\n]+)。?", re.DOTALL)
+CHINESE_UNSURE = re.compile(r"[不没或非错]|可能|也许")
 FORMULA = re.compile(rf"\$\$[^$]+\$\$|\\\[.{{1,2000}}?\\\]|{INLINE}", re.DOTALL)
 
 
@@ -139,13 +178,32 @@ def stated(text: str) -> str | None:
     sentences = SENTENCE.split(text)
     final = [sentence for sentence in sentences if re.search(r"\bfinal answer (?:is|are)\b", sentence, re.IGNORECASE)]
     sentence = [*sentences, *final][-1]
-    ended = IS_IT.sub("", sentence)
+    ended = without_aside(IS_IT.sub("", sentence))
     match = STATEMENT.fullmatch(ended)
     if not match:
+        chinese = CHINESE.fullmatch(ended)
+        if chinese:
+            return None if CHINESE_UNSURE.search(chinese[0]) else chinese[1]
         return ended if ended != sentence and not UNSURE.search(ended) else None
     if UNSURE.search(CLAUSE.split(match[1])[-1]) or not re.search("[A-Za-z]{2}", ended[: match.start(2)]):
         return None
     return match[2]
+
+
+def without_aside(sentence: str) -> str:
+    """A sentence that says what the answer is, without what it then adds: a reason, or words without a number."""
+    says = SAYS.match(sentence)
+    if not says:
+        return sentence
+    said = sentence[says.end() :]
+    for opening, others in ((GOES_ON, r"[\d$\\=<>^]"), (EXPLAINS, None)):
+        match = opening.search(said)
+        before, added = (said[: match.start()], said[match.start() :]) if match else ("", "")
+        if not re.search(r"[\d$\\]", before) or UNSURE.search(added) or TAKEN_BACK.search(added):
+            continue
+        if not (others and re.search(others, added)):
+            said = before
+    return sentence[: says.end()] + said
 
 
 def only_formula(text: str) -> str | None:

@@ -18,7 +18,6 @@ from typing import Any
 
 from r1flow.core.template import Response
 from r1flow.grading import countdown, math
-from r1flow.grading.answers import numeric
 from r1flow.grading.final import candidate, final_answer
 
 # reasoning-gym 0.1.25: eval(answer) or sympy's parse_expr(answer) in score_answer.
@@ -42,6 +41,14 @@ READS_A_PART = {"fraction_simplification", "gsm_symbolic", "number_sorting", "ti
 NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNORECASE)
 # A sign belongs to a number unless it stands between two numbers; a comma only as a thousands separator.
 NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?", re.ASCII)
+FRACTION_OR_NUMBER = re.compile(
+    rf"-?\\[dt]?frac\s*\{{\s*\d+\s*\}}\s*\{{\s*\d+\s*\}}|{NUMBER.pattern}(?:\s?/\s?\d+(?!\d|\.\d))?", re.ASCII
+)
+# What makes the last number a part of an expression.
+BEFORE = re.compile(
+    r"(?:[\^_]\{?|[/×÷√]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}|\\(?:cdot|times|div))\s?$"
+)
+AFTER = re.compile(r"\s?(?:[\^/×÷]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(])")
 TAIL_CHARACTERS = 2000  # the last number is searched only here, so that an enormous text costs nothing
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
 
@@ -79,14 +86,20 @@ def answer_of(text: str, entry_json: str | None) -> str | None:
 
 
 def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
-    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number."""
+    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number.
+
+    A number that is a part of something ("3/4" of a date, the 3 of 2^3) is no answer; a fraction counts as one number.
+    """
     found = answer_of(text, entry_json)
     if found is None and entry_json is not None:
         found = final_answer(text)
     if found is not None:
         return found
-    numbers = NUMBER.findall(text[-TAIL_CHARACTERS:])
-    return numbers[-1].replace(",", "") if numbers else None
+    tail = text[-TAIL_CHARACTERS:]
+    numbers = list(FRACTION_OR_NUMBER.finditer(tail))
+    if not numbers or BEFORE.search(tail[: numbers[-1].start()]) or AFTER.match(tail, numbers[-1].end()):
+        return None
+    return numbers[-1][0].replace(",", "")
 
 
 def is_spelling(answer_text: str, answer: str) -> bool:
@@ -152,7 +165,7 @@ def reaches(answer_text: str, entry: dict[str, Any], target: int | None = None) 
 
 def is_close(answer_text: str, entry: dict[str, Any]) -> float:
     """coin_flip, whose scorer takes any beginning of the answer ("0") for all of it: within its tolerance of 1e-4."""
-    return float(numeric(entry["answer"], answer_text, rel_tol=0.0, abs_tol=1e-4) or 0)
+    return float(math.numeric(entry["answer"], answer_text, rel_tol=0.0, abs_tol=1e-4) or 0)
 
 
 def is_same_word(answer_text: str, entry: dict[str, Any]) -> float:

@@ -15,10 +15,12 @@ A decimal with six places or more may stand for the fraction or constant it roun
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import NamedTuple
 
 from r1flow.grading.answers import STYLE, PlainNumber, bare, plain, same_number, single_letter
-from r1flow.grading.final import LIMIT, candidate, closing_brace
+from r1flow.grading.final import BOX, LIMIT, candidate, closing_brace
+from r1flow.grading.nouns import COUNTED
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.grading.worker import WORKERS, worker
 
@@ -86,6 +88,33 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     if expected.number and found.number:
         return Verdict(same_plainly(expected, found, rules.places))
     return readings(expected, found)
+
+
+EXPONENT = re.compile(r"(.+?)(?:[eE]|\s*(?:\\times|\*)\s*10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII)
+
+
+def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | None:
+    """Whether the answer is within the greater of both tolerances of the gold; None when the gold is no number.
+
+    Powers of ten are read, and units that both sides have must agree: 1.5e-3, 1.5 × 10^{-3} m.
+    """
+    expected = tidy(gold)
+    value = expected and measured(expected)
+    if value is None:
+        return None
+    found = tidy(candidate(answer), gold=expected)
+    near_to = found and agree(expected, found) and measured(found)
+    allowed = max(Fraction(rel_tol) * abs(value), Fraction(abs_tol))
+    return isinstance(near_to, Fraction) and abs(near_to - value) <= allowed
+
+
+def measured(side: "Tidy") -> Fraction | None:
+    """A number with or without a power of ten, which isn't a percentage."""
+    if side.number:
+        return None if side.percent else side.number.value
+    match = EXPONENT.fullmatch(side.text)
+    mantissa = match and plain(match[1])
+    return mantissa and mantissa.value * Fraction(10) ** int(match[2])
 
 
 class Tidy(NamedTuple):
@@ -191,16 +220,24 @@ SPELLINGS = {
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "∕": "/", "⁄": "/", "π": r"\pi ",
     "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "±": r"\pm ", "∪": r"\cup ",
     "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "°": r"^{\circ}", "²": "^{2}", "³": "^{3}", "√": r"\sqrt",
-    "％": "%", "\xa0": " ", "\u202f": " ", "\u2009": " ",
+    "％": "%", "（": "(", "）": ")", "，": ",", "、": ",", "；": ";", "：": ":", "＝": "=",
+    "\xa0": " ", "\u202f": " ", "\u2009": " ",
 }  # fmt: skip
 SPELLED = str.maketrans(SPELLINGS)
 SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
-LEAD = re.compile(r"(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)\s*(?=\S)", re.IGNORECASE)
+LEAD = re.compile(
+    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)|(?:最终)?答案\s*(?:是|为)?\s*:?)\s*(?=\S)",
+    re.IGNORECASE,
+)
+TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)$", re.IGNORECASE)
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
-BASE = re.compile(r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|[a-z]{3,11})\}{0,2}", re.ASCII)
+BASE = re.compile(
+    r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)\}{0,2}",
+    re.ASCII,
+)
 GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\s*\{\s*,\s*\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
 SYSTEM = re.compile(
@@ -217,7 +254,7 @@ RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:math
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
-LEFT_OUT = re.compile(r"\\(?:boxed|fbox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
+LEFT_OUT = re.compile(r"\\(?:boxed|fbox|framebox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
 APART = re.compile(r"\$\s*\$|[^\s,;=+\-*/&\\{(\[]\s*\n")  # "$3$ $-3$" and "3\n-3" are two answers, not 0
 APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
 
@@ -230,7 +267,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     number = plain(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
-    core, money = without_currency(whole)
+    core, money = without_currency(TOTAL.sub("", whole))
     core, percent = without(PERCENT, RATE.sub(r"\\text{\1/\2}", core))
     core, unit = (core, None) if percent else without_unit(core, gold)
     based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
@@ -250,14 +287,14 @@ def unwrapped(text: str) -> str:
     """Without dollar signs, boxes, brackets of display and stars around all of it, a lead-in and a full stop."""
     while True:
         before, text = text, text.strip()
-        if text.endswith(".") and not text.endswith(".."):
+        if text.endswith((".", "。")) and not text.endswith(".."):
             text = text[:-1]
         text = LEAD.sub("", text, count=1) if LEAD.match(text) else text
         for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**")):
             inside = text[len(opening) : -len(closing)]
             if text.startswith(opening) and text.endswith(closing) and inside and opening not in inside:
                 text = inside
-        box = re.match(r"\\(?:boxed|fbox)\s*\{", text)
+        box = BOX.match(text)
         if box and closing_brace(text, box.end()) == len(text) - 1:
             text = text[box.end() : -1]
         if text == before:
@@ -299,11 +336,19 @@ UNITS = {
 UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.split())}
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 FILLERS = {"per", "of", "a", "an", "the", "each"}
-AMOUNTS = re.compile(
-    r"(?:hundred|thousand|lakh|crore|million|milliard|billion|trillion|quadrillion|quintillion|myriad|googol|"
-    r"dozen|gross|score|couple|trio|double|triple|pair|half|halve|third|quarter|fourth|fifth|sixth|seventh|"
-    r"eighth|ninth|tenth|hundredth|thousandth|ten|twenty|time|les|plu|minu|thousand|zero|one|two|three|four|five|six|"
-    r"seven|eight|nine|squared|cubed|i|wa|perhap|alway|doe|thi)e?s?"
+CHINESE_UNITS = {
+    "元": "yuan", "天": "day", "米": "m", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km", "克": "g",
+    "千克": "kg", "公斤": "kg", "升": "liter", "毫升": "ml", "秒": "second", "分钟": "minute", "小时": "hour",
+    "周": "week", "年": "year", "个月": "month", "度": "degree", "美元": "dollar", "欧元": "euro", "岁": "year",
+}  # fmt: skip
+CHINESE_COUNTED = re.compile(
+    r"(?:[个只本件条次种颗棵辆名位张页支箱袋盒套组座块头朵]|(?:平方|立方)(?:厘米|千米|米)|人|吨)"
+)
+IN_CHINESE = re.compile(r"(?<=[\d})\s$%])\s*([\u4e00-\u9fff]{1,4})$")
+AMOUNTS = re.compile(  # no units, in a gold
+    r"(?:hundred|thousand|lakh|crore|\w*illion|\w*illiard|myriad|googol|dozen|gross|score|couple|trio|double|triple|pair|"
+    r"hal[fv]|third|quarter|\w+th|ten|\w+ty|time|les|plu|minu|zero|one|two|three|four|five|six|seven|eight|nine|squared|"
+    r"cubed|wa|perhap|alway|doe|thi)e?s?"
 )
 IN_TEXT = re.compile(r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{[~\s]*([^{}\\\d]*)\}\s*(?:\^\s*\{?([23])\}?)?$")
 IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
@@ -326,6 +371,11 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
 
     Words without `\text` are units of a number only, and single letters only when the gold has no letters.
     """
+    match = IN_CHINESE.search(text)
+    if match and plain(text[: match.start()].strip(" $")):
+        named = CHINESE_UNITS.get(match[1])
+        if named or CHINESE_COUNTED.fullmatch(match[1]):
+            return text[: match.start()].strip(), named and f"{named}^1"
     match = IN_TEXT.search(text)
     core = match and text[: match.start()].rstrip(" ~\\,;:!")
     if not match:
@@ -334,14 +384,18 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
         apart = core and (plain(core) or CLOCK.fullmatch(core) or core.endswith("$"))
         if not match or not apart or (len(match[1]) == 1 and not (gold and gold.number)):
             return text, None
-    known = unit_of(match[1], int(match[2] or 1)) if core and re.search(r"[\dA-Za-z]", core) else None
+    others = LETTERS.findall(gold.text.lower()) if gold else None
+    known = unit_of(match[1], int(match[2] or 1), others) if core and re.search(r"[\dA-Za-z]", core) else None
     if known is None:
         return text, None
     return core, known or None
 
 
-def unit_of(said: str, power: int) -> str | None:
-    """The name of a unit with its power; "" for a plausible one that isn't known, None for what is no unit."""
+def unit_of(said: str, power: int, others: list[str] | None) -> str | None:
+    """The name of a unit with its power; "" for what is counted ("apples"), None for what is neither.
+
+    An answer may also have a noun that its gold has (`others`); a gold (None) may have any plural but a number's.
+    """
     parts = said.lower().split()
     for part in parts[:-1] if parts else []:
         power = POWERS.get(part, power)
@@ -350,6 +404,8 @@ def unit_of(said: str, power: int) -> str | None:
         power = POWERS[parts[-1]]
     if len(rest) == 1 and rest[0] in UNIT:
         return f"{UNIT[rest[0]]}^{power}"
-    if len(rest) == 1 and len(rest[0]) > 3 and rest[0].endswith("s") and rest[0].isalpha():
+    if len(rest) == 1 and (rest[0] in COUNTED or f"{rest[0]}s" in COUNTED or rest[0] in (others or ())):
+        return ""
+    if others is None and len(rest) == 1 and len(rest[0]) > 3 and rest[0].endswith("s") and rest[0].isalpha():
         return None if AMOUNTS.fullmatch(rest[0]) else ""
     return "" if rest and all(part.strip(".") in UNIT for part in re.split(r"[\s/]+", " ".join(rest))) else None

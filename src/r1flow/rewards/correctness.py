@@ -43,7 +43,7 @@ def accuracy(
     allows 3+4 for 7, and `form` ("factored" or "expanded") asks for that form. Raises UserError for another kind or
     form, a negative tolerance, places under 1, or a missing column.
     """
-    kinds = {**KINDS, "numeric": partial(answers.numeric, rel_tol=rel_tol, abs_tol=abs_tol)}
+    kinds = {**KINDS, "numeric": partial(math.numeric, rel_tol=rel_tol, abs_tol=abs_tol)}
     if kind not in kinds:
         raise UserError(f"reward accuracy: kind {kind!r} doesn't exist{did_you_mean(kind, list(kinds))}")
     if not (rel_tol >= 0 and abs_tol >= 0):
