@@ -12,7 +12,7 @@ import torch
 import yaml
 from test_options import CHANGE_NO_RESULT, SET_BY_THE_STAGE
 from tiny import END, check_resume, chunk_sizes, make_model, make_stage, make_tokenizer, weights_hash
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 from trl import GRPOConfig
 from trl.trainer.utils import add_fused_lm_head, split_tensor_dict
 
@@ -32,6 +32,7 @@ from r1flow.tracking.stage import Stage
 from r1flow.training import dev
 from r1flow.training.callbacks import History
 from r1flow.training.rollout_server import ADDRESS
+from r1flow.training.room import positions_of
 
 CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
 SMALL = {
@@ -415,3 +416,62 @@ def test_options_that_change_a_result_are_written_down() -> None:
     optional = (*CHANGE_NO_RESULT, "vllm_", "num_completions_to_print")  # vLLM is off
     assert {name for name in options if not name.startswith(optional)} <= written
     assert written <= options
+
+
+@pytest.mark.parametrize("engine", ["r1flow", "transformers"])
+@pytest.mark.parametrize("general", [False, True])
+def test_a_prompt_that_leaves_no_room_is_refused_before_the_first_step(base: Path, engine: str, general: bool) -> None:
+    """The row is the last of its file, so it would be drawn late in the training."""
+    file, rows = ("general_rl.jsonl", GENERAL) if general else ("rl.jsonl", PROBLEMS)
+    write_jsonl(base / "data" / file, [*rows, rows[0] | {"id": "long", "question": "1+" * 100}])
+    stage = stage_of(base, "long", engine)
+    if general:
+        stage.config["data"] = CONFIG["data"] | {"general_file": "general_rl.jsonl", "general_share": 0.25}
+    stage.log_metrics = None  # nothing is trained
+    with pytest.raises(UserError) as refusal:
+        grpo.compute(stage)
+    tokens = len("User: \nAssistant: ") + 200
+    said = (
+        f"{base}/data/{file}: row {len(rows) + 1}: its prompt has {tokens} tokens, with trainer.max_completion_length"
+    )
+    assert str(refusal.value).startswith(f"{said}: 12 that is {tokens + 12}, and the model has 128 positions; lower ")
+
+
+def test_a_dev_problem_that_leaves_no_room_is_refused_before_the_first_step(base: Path) -> None:
+    write_jsonl(base / "data" / "dev.jsonl", [PROBLEMS[0], PROBLEMS[1] | {"question": "1+" * 100}])
+    stage = stage_of(base, "dev")
+    stage.config["dev"] = DEV
+    with pytest.raises(UserError, match=r"dev\.jsonl: row 2: its prompt has \d+ tokens"):
+        grpo.compute(stage)
+
+
+def test_what_vllm_has_room_for_counts_where_that_is_less(base: Path) -> None:
+    model = SimpleNamespace(config=AutoModelForCausalLM.from_pretrained(base / "base").config)
+    rows = [{"prompt": "1" * 80, "question": "0+1", "task": "sum"}]
+    stage = stage_of(base, "vllm", "transformers", use_vllm=True, vllm_max_model_length=92)
+    grpo.check_prompts(stage, rows, model, make_tokenizer())
+    stage.config["trainer"]["vllm_max_model_length"] = 91
+    with pytest.raises(UserError, match=r"rl\.jsonl: row 1: .* that is 92, and trainer\.vllm_max_model_length is 91"):
+        grpo.check_prompts(stage, rows, model, make_tokenizer())
+
+
+def test_stretched_positions_count_as_far_as_they_are_stretched() -> None:
+    def positions(**rope: object) -> int | None:
+        return positions_of(LlamaConfig(max_position_embeddings=128, rope_parameters={"rope_theta": 1e4, **rope}))
+
+    assert positions(rope_type="default") == 128
+    assert positions(rope_type="yarn", factor=4.0, original_max_position_embeddings=128) == 512
+    assert positions(rope_type="yarn", factor=4.0, original_max_position_embeddings=32) == 128
+    assert positions_of(MambaConfig()) is None  # it has no positions
+
+
+def test_rows_that_a_training_does_not_reach_are_counted(base: Path) -> None:
+    stage = stage_of(base, "counted")
+    stage.config["data"] = CONFIG["data"] | {"limit": 10, "general_file": "general_rl.jsonl", "general_share": 0.25}
+    stage.config["trainer"]["max_steps"] = 2
+    rows = grpo.training_rows(stage.config, base / "data", make_tokenizer())
+    counts = {name: count.as_dict() for name, count in grpo.prompts_drawn(stage, rows).items()}
+    assert counts == {
+        "rl.jsonl": {"read": 12, "kept": 6, "left_out": {"limit": 2, "not drawn": 4}},
+        "general_rl.jsonl": {"read": 3, "kept": 2, "left_out": {"not drawn": 1}},
+    }

@@ -91,3 +91,15 @@ def test_no_pairs_is_the_users_to_mend(base: Path) -> None:
     write_jsonl(base / "data" / "preferences.jsonl", [])
     with pytest.raises(UserError, match="no preference pairs"):
         reward_model.compute(stage_of(base, "rm"))
+
+
+def test_pairs_that_are_too_long_are_counted_and_refused_above_a_share(base: Path) -> None:
+    count = reward_model.compute(stage_of(base, "short", max_steps=1))["counts"]["preferences.jsonl"]
+    assert count["read"] == 120 and count["left_out"].keys() == {"held out"}
+    long = [PAIRS[n] | {"chosen": "<think></think>" + "x" * 200} for n in range(0, 40, 2)]
+    write_jsonl(base / "data" / "preferences.jsonl", [*long, *PAIRS[40:]])
+    counts = reward_model.compute(stage_of(base, "some", max_steps=1, max_length=100))["counts"]
+    found = counts["preferences.jsonl"]
+    assert 0 < found["left_out"]["too long"] <= 20 and found["kept"] == 100 - sum(found["left_out"].values())
+    with pytest.raises(UserError, match=r"^many\.lost_share: 0\.5, and 100\.0% of preferences\.jsonl is lost"):
+        reward_model.compute(stage_of(base, "many", max_steps=1, max_length=5))

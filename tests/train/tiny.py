@@ -61,6 +61,7 @@ def make_stage(folder: Path, name: str, config: dict[str, Any]) -> SimpleNamespa
         progress=lambda *args, **fields: None,
         log_metrics=lambda *args: None,
         log_table=lambda *args: None,
+        terminal=SimpleNamespace(say=lambda text: None),
         ranks=1,
     )
 

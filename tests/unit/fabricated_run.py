@@ -46,15 +46,18 @@ GRPO = {
         **{"num_generations": 4, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1},
     },
 }
+COUNTS = {"counts": {"rl.jsonl": {"read": 400, "kept": 400, "left_out": {}}}}
 METRICS = {
+    "data": {"rows": {"rl": 400}, **COUNTS},
     "rejection": {
+        **COUNTS,
         **{"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},
         **{"mix": 2015, "general": 504, "general_share": 504 / 2015, "flops": 0.4e12},
     },
-    "grpo": {"steps": 40, "flops": 3.0e12},
-    "sft": {"steps": 40, "flops": 1.0e12},
+    "grpo": {"steps": 40, "flops": 3.0e12, **COUNTS},
+    "sft": {"steps": 40, "flops": 1.0e12, **COUNTS},
     "pretrain": {"flops": 7.0e12},
-    "reward_model": {"flops": 0.5e12},
+    "reward_model": {"flops": 0.5e12, **COUNTS},
 }
 
 
@@ -209,7 +212,7 @@ def evaluation(folder: Path, rows: list[dict]) -> Path:
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
     paraphrased = int(any(row["paraphrased"] for row in rows))
     write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES), "paraphrased": paraphrased})
-    write(folder / "metrics.json", summarise_evaluation(rows, list(TEMPERATURES)))
+    write(folder / "metrics.json", summarise_evaluation(rows, list(TEMPERATURES)) | COUNTS)
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder
 

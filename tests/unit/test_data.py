@@ -44,6 +44,7 @@ def config() -> dict:
 def make(folder: Path, seed: int = 3, **changed: object) -> Path:
     folder.mkdir()
     stage = SimpleNamespace(config=config() | changed, seed=seed, work=folder, inputs={}, progress=lambda *_: None)
+    stage.terminal = SimpleNamespace(say=print)
     data.compute(stage)
     return folder
 

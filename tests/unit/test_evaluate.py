@@ -87,6 +87,7 @@ def examine(tmp_path, monkeypatch):
             progress=lambda *arguments, **fields: None,
             log_metrics=lambda step, values: None,
             log_table=lambda name, rows: None,
+            terminal=SimpleNamespace(say=print),
         )
         metrics = evaluate.compute(stage)
         return metrics, parquet.read_table(work / "samples.parquet").to_pylist(), stage

@@ -30,7 +30,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import FILES, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import Response
 from r1flow.data import loaders
-from r1flow.data.loaders import FUNCTIONS, Count, Damaged, Unusable
+from r1flow.data.loaders import FUNCTIONS, Damaged, Unusable
 from r1flow.engine import config, gate
 from r1flow.engine.run import Run
 from r1flow.grading.generated import correct
@@ -40,6 +40,7 @@ from r1flow.programs.fetch import compute as fetch
 from r1flow.programs.fetch.spec import check_source
 from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.specs import spec_of
+from r1flow.tracking.left_out import Count
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf/data"
@@ -358,8 +359,8 @@ def test_problems_with_tests_are_evaluated_and_rejected_by_their_tests(name, tmp
     write(tmp_path, file, rows)
     found, _ = loaded(tmp_path, file, source_of(name))
     write_jsonl(tmp_path / "test.jsonl", found)
-    (problem, *_), ungradable = evaluate.load_problems(tmp_path, "test", None)
-    assert ungradable == 0 and {row["task"] for row in found} == {name}
+    (problem, *_), counts = evaluate.load_problems(tmp_path, "test", None)
+    assert not counts["test.jsonl"].left_out and {row["task"] for row in found} == {name}
     for program, right in ((PROGRAMS[name], True), ("def add(x, y): return 5\nprint(0)", False)):
         said = Response(f"<think>so</think>```python\n{program}\n```")
         assert evaluate.grade_program(problem, said, finished=True)["correct"] is right
@@ -685,7 +686,10 @@ def test_the_same_sources_give_the_same_bytes_wherever_they_lie(data, problems, 
 def stage_of(folder: Path, options: dict[str, Any], **sources: Path) -> SimpleNamespace:
     folder.mkdir()
     inputs = {f"source_{name}": path for name, path in sources.items()}
-    return SimpleNamespace(config=options, inputs=inputs, work=folder, progress=lambda *counts, **more: None)
+    terminal = SimpleNamespace(say=print)
+    return SimpleNamespace(
+        config=options, inputs=inputs, work=folder, terminal=terminal, progress=lambda *counts, **more: None
+    )
 
 
 def config_of(source: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -712,7 +716,7 @@ def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp
         fetch.compute(stage)
     assert "\n" not in str(refusal.value)
     stage = stage_of(tmp_path / "again", config_of(source_of("gsm8k"), damaged_share=0.5), gsm8k=tmp_path / "gsm8k")
-    assert fetch.compute(stage) == {"rows": {"rl": 1}, "left_out": {"gsm8k.train": 1}}
+    assert fetch.compute(stage)["rows"] == {"rl": 1}
 
 
 def test_a_row_that_nearly_is_a_test_problem_is_left_out_and_reported(tmp_path):

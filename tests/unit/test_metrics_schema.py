@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fabricated_run import COUNTS
 
 from r1flow.core.metrics import summarise
 from r1flow.engine.run import Run
@@ -71,6 +72,7 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
     tasks = {task: summarise([row]) for task in ("sum", "reasoning", "general")}
     asked = {"thinking": [0.6], "paraphrased": 1}
     whole = {"tasks": tasks, "thinking": [{"temperature": 0.6, "tasks": tasks}], "paraphrased": {"tasks": tasks}}
+    whole |= COUNTS
     assert metrics_schema.first_fault("evaluate", asked, whole) is None
     for task in tasks:
         for measure in metrics_schema.MEASURES:
@@ -100,7 +102,8 @@ def test_an_examination_owes_every_measure_of_every_task() -> None:
         ({"dropped": {}}, "kept is missing"),
         ({"kept": 3, "dropped": 4}, "dropped should be a dict, and is '4'"),
         (["kept"], "kept is missing"),
-        ({"kept": 3, "dropped": {}}, None),
+        ({"kept": 3, "dropped": {}}, "counts is missing"),
+        ({"kept": 3, "dropped": {}, **COUNTS}, None),
     ],
 )
 def test_metrics_of_another_shape_are_named(metrics: Any, named: str | None) -> None:
@@ -110,7 +113,7 @@ def test_metrics_of_another_shape_are_named(metrics: Any, named: str | None) -> 
 def test_a_curve_without_a_number_is_none() -> None:
     config = RUN.slice("reward_model")
     row = {"step": 1, "loss": 0.5, "learning_rate": 0.1, "accuracy": None}
-    metrics = {"flops": 1.0e9, "history": [row]}
+    metrics = {"flops": 1.0e9, "history": [row], **COUNTS}
     found = metrics_schema.first_fault("reward_model", config, metrics)
     assert found == "history: no step has accuracy, which is needed because every such training has it"
     metrics["history"].append(row | {"step": 2, "accuracy": 0.5})

@@ -88,6 +88,7 @@ def compute(folder: Path, name: str, data: Path) -> None:
         progress=lambda *arguments: None,
         log_metrics=lambda *arguments: None,
         log_table=lambda *arguments: None,
+        terminal=SimpleNamespace(say=print),
     )
     metrics = {"evaluate": evaluate, "rejection": rejection}[program].compute(stage)
     model = {"stage": name.partition("/")[2] or "reasoning_rl", "sha256": "ff" * 32}

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -229,6 +230,7 @@ def compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(shards, "load_sampler", lambda *_: sampler)
         stage = SimpleNamespace(name="rejection", config=default | config, seed=seed, work=work)
         stage.inputs, stage.snapshots = {"model": tmp_path, "data": tmp_path}, work / "snapshots"
+        stage.terminal = SimpleNamespace(say=print)
         stage.progress = stage.log_table = lambda *_, **fields: None
         metrics = rejection.compute(stage)
         return metrics, read_jsonl(work / "mix.jsonl"), sampler
@@ -256,6 +258,10 @@ def test_the_mix_has_what_was_kept_and_its_share_of_general_rows(compute) -> Non
         **{"samples": 12, "kept": 4, "acceptance": 1 / 3, "dropped": {"surplus": 4, "wrong": 4}},
         **{"prompts": 4, "prompts_with_a_kept_sample": 4, "mix": 10, "general": 6, "general_share": 0.6},
         **{"sampled_tokens": 12 * 3, "flops": None},  # the scripted sampler has no weights
+        "counts": {
+            "rejection.jsonl": {"read": 4, "kept": 4, "left_out": {}},
+            "samples.parquet": {"read": 12, "kept": 4, "left_out": {"filter": 8}},
+        },
     }
     assert {row["id"]: row["response"] for row in mix if row["source"] == "rejection"} == {
         f"p{n}-0": GOOD for n in range(4)
@@ -322,3 +328,20 @@ def test_a_program_that_no_sandbox_ran_is_not_wrong(tmp_path: Path, monkeypatch:
     with pytest.raises(UserError, match="no sandbox"):
         rejection.prompts_to_sample(tmp_path / "rejection.jsonl", None)
     assert len(rejection.prompts_to_sample(tmp_path / "rejection.jsonl", 1)) == 1
+
+
+def test_prompts_that_cannot_be_graded_are_counted_before_anything_is_sampled(tmp_path: Path) -> None:
+    rows = [replace(problem(f"p{n}"), answer="" if n == 2 else "5") for n in range(4)]
+    write_jsonl(tmp_path / "rejection.jsonl", rows)
+    config = {"prompts": 3, "filters": [{"name": "wrong"}]}
+    kept, count = rejection.gradable_prompts(tmp_path / "rejection.jsonl", config)
+    assert [each.id for each in kept] == ["p0", "p1"] and count.first["ungradable"] == "row 3 (p2)"
+    assert count.as_dict() == {"read": 4, "kept": 2, "left_out": {"limit": 1, "ungradable": 1}}
+    kept, count = rejection.gradable_prompts(tmp_path / "rejection.jsonl", config | {"filters": []})
+    assert len(kept) == 3 and "ungradable" not in count.left_out  # nothing grades
+
+
+def test_samples_on_which_the_sandbox_failed_are_lost_and_all_others_filtered() -> None:
+    count = rejection.count_samples(Counter({None: 5, "wrong": 40, "infrastructure": 3, "surplus": 2}))
+    assert count.as_dict() == {"read": 50, "kept": 5, "left_out": {"filter": 42, "infrastructure": 3}}
+    assert count.lost_share == 3 / 8

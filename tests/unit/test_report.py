@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from fabricated_run import SKILLS, TASKS, fabricate_run, fabricate_samples
+from fabricated_run import COUNTS, SKILLS, TASKS, fabricate_run, fabricate_samples
 
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval
@@ -352,7 +352,7 @@ def test_samples_for_a_cold_start_are_counted_in_a_section_of_their_own(tmp_path
     inputs["cold_start_data"] = tmp_path / "run" / "cold_start_data"
     inputs["cold_start_data"].mkdir()
     (inputs["cold_start_data"] / "config.yaml").write_text("{}")
-    counts = {"kept": 77, "dropped": {"code_block": 4321}}
+    counts = {"kept": 77, "dropped": {"code_block": 4321}, **COUNTS}
     (inputs["cold_start_data"] / "metrics.json").write_text(json.dumps(counts))
     page, _ = make(tmp_path / "report", inputs)
     _, first, second = re.split(r'<section id="(?:cold_start_data|rejection)">', page)

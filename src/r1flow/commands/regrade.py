@@ -110,7 +110,8 @@ def data_of(record: Record) -> Path:
 def evaluation(record: Record) -> Graded:
     """An evaluation's samples and the means of its tasks, as stored and as graded now."""
     config, rows = load_frozen(record.folder / "config.yaml"), read_stored_samples(record)
-    gradable, ungradable = evaluate.load_problems(data_of(record), config["split"], None)
+    gradable, counts = evaluate.load_problems(data_of(record), config["split"], None)
+    ungradable = sum(count.left_out["ungradable"] for count in counts.values())
     problems = {(problem["task"], problem["id"]): problem for problem in gradable}
     grade = evaluate.grader(config["language"], config["languages"], config["reflection_words"])
     after = [regraded_row(row, problems.get((row["task"], row["problem_id"])), grade) for row in rows]

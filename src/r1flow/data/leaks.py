@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.manifest import sha256, write_json
+from r1flow.artifacts.manifest import read_json, sha256, write_json
 from r1flow.core.schema import EXAMS, REWORDED
 from r1flow.data.decontaminate import RULE, Index, Kind
+from r1flow.tracking.left_out import Count
 
 # The evaluation sets that a data folder may have.
 EVALUATION = tuple(f"{form.format(split)}.jsonl" for form in ("{}", "general_{}", REWORDED) for split in EXAMS)
 REPORT = "decontamination.json"
+LEAKS_REMEDY = "docs/decontamination.md says what counts as a leak"
 EXAMPLES = 3  # shown of each kind, for each pair of files
 SHOWN = 300  # characters of an example
 
@@ -88,6 +90,21 @@ def write_report(
     sets = {name: {"sha256": sha256(folder / name)} for name in evaluation}
     report = {"rule": RULE, "reported_only": list(reported_only), "evaluation": sets, "training": training}
     write_json(folder / REPORT, report)
+
+
+def count_leaks(folder: Path) -> dict[str, Count]:
+    """What became of the rows of every file of a data folder, by its report and its schema.
+
+    Of the corpus, problems and prompts are left out, from which any number of documents would have been written.
+    """
+    report, schema = read_json(folder / REPORT), read_json(folder / "schema.json")
+    counts = {}
+    for name, about in schema.items():
+        dropped = report["training"].get(name, {"dropped": {}})["dropped"]
+        counts[name] = Count(about["rows"] + len(dropped))
+        reason = "leak of a problem behind it" if name == "corpus.jsonl" else "leak"
+        counts[name].leave_out(reason, next((f"{row}, {leak}" for row, leak in dropped.items()), ""), len(dropped))
+    return counts
 
 
 def summary_of_matches(matches: list[Match], reported_only: Collection[str]) -> dict[str, Any]:

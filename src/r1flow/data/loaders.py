@@ -22,9 +22,7 @@ import json
 import math
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -32,6 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 from r1flow.core.errors import UserError, listed
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
+from r1flow.tracking.left_out import Count
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, ParquetFile
@@ -54,22 +53,6 @@ class Unusable(Exception):
     """A row that is undamaged but has nothing that we can use."""
 
 
-@dataclass
-class Count:
-    """What became of a source's rows."""
-
-    read: int = 0
-    kept: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)  # reason: rows
-    damaged: int = 0  # how many of the left-out rows are damaged
-    first: dict[str, str] = field(default_factory=dict)  # reason: "train.jsonl: row 17: answer: not a number"
-
-    def leave_out(self, reason: str, place: str, damaged: bool = False) -> None:
-        self.left_out[reason] += 1
-        self.damaged += damaged
-        self.first.setdefault(reason, place)
-
-
 def load_source(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
     """Our rows from these files of a source, with their ids; `count` is updated on the way."""
     for name in names:
@@ -89,7 +72,6 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
             except Unusable as error:
                 count.leave_out(str(error), f"{place}: {error}")
             else:
-                count.kept += 1
                 yield found
 
 

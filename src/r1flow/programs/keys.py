@@ -5,6 +5,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.data.leaks import EVALUATION
+from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -64,6 +65,12 @@ class Decontaminate:
 def check_share(key: str, share: float) -> None:
     if not 0 <= share < 1:
         raise UserError(f"{key}: {share}; use 0 or a share below 1")
+
+
+def check_lost_share(config: dict[str, Any]) -> None:
+    share = config.get("lost_share", MOST_LOST)
+    if not 0 <= share <= 1:
+        raise UserError(f"lost_share: {share}; use a share from 0 (no row may be lost) to 1 (all may)")
 
 
 def check_reported(config: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from r1flow.core.template import GENERAL
 from r1flow.programs.specs import spec_of
+from r1flow.tracking.left_out import REASONS
 from r1flow.tracking.progress import is_number
 
 # The metrics that every evaluated task must have; null where there is no value.
@@ -38,9 +39,23 @@ def first_fault(program: str, config: Mapping[str, Any], metrics: Any) -> str | 
             return f"{key} is missing"
         if not isinstance(metrics[key], kind):
             return f"{key} should be a {kind.__name__}, and is {str(metrics[key])[:40]!r}"
+    if "counts" in keys and (missing := counts_fault(metrics["counts"])):
+        return missing
     if "tasks" in keys:
         return evaluation_fault(config, metrics)
     return curve_fault(spec_of(program).curves(config, metrics), metrics["history"]) if "history" in keys else None
+
+
+def counts_fault(counts: dict[str, Any]) -> str | None:
+    """What is wrong with the counts of rows: each has read, kept, and known reasons that add up to the difference."""
+    for name, count in counts.items():
+        if not isinstance(count, dict) or count.keys() != {"read", "kept", "left_out"}:
+            return f"counts.{name}: it needs read, kept and left_out"
+        if unknown := sorted(count["left_out"].keys() - REASONS.keys()):
+            return f"counts.{name}.left_out: {unknown[0]!r} is no reason that tracking/left_out.py explains"
+        if count["read"] - count["kept"] != sum(count["left_out"].values()):
+            return f"counts.{name}: {count['read']} read, {count['kept']} kept, and the reasons don't add up to that"
+    return None if counts else "counts: no file is counted"
 
 
 def curve_fault(required: Mapping[str, str], history: list[Any]) -> str | None:

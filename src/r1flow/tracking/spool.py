@@ -33,6 +33,7 @@ from urllib.parse import unquote, urlsplit
 
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
 from r1flow.core.errors import UserError
+from r1flow.tracking.left_out import tracked
 from r1flow.tracking.system_metrics import start_sampling
 
 TRACKING = Path("scratch/tracking")
@@ -222,9 +223,12 @@ class StageRun:
         self.append("tag", key=key, value=str(value))
 
     def finish(self, metrics: dict[str, Any], out: Path) -> None:
-        """Record the finished stage: numbers at the top of metrics.json as stage/…, dicts of words as tags, outputs."""
+        """Record the finished stage: numbers at the top of metrics.json as stage/…, dicts of words as tags, outputs.
+
+        The counts of rows are below stage/rows/.
+        """
         cost = read_json(out / "cost.json") if (out / "cost.json").is_file() else {}
-        both = {**metrics, **cost}
+        both = {**metrics, **cost, **tracked(metrics.get("counts", {}))}
         self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in both.items()}))
         for name, value in metrics.items():
             for key, word in value.items() if isinstance(value, dict) else ():

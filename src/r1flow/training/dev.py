@@ -33,6 +33,7 @@ from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.sampling import Completion, SamplingParams
 from r1flow.sampling.engine import Engine, completions, eos_ids_of
+from r1flow.training.room import check_room, positions_of
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -45,8 +46,12 @@ class DevCurve(TrainerCallback):
         dev = stage.config["dev"]
         self.stage, self.tokenizer, self.every = stage, tokenizer, dev["every"]
         self.engine = Engine(model, eos_ids_of(model, tokenizer))
-        self.problems = load_dev_problems(stage.inputs["data"] / dev["file"], dev["n_problems"])
+        path, room = stage.inputs["data"] / dev["file"], positions_of(model.config)
+        self.problems = load_dev_problems(path, dev["n_problems"])
         prompts = [render(tokenizer, problem["question"]) for problem in self.problems]
+        rows = [{**problem, "prompt": prompt} for problem, prompt in zip(self.problems, prompts, strict=True)]
+        new_tokens = stage.config["trainer"]["max_completion_length"]
+        check_room(path, rows, tokenizer, new_tokens, room, f"the model has {room} positions")
         self.prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
 
     def on_train_begin(

@@ -28,6 +28,7 @@ from r1flow.data.splits import check_disjoint, split_of
 from r1flow.data.tasks import Worked, has_other_wordings, in_held_out_wording, worked_problems
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
+from r1flow.tracking.left_out import tell_counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -42,14 +43,15 @@ GENERAL_SPLITS = ("sft", "rl", *EXAMS)
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
-    """Write every data file to work; metrics: rows of each file."""
+    """Write every data file to work; metrics: rows of each file, and how many leaked."""
     versions.bring_or_make(
         stage.work,
         stage.inputs.get("pin"),
         lambda: generate(stage.config, stage.seed, stage.work, stage.progress),
     )
-    schema = json.loads((stage.work / "schema.json").read_text())
-    return {"rows": {name.removesuffix(".jsonl"): about["rows"] for name, about in schema.items()}}
+    counts = leaks.count_leaks(stage.work)
+    told = tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
+    return {"rows": {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}, "counts": told}
 
 
 def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable[[int, int], None]) -> None:

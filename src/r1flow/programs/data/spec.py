@@ -11,8 +11,9 @@ from r1flow.data.leaks import REPORT
 from r1flow.data.tasks import FAMILIES
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.costs import cost_of_files
-from r1flow.programs.keys import Decontaminate, Seeded, check_reported
+from r1flow.programs.keys import Decontaminate, Seeded, check_lost_share, check_reported
 from r1flow.programs.specs import Spec
+from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -67,6 +68,7 @@ class Data(Seeded):
     preferences: Preferences | None
     decontaminate: Decontaminate
     tokenizer: Tokenizer | None
+    lost_share: float = MOST_LOST
 
 
 SHARES = {
@@ -92,6 +94,7 @@ def check_data(config: dict[str, Any]) -> None:
             if not 0 <= config[part][key] <= 1:
                 raise UserError(f"{part}.{key}: {config[part][key]}; use 0 to 1, where 1 is all")
     check_reported(config)
+    check_lost_share(config)
 
 
 def check_corpus(config: dict[str, Any]) -> None:
@@ -130,5 +133,6 @@ SPEC = Spec(
     keys=Data,
     outputs=outputs,
     check=check_data,
+    metrics={"rows": dict, "counts": dict},
     cost=cost_of_files,
 )

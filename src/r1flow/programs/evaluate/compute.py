@@ -41,6 +41,7 @@ from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.sampling import Completion, SamplingParams, seed_of, shards
+from r1flow.tracking.left_out import Count, tell_counts
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -84,14 +85,22 @@ def compute(stage: "Stage") -> dict[str, Any]:
     also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
-    problems, ungradable = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
+    problems, counts = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
+    told = tell_counts(
+        stage, counts, "evaluate", config, "look at the answers in the file, which the grader must accept"
+    )
+    ungradable = sum(count.left_out["ungradable"] for count in counts.values())
     verdicts, shown = examine(stage, problems)
-    found = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable}
+    found = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
     track(stage, found, shown)
     if any(is_program(problem) for problem in problems):
         found["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
         found["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
+        count = Count(len(verdicts))
+        count.leave_out(Cause.INFRASTRUCTURE, rows=unknown)
+        remedy = "see docs/sandbox.md, and the stage's log"
+        told |= tell_counts(stage, {"samples.parquet": count}, "evaluate", config, remedy)
     return found
 
 
@@ -153,19 +162,29 @@ def ballot(answer: str | None) -> str | None:
     return "x" + blake2b(normalise_answer(answer).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], int]:
+def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[str, Any]], dict[str, Count]]:
     """The split's gradable problems and general prompts, at most `limit` of each family and kind.
 
-    The second value counts the problems that can't be graded. Rows keep the files' order; general prompts get task
-    "general". Raises UserError when there is nothing to ask.
+    The second value says, for each file, how many rows were left out. Rows keep the files' order; general prompts get
+    task "general". Raises UserError when there is nothing to ask.
     """
     paths = [data / f"{name}.jsonl", data / f"general_{name}.jsonl"]
-    found = [row for path in paths if path.is_file() for row in read_jsonl(path)]
-    problems = [row if "task" in row else {**row, "task": GENERAL} for row in found]
-    gradable = [row for row in problems if row["task"] == GENERAL or is_gradable(row)]
-    if not gradable:
+    problems, counts = [], {}
+    for path in filter(Path.is_file, paths):
+        rows = [row if "task" in row else {**row, "task": GENERAL} for row in read_jsonl(path)]
+        count, gradable = Count(len(rows)), []
+        for number, row in enumerate(rows, 1):
+            if row["task"] == GENERAL or is_gradable(row):
+                gradable.append(row)
+            else:
+                count.leave_out("ungradable", f"row {number} ({row['id']})")
+        chosen = list(first_of_each(gradable, limit))  # no family or kind is in both files
+        count.leave_out("limit", rows=len(gradable) - len(chosen))
+        counts[path.name] = count
+        problems += chosen
+    if not problems:
         raise UserError(f"{paths[0]}: no problem to evaluate; look at evaluate.split ({name}) and at the data stage")
-    return list(first_of_each(gradable, limit)), len(problems) - len(gradable)
+    return problems, counts
 
 
 def groups(

@@ -8,9 +8,10 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import REWORDED
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
 from r1flow.programs.evaluate.ways import samples_given
-from r1flow.programs.keys import Sampled
+from r1flow.programs.keys import Sampled, check_lost_share
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
+from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -23,11 +24,13 @@ class Evaluate(Sampled):
     reflection_words: list[str]
     thinking: list[float]
     paraphrased: int
+    lost_share: float = MOST_LOST
 
 
 def check_evaluate(config: dict[str, Any]) -> None:
     """Refuse options with which the run's models can't be examined."""
     check_sampling(config)
+    check_lost_share(config)
     for number, temperature in enumerate(config["thinking"]):
         if temperature < 0 or temperature in config["thinking"][:number]:  # temperatures name metrics
             raise UserError(f"thinking: {config['thinking']}; use temperatures of 0 or more, each of them once")
@@ -66,7 +69,7 @@ SPEC = Spec(
     outputs=lambda config: ["samples.parquet"],
     check=check_evaluate,
     files_read=files_read,
-    metrics={"tasks": dict, "thinking": list},
+    metrics={"tasks": dict, "thinking": list, "counts": dict},
     cost=cost,
     memory=memory_of_sampling,
     on_gpu=True,

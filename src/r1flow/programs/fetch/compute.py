@@ -18,6 +18,7 @@ Left out: a corpus and a tokenizer. Such experiments start from existing base mo
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
@@ -28,9 +29,10 @@ from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.core.errors import UserError, printable
 from r1flow.core.schema import FIELDS, FILES
 from r1flow.data import leaks, loaders
-from r1flow.data.loaders import Count, Row
+from r1flow.data.loaders import Row
 from r1flow.data.sources import Fetched, fetch_files, here, matching
 from r1flow.data.splits import split_of
+from r1flow.tracking.left_out import Count, tell_counts
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -46,18 +48,16 @@ MEANS = {
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
-    """Write every file to work; metrics: rows of each file, and how many rows of each source were left out."""
+    """Write every file to work; metrics: rows of each file, and what became of the rows of each split and file."""
     versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build_files(stage))
-    schema, made_from = read_json(stage.work / "schema.json"), read_json(stage.work / "sources.json")
-    left_out = {
-        f"{name}.{split}": sum(counts["left_out"].values())
-        for name, about in made_from.items()
-        for split, counts in about["splits"].items()
-    }
-    return {
-        "rows": {name.removesuffix(".jsonl"): about["rows"] for name, about in schema.items()},
-        "left_out": left_out,
-    }
+    counts = leaks.count_leaks(stage.work)
+    told = {}
+    for name, about in read_json(stage.work / "sources.json").items():
+        read = {f"{name}.{split}": Count(c["read"], Counter(c["left_out"])) for split, c in about["splits"].items()}
+        source, remedy = stage.config["sources"][name], "the stage's log names the first row of each reason"
+        told |= tell_counts(stage, read, f"data.sources.{name}", source, remedy)
+    told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
+    return {"rows": {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}, "counts": told}
 
 
 def build_files(stage: "Stage") -> None:
@@ -74,8 +74,7 @@ def build_files(stage: "Stage") -> None:
             stage.progress(sum(len(one["splits"]) for one in made_from.values()), len(taken), source=f"{name}.{split}")
             count = share_out(fetched[name], config["sources"][name], split, pool["into"], owners, files)
             check_count(f"data.sources.{name}", split, count, config["damaged_share"])
-            counts = {"read": count.read, "kept": count.kept, "left_out": dict(sorted(count.left_out.items()))}
-            made_from[name]["splits"][split] = counts
+            made_from[name]["splits"][split] = count.as_dict()
     rows = write_files(stage.work, files, config["rows"], config["decontaminate"])
     write_json(stage.work / "sources.json", made_from)
     write_json(stage.work / "schema.json", {f"{name}.jsonl": described(name, count) for name, count in rows.items()})
@@ -114,7 +113,6 @@ def share_out(
         file = split_of(row["id"], into)
         if row["id"] in owners:
             owner = owners[row["id"]]
-            count.kept -= 1
             count.leave_out("twice" if owner == file else f"in {owner} already", f"{split}: {row['id']}")
             continue
         owners[row["id"]] = file

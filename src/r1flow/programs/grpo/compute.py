@@ -25,7 +25,7 @@ sections 2.2 (zero RL), 2.3.2, 2.3.4. Left out: tool use.
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -60,12 +60,14 @@ from r1flow.rewards.combine import combine
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import SamplingParams, seed_of
 from r1flow.sandbox import tier
+from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.dev import DevCurve
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
+from r1flow.training.room import check_room, positions_of
 
 # The curves: TRL's name of each metric, and ours.
 FIELDS = {
@@ -104,6 +106,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     model = read_model(
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
+    rows = training_rows(stage.config, stage.inputs["data"], tokenizer)
+    told = tell_counts(stage, prompts_drawn(stage, rows), stage.name, {}, "")
+    check_prompts(stage, rows, model, tokenizer)
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
     curve = [DevCurve(stage, model, tokenizer)] if stage.config["dev"] else []
@@ -111,7 +116,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         model=model,
         reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
         args=options,
-        train_dataset=Dataset.from_list(training_rows(stage.config, stage.inputs["data"], tokenizer)),
+        train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=adapters(stage.config),
         callbacks=[history, samples, watch, *curve],
@@ -124,6 +129,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     save(stage, trainer, tokenizer)
     metrics = {
         "steps": trainer.state.global_step,
+        "counts": told,
         **compute_spent(model, trainer, stage.config["trainer"]),
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
@@ -173,6 +179,37 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
         columns = {name: row.get(name) for name in COLUMNS}
         prompts.append({"prompt": render(tokenizer, row["question"]), **columns})
     return prompts
+
+
+def of_each_file(stage: Stage, rows: list[dict[str, Any]]) -> Iterator[tuple[Path, int | None, list[dict[str, Any]]]]:
+    """Each file of prompts, how many of its rows may be drawn, and those that are."""
+    data, folder = stage.config["data"], stage.inputs["data"]
+    yield folder / data["file"], data["limit"], [row for row in rows if row["task"] != GENERAL]
+    if data["general_file"]:
+        yield folder / data["general_file"], None, [row for row in rows if row["task"] == GENERAL]
+
+
+def prompts_drawn(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Count]:
+    """What becomes of the rows of each file of prompts: a short training doesn't reach all of them."""
+    counts = {}
+    for path, limit, drawn in of_each_file(stage, rows):
+        count = counts[path.name] = count_limited(path, limit)
+        count.leave_out("not drawn", rows=count.kept - min(count.kept, len(drawn)))
+    return counts
+
+
+def check_prompts(
+    stage: Stage, rows: list[dict[str, Any]], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Refuse a prompt after which the model, or vLLM, has no room for a completion; raises UserError with its row."""
+    trainer = stage.config["trainer"]
+    room = positions_of(model.config)
+    said = f"the model has {room} positions"
+    limit = trainer.get("vllm_max_model_length") if trainer.get("use_vllm") else None
+    if limit and (room is None or limit < room):
+        room, said = limit, f"trainer.vllm_max_model_length is {limit}"
+    for path, _, drawn in of_each_file(stage, rows):
+        check_room(path, drawn, tokenizer, trainer["max_completion_length"], room, said)
 
 
 def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list[dict[str, Any]]:

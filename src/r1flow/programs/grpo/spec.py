@@ -353,7 +353,7 @@ SPEC = Spec(
         *("loss_type", "beta", "temperature", "epsilon_high"),
     ),
     words=WORDS,
-    metrics={"steps": int, "flops": float, "history": list},
+    metrics={"steps": int, "flops": float, "counts": dict, "history": list},
     curves=curves,
     labels=lambda config: "completion",
     by_ranks=True,

@@ -40,10 +40,11 @@ from r1flow.core.schema import MIX, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, GENERAL, Response
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code, generated, replies
-from r1flow.grading.problems import is_program
+from r1flow.grading.problems import is_gradable, is_program
 from r1flow.grading.verdict import Cause
 from r1flow.model.weights import parameters_in
 from r1flow.sampling import Completion, seed_of, shards
+from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 
 TABLE_ROWS = 100  # samples shown in tracking
@@ -95,7 +96,10 @@ Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the
 def compute(stage: Stage) -> dict[str, Any]:
     """Sample, filter and mix; metrics: counts by reason, acceptance, the general rows' share of the mix, FLOPs."""
     config = stage.config
-    problems = prompts_to_sample(stage.inputs["data"] / config["file"], config["prompts"])
+    path = stage.inputs["data"] / config["file"]
+    problems, count = gradable_prompts(path, config)
+    remedy = "look at the answers in the file, which the grader must accept"
+    told = tell_counts(stage, {path.name: count}, stage.name, config, remedy)
     chain = build_filters(config["filters"])
     with TemporaryFile(dir=stage.work) as texts, ordered_map() as each:
         samples = judged(draw(stage, problems), chain, config["keep_per_prompt"], each)
@@ -108,13 +112,30 @@ def compute(stage: Stage) -> dict[str, Any]:
         mix = mixed(kept, general, share, stage.seed, config["samples_in_mix"])
         write_jsonl(stage.work / MIX, (mix_row(entry, texts) for entry in mix))
     stage.log_table("rejection", shown)
-    return summary(reasons, kept, mix, problems) | sampling_spent(stage)
+    remedy = "see docs/sandbox.md, and the stage's log"
+    told |= tell_counts(stage, {"samples.parquet": count_samples(reasons)}, stage.name, config, remedy)
+    return summary(reasons, kept, mix, problems) | {"counts": told} | sampling_spent(stage)
 
 
 def sample_part(stage: Stage, part: shards.ShardPart) -> Iterator[Completion]:
     """Sample a part of the shards, which `compute` reads back later."""
-    problems = prompts_to_sample(stage.inputs["data"] / stage.config["file"], stage.config["prompts"])
+    problems, _ = gradable_prompts(stage.inputs["data"] / stage.config["file"], stage.config)
     return sample_problems(stage, problems, part)
+
+
+def gradable_prompts(path: Path, config: dict[str, Any]) -> tuple[list[Problem], Count]:
+    """The prompts to sample from; without those of which the filter `wrong` would drop every sample as ungradable."""
+    problems = prompts_to_sample(path, config["prompts"])
+    count = count_limited(path, config["prompts"])
+    if not any(each["name"] == "wrong" for each in config["filters"]):
+        return problems, count
+    gradable = []
+    for number, problem in enumerate(problems, 1):
+        if problem.task == GENERAL or is_gradable(vars(problem)):
+            gradable.append(problem)
+        else:
+            count.leave_out("ungradable", f"row {number} ({problem.id})")
+    return gradable, count
 
 
 def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
@@ -361,6 +382,15 @@ def summary(
         "general": general,
         "general_share": general / len(mix),
     }
+
+
+def count_samples(reasons: Counter[str | None]) -> Count:
+    """What became of the samples: a failure of the sandbox loses one, everything else is what the filters are for."""
+    count = Count(reasons.total())
+    for reason, samples in reasons.items():
+        if reason is not None:
+            count.leave_out(reason if reason == Cause.INFRASTRUCTURE else "filter", rows=samples)
+    return count
 
 
 def sampling_spent(stage: Stage) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.programs import filters
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
-from r1flow.programs.keys import Filter, Sampled
+from r1flow.programs.keys import Filter, Sampled, check_lost_share
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
+from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -32,10 +33,12 @@ class Rejection(Sampled):
     filters: list[Filter]
     closing: str | None
     general_share: float
+    lost_share: float = MOST_LOST
 
 
 def check_rejection(config: dict[str, Any]) -> None:
     check_sampling(config)
+    check_lost_share(config)
     check_preamble(config["preamble"])
     filters.check_filters(config["filters"])
 
@@ -70,7 +73,7 @@ SPEC = Spec(
     outputs=lambda config: ["samples.parquet", "mix.jsonl"],
     check=check_rejection,
     files_read=files_read,
-    metrics={"kept": int, "dropped": dict},
+    metrics={"kept": int, "dropped": dict, "counts": dict},
     cost=cost,
     memory=memory_of_sampling,
     on_gpu=True,

@@ -25,6 +25,7 @@ from r1flow.core.flops import training_flops
 from r1flow.core.schema import read_jsonl
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.rewards.classifier import classify, judged_ids
+from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
@@ -39,19 +40,20 @@ def compute(stage: Stage) -> dict[str, Any]:
     rows = load_pairs(stage.inputs["data"] / stage.config["data"]["file"], stage.config["data"]["limit"])
     train = [row for row in rows if not held_out(row["question"])]
     test = [row for row in rows if held_out(row["question"])]
-    spent = fit(stage, train)
+    told, spent = fit(stage, train)
     wins = {kind: chosen_wins(stage, test, kind) for kind in SEES}
     return {
         "pairs": len(train),
         "held_out_pairs": len(test),
         "accuracy": mean([win for kind in SEES for win in wins[kind]]),
         "accuracy_by_kind": {kind: mean(wins[kind]) for kind in SEES},
+        "counts": told,
         **spent,
     }
 
 
-def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Train on the pairs and save to work/model; metrics: FLOPs and the curve."""
+def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Train on the pairs and save to work/model; returns the counts of rows, and as metrics FLOPs and the curve."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
     set_seed(stage.seed)  # for the head, which is initialised at random
@@ -64,6 +66,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
     )
     model.config.pad_token_id = tokenizer.pad_token_id
     pairs = [pair(tokenizer, row) for row in rows]
+    told = tell_counts(stage, pairs_left_out(stage, rows, pairs), stage.name, stage.config, "raise trainer.max_length")
     history = History(stage, FIELDS)
     trainer = RewardTrainer(
         model=model,
@@ -76,7 +79,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Any]:
     trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
     save(stage, trainer, tokenizer)
     tokens = sum(len(sides["chosen_ids"]) + len(sides["rejected_ids"]) for sides in pairs)
-    return {
+    return told, {
         "flops": training_flops(parameters_of(model), tokens) * trainer.state.epoch,
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
@@ -106,6 +109,18 @@ def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, l
         f"{side}_ids": judged_ids(tokenizer, row["question"], row[side], SEES[row["kind"]])
         for side in ("chosen", "rejected")
     }
+
+
+def pairs_left_out(stage: Stage, rows: list[dict[str, Any]], pairs: list[dict[str, list[int]]]) -> dict[str, Count]:
+    """What becomes of the file's pairs: some are held out, and TRL leaves out those with a side beyond max_length."""
+    data, longest = stage.config["data"], stage.config["trainer"]["max_length"]
+    count = count_limited(stage.inputs["data"] / data["file"], data["limit"])
+    count.leave_out("held out", rows=count.kept - len(pairs))
+    for row, sides in zip(rows, pairs, strict=True):
+        length = max(map(len, sides.values()))
+        if longest is not None and length > longest:
+            count.leave_out("too long", f"{row['id']} has {length} tokens")
+    return {data["file"]: count}
 
 
 def chosen_wins(stage: Stage, rows: list[dict[str, Any]], kind: str) -> list[bool]:

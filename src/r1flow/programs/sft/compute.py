@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as columns
 from accelerate import PartialState
@@ -33,6 +34,7 @@ from r1flow.core.template import render
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import score_labels_only
+from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History, last_snapshot
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
@@ -52,6 +54,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
     dataset, count = training_data(stage, tokenizer)
+    told = tell_counts(stage, rows_cut(stage, dataset), stage.name, stage.config, "raise trainer.max_length")
     history = History(stage, FIELDS)
     trainer = SFTTrainer(
         model=model,
@@ -68,6 +71,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     return {
         "rows": count["rows"],
         "response_tokens": count["response_tokens"],
+        "counts": told,
         "steps": trainer.state.global_step,
         "flops": training_flops(parameters_of(model), count["tokens"]) * trainer.state.epoch,
         "mixed_precision": trainer.accelerator.mixed_precision,
@@ -89,6 +93,27 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
         "response_tokens": columns.sum(columns.list_flatten(table["completion_mask"])).as_py(),
     }
     return dataset, count
+
+
+def rows_cut(stage: Stage, dataset: Dataset) -> dict[str, Count]:
+    """What becomes of the file's rows and the general ones among them: TRL cuts those beyond max_length.
+
+    Such a row loses the end of its response and its end of sequence, so the model learns not to stop. One whose prompt
+    alone is too long isn't trained on at all. `packing_strategy: bfd_split` divides long rows, and loses nothing.
+    """
+    data, trainer = stage.config["data"], stage.config["trainer"]
+    name = f"{data['file']} with general rows" if data["general_share"] else data["file"]
+    count = Count(len(dataset))
+    longest, divided = trainer["max_length"], trainer["packing"] and trainer["packing_strategy"] == "bfd_split"
+    if longest and not divided:
+        lengths = columns.list_value_length(dataset.data.table["input_ids"]).to_numpy()
+        long = np.flatnonzero(lengths > longest)
+        place = f"row {long[0] + 1} of those to train on has {lengths[long[0]]} tokens" if len(long) else ""
+        count.leave_out("too long", place, len(long))
+    beyond = count_limited(stage.inputs["data"] / data["file"], data["limit"]).left_out["limit"]
+    count.read += beyond
+    count.leave_out("limit", rows=beyond)
+    return {name: count}
 
 
 def chosen_rows(stage: Stage) -> list[dict[str, Any]]:

@@ -8,10 +8,11 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
 from r1flow.programs.costs import Cost, Estimator
-from r1flow.programs.keys import Lora, Rows, Seeded, check_share
+from r1flow.programs.keys import Lora, Rows, Seeded, check_lost_share, check_share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
 from r1flow.recipe.stages import rows_of
+from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -28,12 +29,14 @@ class Sft(Seeded):
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
+    lost_share: float = MOST_LOST
 
 
 def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer, data = config["trainer"], config["data"]
     check_share("data.general_share", data["general_share"])
+    check_lost_share(config)
     if data["general_share"] and data["file"] == MIX:
         raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
@@ -66,7 +69,7 @@ SPEC = Spec(
     files_read=files_read,
     trainer=(*TRL, ("trl", "trainer/sft_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
-    metrics={"steps": int, "flops": float, "history": list},
+    metrics={"steps": int, "flops": float, "counts": dict, "history": list},
     curves=curves,
     by_ranks=True,
     cost=cost,
