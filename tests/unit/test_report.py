@@ -618,3 +618,33 @@ def test_what_a_run_without_evaluations_cost_has_no_row_of_them():
         ("data", 0.25, 0.5),
         ("base", 1.0, 1.0),
     ]
+
+
+def test_what_was_left_out_is_there_with_stage_file_and_reason(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", models=ZERO_ONLY, problems=4)
+    leaks = {"rl.jsonl": {"read": 2000, "kept": 1400, "left_out": {"leak": 599, "twice": 1}}}
+    leaks["<b>own</b>.train"] = {"read": 30, "kept": 10, "left_out": {"not wanted (where)": 20}}
+    (inputs["data"] / "metrics.json").write_text(json.dumps({"rows": {}, "counts": leaks}))
+    page, summary = make(tmp_path / "report", inputs)
+    section = page.partition('<section id="left-out">')[2].partition("</section>")[0]
+    rows = re.findall(r"<tr><th>(.*?)</th>(.*?)</tr>", section)
+    texts = [(stage, re.sub(r"(<[^>]*>)+", " ", cells).strip()) for stage, cells in rows[-2:]]
+    assert texts == [
+        ("data", "rl.jsonl 2,000 1,400 30.0 599 leak, 1 twice"),
+        ("data", "&lt;b&gt;own&lt;/b&gt;.train 30 10 0.0 20 not wanted (where)"),
+    ]
+    assert "<b>30.0</b>" in section and "<li><b>leak</b>: it is, or nearly is" in section
+    assert "<li><b>not wanted (where)</b> (asked for): " in section and "too long" not in section
+    assert "Of 2 other files nothing was left out" in section  # zero_rl's, and the evaluations', which are alike
+    assert 'href="#left-out"' in page and summary["left_out"]["data"] == leaks
+    assert set(summary["left_out"]) == {"data", "evaluate", "zero_rl"}
+
+
+def test_evaluations_that_left_out_different_rows_are_told_apart(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", models=ZERO_ONLY, problems=4)
+    path = inputs["evaluate/base"] / "metrics.json"
+    lost = {"samples.parquet": {"read": 9, "kept": 8, "left_out": {"infrastructure": 1}}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"counts": lost}))
+    page, summary = make(tmp_path / "report", inputs)
+    assert {"evaluate/base", "evaluate/zero_rl"} < set(summary["left_out"])
+    assert "<tr><th>evaluate/base</th>" in page.partition('<section id="left-out">')[2]

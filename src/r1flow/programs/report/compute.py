@@ -13,7 +13,8 @@ are in files of their own (making.py). Left out: anything that needs a network o
                    "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
                    "self_correction": {"base": {"samples": 3712, "several": 7, "corrected": 0, …}, …},
                    "flops": {"training": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
-                   "paraphrased": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …}}
+                   "paraphrased": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …},
+                   "left_out": {"data": {"rl.jsonl": {"read": 1200, "kept": 1198, "left_out": {"leak": 2}}, …}, …}}
 """
 
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render_report
+from r1flow.programs.report.rows import counts_by_stage
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
@@ -53,6 +55,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "self_correction": summarise_self_correction(results.self_correction),
         "flops": results.spent,
         "paraphrased": rounded(results.paraphrased),
+        "left_out": counts_by_stage(results.metrics),
     }
 
 

@@ -15,6 +15,7 @@ from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
+from r1flow.programs.report.rows import left_out_rows, whole_files
 from r1flow.programs.report.self_correction import has_several, worth
 from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
@@ -32,6 +33,7 @@ from r1flow.recipe.claims import (
     Part,
 )
 from r1flow.recipe.stages import RECIPE, RL_STAGES
+from r1flow.tracking.left_out import LOST, REASONS, WARN_ABOVE
 
 VERDICTS = {HOLDS: ("yes", "✓"), DOES_NOT_HOLD: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
 
@@ -80,6 +82,7 @@ REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejectio
 
 def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str:
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
+    left_out = left_out_rows(results.metrics)
     return fill(
         "report.html.jinja",
         run=results.run,
@@ -119,6 +122,11 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
             for stage in REJECTIONS
             if (rows := fates(results, stage))
         ],
+        left_out=left_out,
+        whole_files=whole_files(results.metrics),
+        reasons={reason: why for reason, why in REASONS.items() if any(reason in row["reasons"] for row in left_out)},
+        lost_reasons=LOST,
+        warn_above=WARN_ABOVE,
         examples=example_responses(results),
         caveats=config["caveats"],
         beside=side_by_side(results, **config["side_by_side"], chooser=random.Random(seed)),
