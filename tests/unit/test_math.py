@@ -90,7 +90,6 @@ RIGHT = [
     ("18", "18 dollars per day"),
     ("\\frac{\\pi}{2}", "50\\pi\\%"),
     ("12\\text{ cm}^2", "12 cm squared"),
-    ("3+i", "3-\\frac{1}{i}"),
     ("-x", "i^2x"),
 ]
 WORDED = [  # answers that stand among words, or in several boxes, as models and golds write them
@@ -164,6 +163,13 @@ WORKED_OUT = [
     ("\\ln 2", "\\ln 2"), ("2^3\\cdot 3^2", "3^2 \\cdot 2^3"), ("7", "x=3+4=7"), ("10000000", "10^{7}"),
     ("\\frac{2}{\\sqrt3}", "\\frac{2\\sqrt3}{3}"), ("5\\frac12", "\\frac{11}{2}"), ("0", "\\frac{0}{3}"),
 ]  # fmt: skip
+FINISHED = [  # what a finished answer may look like; each is right for itself
+    "2\\sqrt3", "\\sqrt{3}/2", "\\frac34", "2\\frac12", "1-\\frac1e", "\\frac{9\\pi}{4}", "\\frac94\\pi", "5\\pi/6",
+    "(1+\\sqrt5)/2", "\\frac12(1+\\sqrt5)", "\\frac{-3+\\sqrt{17}}{4}", "3+2i", "3\\sqrt{2}i", "e^2", "2\\sqrt[3]{5}",
+    "1.5\\times 10^{3}", "\\log_2 3", "2\\cdot\\sqrt3", "(-\\infty,2)\\cup(3,\\infty)", "\\frac{2}{\\pi}",
+    "\\left(3,\\frac{\\pi}{2}\\right)", "\\begin{pmatrix}1\\\\ \\frac{1}{2}\\end{pmatrix}", "2^{100}-1",
+]  # fmt: skip
+THEMSELVES = [(text, text) for text in FINISHED]
 UNREAD = ("\\sin 30^\\circ", "\\frac{d}{dx} 2x", "25\\%+25\\%")  # in radians; with a letter; with the last sign only
 COPIED = [  # questions, which are worth their answers
     ("120", "5!"), ("7", "7 / 1"), ("6", "2\\cdot 3"), ("5050", "\\sum_{k=1}^{100} k"), ("7", "3+4"),
@@ -171,7 +177,16 @@ COPIED = [  # questions, which are worth their answers
     ("1/2", "\\sin 30^\\circ"), ("1024", "2^{10}"), ("2", "\\frac{d}{dx} 2x"), ("3", "\\lim_{x\\to 3} x"),
     ("3", "\\max(3,2)"), ("4", "\\gcd(4,8)"), ("x=7", "x=3+4"), ("(7,1)", "(3+4,1)"), ("7", "\\boxed{3+4}"),
     ("5/6", "\\frac12+\\frac13"), ("50\\%", "25\\%+25\\%"), ("7", "7\\cdot 1"), ("7", "7+0"),
-    ("3/4", "3\\cdot\\frac14"),
+    ("3/4", "3\\cdot\\frac14"), ("3+i", "3-\\frac{1}{i}"), ("4", "\\sqrt2\\cdot\\sqrt8"), ("5", "-(-5)"),
+    ("2\\sqrt3", "\\frac{6}{\\sqrt3}"), ("5\\sqrt3", "\\sqrt{12}+\\sqrt{27}"), ("7\\pi", "3\\pi+4\\pi"),
+    ("-i", "i^{2023}"), ("16", "(1+i)^8"), ("-1", "e^{i\\pi}"), ("2/3", "\\frac{\\frac12}{\\frac34}"),
+    ("7", "7\\pi^0"), ("-2", "\\begin{vmatrix}1&2\\\\3&4\\end{vmatrix}"), ("\\sqrt6", "\\sqrt2\\sqrt3"),
+    ("\\begin{pmatrix}7\\\\15\\end{pmatrix}",
+     "\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}\\begin{pmatrix}1\\\\3\\end{pmatrix}"),
+    ("\\begin{pmatrix}7\\\\1\\end{pmatrix}", "\\begin{pmatrix}3+4\\\\1\\end{pmatrix}"), ("5", "--5"),
+    ("2\\sqrt3", "\\frac{4\\sqrt3}{2}"), ("1+2\\sqrt3", "\\frac{2+4\\sqrt3}{2}"), ("\\sqrt2-1", "\\frac{1}{\\sqrt2+1}"),
+    ("\\frac{1-i}{2}", "\\frac{1}{1+i}"), ("3", "(\\sqrt3)^2"), ("2", "8^{\\frac13}"), ("3", "e^{\\ln 3}"),
+    ("\\frac34", "-\\frac{-3}{4}"), ("\\ln 6", "\\ln 2+\\ln 3"), ("1+\\sqrt2", "\\sqrt{3+2\\sqrt2}"),
 ]  # fmt: skip
 MORE = [  # another thing than the gold, since what follows it, or is before it, is no unit or name
     ("7", "x/2=7"), ("7", "|x|=7"), ("7", "\\sqrt{x}=7"), ("7", "2x+1=7"), ("7", "7 sixteenths"),
@@ -357,7 +372,9 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("gold", "answer"), [*RIGHT, *WORDED, *SAID, *NOTATION, *WORKED_OUT])
+@pytest.mark.parametrize(
+    ("gold", "answer"), [*RIGHT, *WORDED, *SAID, *NOTATION, *WORKED_OUT, *zip(FINISHED, FINISHED, strict=True)]
+)
 def test_another_spelling_is_right(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is True
 

@@ -31,6 +31,7 @@ from sympy.core.function import Application, AppliedUndef
 from sympy.parsing import sympy_parser
 
 from r1flow.grading.answers import is_rounding, plain
+from r1flow.grading.finished import LARGE, is_finished
 from r1flow.grading.verdict import EXACT, Rules
 
 NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
@@ -273,7 +274,6 @@ COMPUTED = (
     sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.core.expr.UnevaluatedExpr,
     Application, sympy.Union, sympy.Intersection, sympy.Complement,
 )  # fmt: skip
-LARGE = 10**6  # a power this large needn't be worked out
 DIVISION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(?<![\w.}])(\d+)\s*(?:/|\\div\b)\s*(\d+)", re.ASCII
 )
@@ -284,14 +284,17 @@ FOR_NOTHING = re.compile(
 
 
 def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bool:
-    """Whether the answer to a question for numbers is worked out, at least as far as the gold.
+    """Whether the answer to a question for numbers is worked out (finished.py).
 
-    Fractions in lowest terms or not, roots of what is no power, constants such as pi, one sum or product of a fraction
-    with these, powers of ten and powers from a million on count as worked out; anything else only if the gold has it.
+    If the gold isn't, having a function or a product, the answer may have left undone what the gold has.
     """
-    gold, answer = (sides_of(side)[-1] if grader.is_equation(side) else side for side in (gold, answer))
-    if gold.free_symbols:
+    if grader.is_equation(gold) and not is_name(sides_of(gold)[0]):
         return True
+    gold, answer = (sides_of(side)[-1] if grader.is_equation(side) else side for side in (gold, answer))
+    if gold.free_symbols or is_finished(answer_text):
+        return True
+    if is_finished(gold_text):
+        return False
     kinds = {kind for part in sympy.preorder_traversal(answer) for kind in left_over(part)}
     if is_undone(answer_text) and not is_undone(gold_text):
         return False
