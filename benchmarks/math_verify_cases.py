@@ -7,7 +7,8 @@ The cases are read from a checkout, as literals: nothing of it is run, and nothi
 gold, a prediction and what should come out of comparing them; the prediction is graded as an answer section's text.
 Cases are in two halves by the sha256 of their text (gold, newline, prediction): graders may be developed on the one
 whose first digit is 0 to 7, while the other tells what that is worth elsewhere; `--show` prints failures of the first
-only. Exits with 1 when fewer than `--least` right answers are accepted, or a wrong one is.
+only. Exits with 1 when fewer than `--least` right answers are accepted, or a wrong one is. A few that its tests call
+right are refused on purpose, as copied questions: a sum or product of matrices in place of its value.
 """
 
 import argparse

@@ -68,7 +68,7 @@ def check_entries(text: str, depth: int) -> None:
         for part in re.split(r"\\\\|&", matrix[2]):
             check_entries(HARMLESS.sub("", part), depth + 1)
         return
-    parts = entries(NAMED.sub("", JOINED.sub(",", text)))
+    parts = separated(NAMED.sub("", JOINED.sub(",", text)))
     if len(parts) > 1:
         for part in parts:
             check_entries(part, depth + 1)
@@ -77,13 +77,13 @@ def check_entries(text: str, depth: int) -> None:
     tokens = TOKENS.findall(last)
     if not tokens or last in ("\\emptyset", "\\{\\}"):
         return
-    if tokens[0] in PAIRS and closing(tokens, 0) == len(tokens) - 1 and depth < 20:
+    if tokens[0] in PAIRS and closing_bracket(tokens, 0) == len(tokens) - 1 and depth < 20:
         check_entries("".join(tokens[1:-1]), depth + 1)
     else:
         Reading(tokens).number()
 
 
-def entries(text: str) -> list[str]:
+def separated(text: str) -> list[str]:
     """The parts between commas, semicolons and colons that are in no brackets."""
     parts, depth = [""], 0
     for token in TOKENS.findall(text):
@@ -95,7 +95,7 @@ def entries(text: str) -> list[str]:
     return parts
 
 
-def closing(tokens: list[str], begin: int) -> int:
+def closing_bracket(tokens: list[str], begin: int) -> int:
     """Where the bracket at `begin` closes, by any closing bracket: [1,2) is an interval."""
     depth = 0
     for at in range(begin, len(tokens)):
@@ -125,7 +125,7 @@ class Reading:
         token = self.rest.pop()
         if token in ("{", "("):
             rest = [token, *self.rest[::-1]]
-            end = closing(rest, 0)
+            end = closing_bracket(rest, 0)
             self.rest = rest[end + 1 :][::-1]
             return Reading(rest[1:end])
         if token[0].isdigit() and len(token) > 1:
