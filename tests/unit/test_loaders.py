@@ -856,3 +856,52 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
     assert all(map(is_gradable, test))
     assert Counter(row["task"] for row in test) == {"gsm8k": 1319, "math500": 500, "aime24": 30}
     assert all(gold.lstrip("-").replace(".", "").isdigit() for gold in golds)
+
+
+@pytest.mark.parametrize(
+    ("solution", "answer"),
+    [
+        (r"So $x = \boxed 2$.", "2"),
+        (r"So $\boxed\frac{1}{2}$.", r"\frac{1}{2}"),
+        (r"So $\boxed\frac12$.", r"\frac12"),
+        (r"So \boxed {5}.", "5"),
+        (r"So \boxed{1} or \boxed{-2}.", "1, -2"),  # both are the answer, not the last alone
+        (r"$x = \boxed{1}$ and $y = \boxed{-2}$.", "x =1, y =-2"),
+        (r"First \boxed{1}. That is wrong, so \boxed{-2}.", "-2"),
+        (r"First \boxed{3}. That is wrong, so $\boxed 4$.", "4"),
+        (r"First $\boxed 4$. That is wrong, so \boxed{6}.", "6"),
+        (r"$\boxed{90}^\circ$", "90"),
+        (r"$\boxed{90}^{\circ}$", "90"),
+        (r"$\boxed{52^\circ}$", r"52^\circ"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\fbox{7}", "7"),
+        (r"$\boxed -1.5$", "-1.5"),
+        (r"$\boxed 2 x$", None),  # what is in the box isn't the answer
+        (r"$\boxed 2^3$", None),
+        (r"$\boxed{7} + 1$", None),
+        (r"$\boxed{7}$ or 8", None),
+        (r"\boxed{ }", None),
+        (r"\boxed{7", None),
+        (r"\boxes{7}", None),
+    ],
+)
+def test_a_gold_in_a_box_is_read_as_a_reply_is(solution: str, answer: str | None) -> None:
+    if answer is None:
+        with pytest.raises(Unusable, match="no boxed answer"):
+            loaders.boxed(solution)
+    else:
+        assert loaders.boxed(solution) == answer
+
+
+def test_a_map_is_read_like_an_object_and_its_weight_is_the_rows_own(tmp_path: Path) -> None:
+    kind = pa.map_(pa.string(), pa.string())
+    maps = [[("a", "5"), ("b", "x" * 3000)], [("a", "6")], [("b", "7")], [("a", "8"), ("a", "9")], None]
+    table = pa.table({"question": [f"{n}?" for n in range(5)], "extra": pa.array(maps, kind)})
+    parquet.write_table(table, tmp_path / "train.parquet")
+    source = source_of("gsm8k") | {
+        **{"columns": {"question": "question", "answer": "extra.a"}, "by": {}, "max_row_bytes": 1000},
+    }
+    count = Count()
+    rows = list(loaders.load_source(tmp_path, ["train.parquet"], source, count))
+    assert [(row["question"], row["answer"]) for row in rows] == [("1?", "6")]
+    assert count.left_out == {"row too large": 1, "missing": 2, "wrong type": 1}

@@ -30,6 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 from r1flow.core.errors import UserError, listed
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
+from r1flow.grading.final import last_boxed
 from r1flow.tracking.left_out import Count
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ BATCH_BYTES = 100_000_000  # bytes of these rows together
 MOST_UNPACKED = 1000  # a column may unpack to at most this many times its size; texts reach 2 to 20
 STREAM = 1 << 16  # bytes of each Parquet column read at a time
 LIST_BYTES = 500_000_000
+BARE_BOX = re.compile(
+    r"\\(?:boxed|fbox)(?:\s+|(?=\\))(?P<inside>-?\d(?:[\d,./]*\d)?|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z])"
+    r"|\\[dt]?frac\s*(?:\{[^{}]*\}\s*\{[^{}]*\}|\d\s*\d)|\\sqrt\s*(?:\{[^{}]*\}|\d))(?=\s*(?:\$|\\[)\]]|$)|[.,;](?:\s|$))"
+)
+DEGREES = re.compile(r"(?<=\})\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})")  # beside a box: no power of it
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -142,7 +148,10 @@ def weight(values: Any) -> int:
         return sum(map(weight, values.columns))
     if isinstance(values, pa.DictionaryArray):
         return compute.sum(compute.binary_length(values.dictionary).take(values.indices)).as_py() or 0
-    if isinstance(values, pa.ListArray | pa.LargeListArray):
+    if isinstance(values, pa.MapArray):  # its keys and items are those of all rows, and it can't be flattened
+        first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
+        return sum(weight(part.slice(first, last - first)) for part in (values.keys, values.items))
+    if isinstance(values, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
         return weight(values.flatten())
     return sum(map(weight, values.flatten())) if isinstance(values, pa.StructArray) else values.nbytes
 
@@ -152,9 +161,11 @@ def unpacked(batch: Any, limit: int) -> Row | Damaged:
     if weight(batch) > limit:
         return Damaged("row too large")
     try:
-        return batch.to_pylist()[0]
+        return batch.to_pylist(maps_as_pydicts="strict")[0]
     except (ValueError, OverflowError):
         return Damaged("no text, number or date")
+    except (KeyError, TypeError):  # a map with a key twice, or with a list as a key
+        return Damaged("wrong type")
 
 
 def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damaged]:
@@ -280,17 +291,16 @@ def after_hashes(value: Any) -> str:
 
 
 def boxed(value: Any) -> str:
-    """The content of the last \\boxed{…} of a solution."""
+    r"""What a solution's last box has in it, read as a grader reads a reply: \boxed{1} or \boxed{-2} is 1, -2.
+
+    Without braces, as in $\boxed 2$ and $\boxed\frac12$, a box holds one number, letter, root or fraction.
+    """
     solution = text(value)
-    start = max(solution.rfind("\\boxed{"), solution.rfind("\\fbox{"))
-    if start < 0:
+    bare = [match for match in BARE_BOX.finditer(solution) if not last_boxed(solution[match.end() :])]
+    answer = bare[-1]["inside"] if bare else (last_boxed(solution) or last_boxed(DEGREES.sub("", solution)) or "")
+    if not answer.strip():
         raise Unusable("no boxed answer")
-    begin, depth = solution.index("{", start) + 1, 1
-    for end in range(begin, len(solution)):
-        depth += {"{": 1, "}": -1}.get(solution[end], 0)
-        if not depth:
-            return solution[begin:end].strip()
-    raise Unusable("no boxed answer")
+    return answer.strip()
 
 
 def checkable(value: Any) -> str:
