@@ -125,6 +125,61 @@ def test_standard_input_as_data_sets_write_it(tests: object) -> None:
     assert statuses(SQUARE, tests) == ["passed"]
 
 
+DIGITS = "7" * 6000
+
+
+@held
+@pytest.mark.parametrize(
+    ("program", "tests"),
+    [
+        ("print(int(input()) % 7)", [{"input": DIGITS, "output": "0"}]),
+        ("print(int(input()) + 1)", [{"input": DIGITS, "output": DIGITS[:-1] + "8"}]),
+        ("def f(n): return 10 ** n", '[{"call": "f", "args": [5000], "output": 1' + "0" * 5000 + "}]"),
+        ("def f(n): return n % 7", [{"call": "f", "args": [10**5000 * 7], "output": 0}]),
+        ("print(sum(map(int, open('/dev/stdin').read().split())))", [{"input": "1 2 3", "output": "6"}]),
+        ("print('x' * 3000000)", [{"input": "", "output": "x" * 3000000}]),
+        (
+            "class Solution:\n    @cache\n    def f(self, n: int): return sqrt(n)",
+            [{"call": "f", "args": [4], "output": 2}],
+        ),
+        (
+            "def f(n): return Counter([n, n]).most_common(1)[0][1] + pow(2, 1, 2)",
+            [{"call": "f", "args": [4], "output": 2}],
+        ),
+        ("print('2.0   3 ')", [{"input": "", "output": "2 3.00", "checker": "livecodebench"}]),
+    ],
+    ids=["digits in", "digits out", "digits returned", "digits given", "stdin", "long", "cache", "Counter", "checker"],
+)
+def test_programs_as_contests_and_their_judges_take_them(program: str, tests: object) -> None:
+    assert statuses(program, tests) == ["passed"]
+
+
+@held
+@pytest.mark.parametrize(
+    ("program", "tests"),
+    [
+        ("print('2.0 3')", [{"input": "", "output": "2 3"}]),
+        ("print('2.1 3')", [{"input": "", "output": "2 3", "checker": "livecodebench"}]),
+        ("print('2\\n3')", [{"input": "", "output": "2 3", "checker": "livecodebench"}]),
+        ("def f(n): return 10 ** n + 1", '[{"call": "f", "args": [5000], "output": 1' + "0" * 5000 + "}]"),
+        ("def f(n): return str(n) * 5000", '[{"call": "f", "args": [1], "output": ' + "1" * 5000 + "}]"),
+    ],
+    ids=["exact", "another number", "two lines", "off by one", "text"],
+)
+def test_and_no_others(program: str, tests: object) -> None:
+    assert statuses(program, tests) == ["wrong_output"]
+
+
+@pytest.mark.parametrize(
+    "opening",
+    ["````python", '```python title="main.py"', "~~~py", "```{.python}", "```Python 3", "  ```python"],
+)
+def test_a_program_is_found_in_any_fence(opening: str) -> None:
+    fence = opening.strip()[0] * opening.count(opening.strip()[0])
+    assert code.code_in(f"so\n{opening}\nprint(1)\n{fence}\n") == "print(1)"
+    assert code.code_in(f"so\n{opening}\nprint(1)\n") is None
+
+
 @pytest.mark.parametrize(
     "tests",
     [

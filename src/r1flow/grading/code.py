@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +33,8 @@ MOST_TIMEOUTS = (
 )
 MOST_WALL_LIMITS = 10
 TOLERANCE = 1e-6  # absolute or relative, as is usual in contests
+LOOSE = "livecodebench"  # the checker that a test may name
+MOST_OUTPUT_MB = 64.0  # that a test's expected output may raise the limit to
 MOST_DIGITS = 400  # a longer number in an output isn't compared as a number
 DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 FRACTIONAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?\d+e[+-]?\d+", re.ASCII | re.IGNORECASE)
@@ -79,6 +82,17 @@ class Language:
     compile: tuple[str, ...] | None = None
 
 
+# Contest programs print numbers of more than 4,300 digits and read /dev/stdin, which the sandbox doesn't have.
+PYTHON_AS_USUAL = """
+import builtins, io, sys
+builtins.exit = builtins.quit = sys.exit
+if hasattr(sys, "set_int_max_str_digits"):
+    sys.set_int_max_str_digits(0)
+def opened(file, *args, _open=open, **more):
+    return _open(0 if isinstance(file, str) and file == "/dev/stdin" else file, *args, **more)
+builtins.open = io.open = opened
+del opened
+"""
 # -s -P -S: no packages, nothing imported from the folder; -I would also ignore PYTHONHASHSEED, and sets would print in
 # another order at every run. Without site there is no exit(), which programs use.
 PYTHON = ("{python}", "-s", "-P", "-S", "-c")
@@ -88,21 +102,25 @@ source = open(sys.argv[1], "rb").read()
 compile(source, "main.py", "exec")
 sys.stdout.buffer.write(source)
 """
-PYTHON_RUN = """
-import builtins, sys
-builtins.exit = builtins.quit = sys.exit
+PYTHON_RUN = f"""{PYTHON_AS_USUAL}
 sys.argv = sys.argv[1:]
-del builtins, sys
+del builtins, io, sys
 exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
 """
-# LeetCode's starter code has List[int] and imports nothing, so typing's names are known here, as there. They aren't in
-# the program's scope, where one of them could be taken for its function.
-PYTHON_CALL = """
-import builtins, json, sys, typing
-vars(builtins).update((name, getattr(typing, name)) for name in typing.__all__)
-builtins.exit = builtins.quit = sys.exit
+# LeetCode's starter code has List[int] and imports nothing, so the modules that LeetCode imports and all their names
+# are known here, as there, unless Python has the name. They aren't in the program's scope, where one of them could be
+# taken for its function.
+PYTHON_CALL = f"""{PYTHON_AS_USUAL}
+import collections, itertools, functools, heapq, bisect, math, typing, string, random, copy, datetime, operator, re
+import json
+usual = collections, itertools, functools, heapq, bisect, math, typing, string, random, copy, datetime, re, operator
+for module in usual:
+    vars(builtins).setdefault(module.__name__, module)
+    for name in getattr(module, "__all__", dir(module)):
+        if not name.startswith("_"):
+            vars(builtins).setdefault(name, getattr(module, name))
 name, args = eval(sys.stdin.read())
-scope = {"__name__": "program"}
+scope = {{"__name__": "program"}}
 exec(compile(open(sys.argv[1], "rb").read(), "main.py", "exec"), scope)
 function = scope[name] if name in scope else getattr(scope["Solution"](), name)
 with open(int(sys.argv[2]), "w") as report:
@@ -125,6 +143,7 @@ class Test:
     """One test: standard input and output, or a call and the values that it may return."""
 
     outputs: tuple[Any, ...]  # texts, or values for a call; any of them is accepted
+    loose: bool = False  # compare printed numbers by value and words by any blanks, as LiveCodeBench does
     stdin: str = ""
     call: str | None = None
     args: str = ""  # source text: "[4, 'a']"
@@ -220,7 +239,7 @@ def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> st
     _, opened, answer = rest.rpartition(ANSWER_OPEN)
     if opened and ANSWER_CLOSE in answer:
         rest = answer.partition(ANSWER_CLOSE)[0]
-        if FENCE not in rest:
+        if FENCE not in rest and "~~~" not in rest:
             return rest.strip("\r\n")
     found = [body for name, body in blocks(rest) if name in fences]
     return found[-1] if found else None
@@ -228,12 +247,14 @@ def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> st
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
     """The closed code blocks of a text, with their names; read in one pass, since a pattern could take hours."""
-    name, body = None, []
+    name, fence, body = None, "", []
     for line in text.split("\n"):
         mark = line.strip()
-        if name is None and mark.startswith(FENCE):
-            name, body = mark.lstrip("`").strip().lower(), []
-        elif name is not None and mark == FENCE:
+        described = mark.lstrip(mark[:1])
+        if name is None and mark.startswith((FENCE, "~~~")) and "`" not in described:
+            fence, body = mark[: len(mark) - len(described)], []
+            name = (described.strip(" {}.").lower().split() or [""])[0]
+        elif name is not None and mark.startswith(fence) and not mark.strip(fence[0]):
             yield name, "\n".join(body)
             name = None
         elif name is not None:
@@ -264,6 +285,9 @@ def executed(
 
 def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Outcome:
     """Run one test, and compare."""
+    if not test.call:  # an expected output may be longer than the limit for others
+        longest = 2 * max(map(len, test.outputs)) / 2**20
+        limits = replace(limits, output_mb=min(max(limits.output_mb, longest), max(limits.output_mb, MOST_OUTPUT_MB)))
     command = how.call if test.call else how.run
     stdin = call_text(test) if test.call else test.stdin
     result = executed(command, program, how, stdin.encode(errors="surrogatepass"), limits, tier)
@@ -272,7 +296,8 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
     status = failure(result)
     if status is None:
         right = any(
-            returned(result.report, value) if test.call else printed(result.stdout, value) for value in test.outputs
+            returned(result.report, value) if test.call else printed(result.stdout, value, test.loose)
+            for value in test.outputs
         )
         status = Status.PASSED if right else Status.WRONG_OUTPUT
     return Outcome(status, result.seconds)
@@ -295,10 +320,23 @@ def failure(result: Result) -> Status | None:
     return None
 
 
-def printed(output: bytes, expected: str) -> bool:
-    """Whether a whole output is the expected one, except for spaces at line ends and empty lines at the end."""
+def printed(output: bytes, expected: str, loose: bool = False) -> bool:
+    """Whether a whole output is the expected one, except for spaces at line ends and empty lines at the end.
+
+    `loose`: words are divided by any blanks, and a line of numbers may have 2.0 for 2.
+    """
     got, wanted = lines(output.decode(errors="surrogateescape")), lines(expected)
-    return len(got) == len(wanted) and all(map(same_line, got, wanted))
+    return len(got) == len(wanted) and all(map(same_words_loosely if loose else same_line, got, wanted))
+
+
+def same_words_loosely(got: str, wanted: str) -> bool:
+    words, others = got.split(), wanted.split()
+    return len(words) == len(others) and all(map(same_number_loosely, words, others))
+
+
+def same_number_loosely(got: str, wanted: str) -> bool:
+    numbers = max(len(got), len(wanted)) <= MOST_DIGITS and DECIMAL.fullmatch(got) and DECIMAL.fullmatch(wanted)
+    return same_word(got, wanted) or bool(numbers and Decimal(got) == Decimal(wanted))
 
 
 def lines(text: str) -> list[str]:
@@ -333,9 +371,25 @@ def near(got: float, wanted: float) -> bool:
 def returned(report: bytes, expected: Any) -> bool:
     """Whether a report is JSON, and its value is the expected one."""
     try:
-        return same_value(json.loads(report, parse_constant=refuse), expected)
+        return same_value(json.loads(report, parse_constant=refuse, parse_int=whole_number), expected)
     except (ValueError, RecursionError):
         return False
+
+
+def whole_number(text: str) -> int:
+    """An integer of any length: int() refuses more than 4,300 digits, and would take long."""
+    return int(Decimal(text)) if len(text) > MOST_DIGITS else int(text)
+
+
+def source_of(value: Any) -> str:
+    """A value's source text, with integers of any length."""
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(source_of, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {source_of(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 1000:
+        return f"{Decimal(value):f}"
+    return repr(value)
 
 
 def refuse(constant: str) -> None:
@@ -362,6 +416,7 @@ def tests_of(tests: Any) -> list[Test]:
     """Tests from a list, or from the JSON of one; raises ValueError for anything else, and for no tests at all.
 
     [{"input": "4\\n", "output": "16\\n"}]                                  also LiveCodeBench's stdin tests
+    [{"input": "4\\n", "output": "2", "checker": "livecodebench"}]        2.0 and any blanks are right, too
     [{"call": "f", "args": [4], "output": 16}]                            args may be source text: "(4,)"
     [{"input": "[1, 2]\\n3", "output": "6", "fn_name": "f"}]               LiveCodeBench: one JSON value a line
     {"inputs": ["4\\n"], "outputs": ["16\\n"]}                              APPS, TACO
@@ -378,14 +433,19 @@ def tests_of(tests: Any) -> list[Test]:
 def as_json_value(value: Any) -> Any:
     """A value as JSON has it: lists for tuples, texts for keys."""
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        if isinstance(value, list | tuple):
+            return [as_json_value(inner) for inner in value]
+        if isinstance(value, dict):
+            return {next(iter(json.loads(json.dumps({key: 0})))): as_json_value(inner) for key, inner in value.items()}
+        long = isinstance(value, int) and value.bit_length() > 1000
+        return value if long else json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"tests: an output is no JSON value: {error}") from error
 
 
 def from_json(text: str | bytes) -> Any:
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, parse_int=whole_number)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"tests: not JSON: {str(error)[:80]}") from error
 
@@ -402,14 +462,15 @@ def one(test: Any) -> Test:
         raise ValueError(f"tests: {str(test)[:80]!r} has no output")
     name = test.get("call") or test.get("fn_name") or test.get("func_name")
     if name is None and test.get("testtype") != "functional":
-        return Test(stdin=lines_as_text(test.get("input", "")), outputs=(lines_as_text(test["output"]),))
+        loose = test.get("checker") == LOOSE
+        return Test(stdin=lines_as_text(test.get("input", "")), outputs=(lines_as_text(test["output"]),), loose=loose)
     if not isinstance(name, str):
         raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
     if "args" in test:
-        args = test["args"] if isinstance(test["args"], str) else repr(list_of(test["args"]))
+        args = test["args"] if isinstance(test["args"], str) else source_of(list_of(test["args"]))
         return Test(call=name, args=args, outputs=(test["output"],))
     args = [from_json(line) for line in lines_as_text(test["input"]).split("\n") if line.strip()]
-    return Test(call=name, args=repr(args), outputs=(from_json(lines_as_text(test["output"])),))
+    return Test(call=name, args=source_of(args), outputs=(from_json(lines_as_text(test["output"])),))
 
 
 def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
@@ -422,7 +483,7 @@ def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
             yield Test(stdin=lines_as_text(given), outputs=(lines_as_text(wanted),))
         else:
             alone = isinstance(wanted, list) and len(wanted) == 1
-            yield Test(call=name, args=repr(list_of(given)), outputs=(wanted, *wanted) if alone else (wanted,))
+            yield Test(call=name, args=source_of(list_of(given)), outputs=(wanted, *wanted) if alone else (wanted,))
 
 
 def lines_as_text(value: Any) -> str:
