@@ -158,8 +158,8 @@ REFUSED = {
     "a value that only the run has": ("zero_rl.threads=2", "Could not override 'zero_rl.threads'"),
     "a corpus of nothing": ("data.corpus.documents=0", "data.corpus.documents: 0; use 1 or more"),
     "k = 0": ("evaluate.k=0", "evaluate.k"),
-    "no temperature": ("evaluate.thinking=[-1]", "evaluate.thinking: [-1]; use temperatures of 0 or more"),
-    "fewer than no samples": ("evaluate.paraphrased=-1", "evaluate.paraphrased: -1; use 0 (not asked) or more"),
+    "no temperature": ("evaluate.thinking=[-1]", "evaluate.thinking[0]: -1; use 0 or more"),
+    "fewer than no samples": ("evaluate.paraphrased=-1", "evaluate.paraphrased: -1; use 0 or more"),
     "missing model directory": ("zero_rl.init_from=/nowhere/at/all", "zero_rl.init_from"),
     "unknown stage": ("stages=[data,bse]", "bse"),
     "a file that the data hasn't": (
@@ -424,7 +424,7 @@ BENT = {
     "a list for a word": (
         "evaluate.languages",
         [["en"]],
-        "evaluate.languages[0]: ['en'] isn't of type str; give it one",
+        "evaluate.languages[0]: ['en'] isn't of type str; write a",
     ),
     "a block for a number": (
         "data.tasks.chain_sum.numbers",

@@ -1,18 +1,20 @@
 """Rows that a stage leaves out: said, counted, warned of, refused where they are many. No torch."""
 
 import ast
+from dataclasses import make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import FILES, write_jsonl
 from r1flow.data import loaders
+from r1flow.engine.config import check_keys
 from r1flow.programs import metrics_schema
 from r1flow.programs.fetch import compute as fetch
-from r1flow.programs.keys import check_lost_share
+from r1flow.programs.specs import spec_of
 from r1flow.tracking.left_out import ASKED, LOST, REASONS, Count, count_limited, tell_counts, tracked
 
 LONG = "A farmer plants {} rows of apple trees with {} trees in each of the rows and then sells all: how many are sold?"
@@ -93,10 +95,12 @@ def test_a_limited_file_is_counted_whole(tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1])
-def test_a_share_is_from_0_to_1(share: float) -> None:
-    with pytest.raises(UserError, match=r"^lost_share: "):
-        check_lost_share({"lost_share": share})
+@pytest.mark.parametrize("program", ["data", "fetch", "sft", "reward_model", "rejection", "evaluate"])
+@pytest.mark.parametrize(("share", "said"), [(-0.1, "use 0 or more"), (1.1, "use 1 or less")])
+def test_a_share_is_from_0_to_1(program: str, share: float, said: str) -> None:
+    kind = get_type_hints(spec_of(program).keys, include_extras=True)["lost_share"]
+    with pytest.raises(UserError, match=rf"^lost_share: {share}; {said}"):
+        check_keys("", {"lost_share": share}, make_dataclass("Alone", [("lost_share", kind)]))
 
 
 @pytest.mark.parametrize(

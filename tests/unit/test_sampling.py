@@ -6,14 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_parts, check_rules
+from r1flow.engine.config import check_keys
 from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
+from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RULES, STAGES
 from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards
 from r1flow.sampling.shards import WHOLE, ShardPart
@@ -53,9 +56,18 @@ def test_the_call_is_importable_without_torch() -> None:
 # -- what is refused ---------------------------------------------------------------------------------------------
 
 
+def check_default(stage: str, **changes: Any) -> None:
+    """Check a stage's default with changes, as a run's composition does."""
+    config = {"threads": 1, "device": "cpu", "seed": 1, **default(stage), **changes}
+    if "init_from" in config:
+        config["init_from"] = "base"
+    check_keys("", config, spec_of(stage).keys)
+    check_sampling(config)
+
+
 @pytest.mark.parametrize("stage", ["evaluate", "rejection"])
 def test_the_default_can_be_sampled(stage) -> None:
-    check_sampling(default(stage))
+    check_default(stage)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +86,7 @@ def test_the_default_can_be_sampled(stage) -> None:
 )
 def test_what_cannot_be_sampled_is_refused_by_key(stage, key, value) -> None:
     with pytest.raises(UserError, match=f"^{key}: .*{value}"):
-        check_sampling(default(stage) | {key: value})
+        check_default(stage, **{key: value})
 
 
 @pytest.mark.parametrize(

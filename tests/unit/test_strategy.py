@@ -8,9 +8,11 @@ import pytest
 
 from r1flow.artifacts.fingerprint import libraries_used
 from r1flow.core.errors import UserError
+from r1flow.engine.config import check_keys
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.run import Run
 from r1flow.model import precision
+from r1flow.programs.keys import Lora
 from r1flow.programs.trainings import check_lora
 from r1flow.training import ranks
 
@@ -52,19 +54,22 @@ def test_what_no_rank_could_train_with_is_refused(changes: dict[str, Any], named
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"r": 0}, "lora.r: 0"),
-        ({"alpha": 0}, "lora.alpha: 0"),
-        ({"dropout": 1.5}, "lora.dropout: 1.5; use 0"),
+        ({"r": 0}, "lora.r: 0; use 1 or more"),
+        ({"alpha": 0}, "lora.alpha: 0; use more than 0"),
+        ({"dropout": 1.5}, "lora.dropout: 1.5; use less than 1"),
         ({"dropout": 1.0}, "lora.dropout"),
+        ({"dropout": -0.1}, "lora.dropout: -0.1; use 0 or more"),
         ({"target_modules": []}, "lora.target_modules"),
         ({"target_modules": [1]}, "lora.target_modules"),
         ({"target_modules": None}, "lora.target_modules"),
     ],
 )
 def test_adapters_that_nothing_can_train_are_refused(changes: dict[str, Any], said: str) -> None:
-    check_lora(LORA)
-    check_lora(LORA | {"target_modules": ["q_proj", "v_proj"]})
+    for lora in (LORA, LORA | {"target_modules": ["q_proj", "v_proj"]}):
+        check_keys("lora", lora, Lora)
+        check_lora(lora)
     with pytest.raises(UserError, match=f"^{said}"):
+        check_keys("lora", LORA | changes, Lora)
         check_lora(LORA | changes)
 
 

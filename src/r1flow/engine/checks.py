@@ -19,10 +19,11 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import MIX
 from r1flow.data.gguf import is_gguf
+from r1flow.data.leaks import EVALUATION
 from r1flow.model.pretrained import is_plain_llama
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
-from r1flow.programs.trainings import check_counts, check_lora, check_resume, check_start, check_there
+from r1flow.programs.trainings import check_lora, check_ranges, check_resume, check_start, check_there
 from r1flow.recipe.stages import (
     MODELS,
     RECIPE,
@@ -37,17 +38,13 @@ from r1flow.training import ranks
 def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collection[str]) -> None:
     """Refuse a stage's config that its program couldn't run; raises UserError that begins with stage and key."""
     try:
-        if config["threads"] < 1:
-            raise UserError(f"threads: {config['threads']}; use 1 or more")
-        if config["device"] not in ("cpu", "cuda"):
-            raise UserError(f"device: {config['device']!r}; use cpu or cuda")
         if config.get("revision") and not config["init_from"]:
             raise UserError("revision: it belongs to a model on the hub; name that model in init_from")
         if config.get("init_from") and not (program == "pretrain" and is_gguf(config["init_from"])):
             check_start(config["init_from"], config.get("revision"), stages)
         if "trainer" in config:
             check_there(config["trainer"], spec_of(program).read)
-            check_counts(config["trainer"])
+            check_ranges(config["trainer"])
             check_resume(config["trainer"])
         if config.get("lora"):
             check_lora(config["lora"])
@@ -55,8 +52,20 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
             ranks.check_strategy(config)
             check_attention(config["attention"], config["device"])
         spec_of(program).check(config)
+        check_not_examined(program, config)
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
+
+
+def check_not_examined(program: str, config: dict[str, Any]) -> None:
+    """Refuse to train on rows that evaluations ask, or to draw training samples for them."""
+    data = config.get("data") or {}
+    files = {f"data.{key}": data.get(key) for key in ("file", "general_file")} if "trainer" in config else {}
+    if program == "rejection":
+        files["file"] = config["file"]
+    for key, file in files.items():
+        if file in EVALUATION:
+            raise UserError(f"{key}: {file} is what models are examined on; name a file to train on")
 
 
 def check_place() -> None:

@@ -9,24 +9,27 @@ import ast
 import dataclasses
 import difflib
 import importlib.util
+import json
 import math
 import re
 import shlex
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.data import sources
 from r1flow.engine import checks
 from r1flow.model.precision import NATIVE
+from r1flow.programs.keys import OneOrMore
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RECIPE, STAGES, compared_with, program_of, sources_of
 
 # The keys of the whole configuration; those of a stage's block are in its program's spec.py.
 WHOLE = dataclasses.make_dataclass(
     "Whole",
-    [("run", Any), ("seed", int), ("threads", int), ("device", str), ("stages", list[str])]
+    [("run", Any), ("seed", int), ("threads", OneOrMore), ("device", Literal["cpu", "cuda"]), ("stages", list[str])]
     + [(stage, dict[str, Any]) for stage in STAGES],
 )
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -40,6 +43,18 @@ NO_SECRETS = (
     "results, MLflow and model cards would show it; set HF_TOKEN in the environment for the hub, and for a server"
     " name the variable that holds its key (api_key_env)"
 )
+# pydantic's errors for values of a wrong type, and the type that is wanted; a block has keys of its own.
+TYPE_FAULTS = {
+    "bool_type": "bool",
+    "int_type": "int",
+    "int_from_float": "int",
+    "float_type": "float",
+    "string_type": "str",
+    "list_type": "list",
+    "dict_type": "block",
+    "dataclass_type": "block",
+}
+BOUNDS = {"ge": "{:g} or more", "gt": "more than {:g}", "le": "{:g} or less", "lt": "less than {:g}"}
 QUOTE = "No closing quotation"  # shlex's message
 # Values of options that transformers' config class doesn't list, though it accepts no others; a test reads its source.
 WORDS = {
@@ -205,6 +220,8 @@ def check_run(run: dict[str, Any]) -> None:
     for stage in run["stages"]:
         if stage not in STAGES:
             raise UserError(f"stages: there is no stage {stage!r}{did_you_mean(stage, list(STAGES))}")
+        if run["stages"].count(stage) > 1:
+            raise UserError(f"stages: {stage} is in the list {run['stages'].count(stage)} times; name it once")
     for stage in run["stages"]:
         check_sources(stage, run[stage], run["stages"])
         check_compared(stage, run["stages"])
@@ -239,52 +256,80 @@ def check_compared(stage: str, stages: list[str]) -> None:
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
     """Refuse keys that the program doesn't know, missing ones without a default, and values of the wrong type."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
+    from pydantic import ValidationError
 
-    dot = f"{stage}." if stage else ""
+    check_values(stage, config)
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(config))
-    except OmegaConfBaseException as error:
-        key = f"{dot}{error.full_key}" if error.full_key else stage
-        raise UserError(f"{key}: {error.msg.splitlines()[0] if error.msg else error}") from error
-    if missing := sorted(OmegaConf.missing_keys(merged)):
-        raise UserError(f"{dot}{missing[0]}: it is missing; conf/ has to set it, so add it there")
-    check_lists(stage, config, schema)
-    check_values(stage, config, OmegaConf.to_container(merged))
+        reader_of(schema).validate_json(json.dumps(config), strict=True)  # as JSON, a block may become a dataclass
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"{place_of(stage, first['loc'])}: {key_fault(schema, first)}") from None
 
 
-def check_lists(place: str, value: Any, kind: Any) -> None:
-    """Refuse a list or block as an item where every item must be a word or number; OmegaConf accepts it."""
-    if value is None:
-        return
-    if type(None) in get_args(kind):  # `kind | None`
-        check_lists(place, value, get_args(kind)[0])
-    elif dataclasses.is_dataclass(kind):
-        kinds = get_type_hints(kind)
-        for key in kinds.keys() & value.keys():
-            check_lists(f"{place}.{key}".strip("."), value[key], kinds[key])
-    elif get_origin(kind) in (list, dict):
-        inner = get_args(kind)[-1]
-        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            where = f"{place}.{key}" if isinstance(value, dict) else f"{place}[{key}]"
-            if inner in (str, int, float) and isinstance(part, list | dict):
-                raise UserError(f"{where}: {part!r} isn't of type {inner.__name__}; give it one such value")
-            check_lists(where, part, inner)
+@cache
+def reader_of(schema: type) -> Any:
+    """What reads configurations into this dataclass and takes no other keys, at no depth."""
+    from pydantic import TypeAdapter
+
+    take_no_others(schema)
+    return TypeAdapter(schema)
 
 
-def check_values(place: str, given: Any, read: Any) -> None:
-    """Refuse what OmegaConf converted to another type ('2' to 2), infinity and NaN, secrets, and trust_remote_code."""
+def take_no_others(kind: Any) -> None:
+    if dataclasses.is_dataclass(kind):
+        kind.__pydantic_config__ = {"extra": "forbid"}
+        for inner in get_type_hints(kind).values():
+            take_no_others(inner)
+    for inner in get_args(kind):
+        take_no_others(inner)
+
+
+def place_of(stage: str, keys: Iterable[str | int]) -> str:
+    """The path to a value: rejection.filters[0].name."""
+    path = stage
+    for key in keys:
+        path += f"[{key}]" if isinstance(key, int) else f".{key}"
+    return path.removeprefix(".")
+
+
+def key_fault(schema: type, error: dict[str, Any]) -> str:
+    """What is wrong with a value, by pydantic's kind of error, and what to do."""
+    kind, given = error["type"], error["input"]
+    if kind == "missing":
+        return "it is missing; conf/ has to set it, so add it there"
+    if kind == "unexpected_keyword_argument":
+        return f"there is no such key{did_you_mean(str(error['loc'][-1]), known_keys(schema, error['loc'][:-1]))}"
+    if kind in TYPE_FAULTS:
+        said = "null" if given is None else repr(given)
+        return f"{said} isn't of type {TYPE_FAULTS[kind]}; write a value of that type"
+    limits = error.get("ctx", {})
+    if kind == "literal_error":
+        return f"{given!r}; use {limits['expected'].replace(chr(39), '')}"
+    [(bound, number)] = limits.items()
+    return f"{given}; use {BOUNDS[bound].format(number)}"
+
+
+def known_keys(schema: Any, keys: Iterable[str | int]) -> list[str]:
+    """The keys of the block that these keys lead to."""
+    for key in keys:
+        schema = get_type_hints(schema)[key] if dataclasses.is_dataclass(schema) else get_args(schema)[-1]
+        if type(None) in get_args(schema):  # `Corpus | None`
+            schema = get_args(schema)[0]
+    return [field.name for field in dataclasses.fields(schema)]
+
+
+def check_values(place: str, given: Any) -> None:
+    """Refuse what isn't plain YAML, infinity and NaN, secrets, and trust_remote_code, at every depth."""
     if isinstance(given, dict | list):
         for key, value in given.items() if isinstance(given, dict) else enumerate(given):
-            where = f"{place}.{key}".strip(".") if isinstance(given, dict) else f"{place}[{key}]"
+            where = place_of(place, [key])
             if value and SECRET_KEY.fullmatch(str(key)):
                 raise UserError(f"{where}: {NO_SECRETS}")
             if value and key == "trust_remote_code":
                 raise UserError(f"{where}: r1flow never runs code from a model's folder; remove this key")
-            check_values(where, value, read[key])
-    elif type(given) is not type(read) and not (isinstance(given, int) and isinstance(read, float)):
-        raise UserError(f"{place}: {given!r} isn't of type {type(read).__name__}; write a value of that type")
+            check_values(where, value)
+    elif not isinstance(given, bool | int | float | str | None):
+        raise UserError(f"{place}: {given!r} is no text, number, true, false or null; write one of these")
     elif isinstance(given, float) and not math.isfinite(given):
         raise UserError(f"{place}: {given} isn't a finite number; use another")
     elif isinstance(given, str) and SECRET_ADDRESS.search(given):

@@ -1,19 +1,27 @@
-"""Configuration keys that several programs have, with their types."""
+"""Configuration keys that several programs have, with their types, and the types of numbers in a range."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.data.leaks import EVALUATION
-from r1flow.tracking.left_out import MOST_LOST
+
+OneOrMore = Annotated[int, Ge(1)]
+ZeroOrMore = Annotated[int, Ge(0)]
+Share = Annotated[float, Ge(0), Le(1)]
+ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
 
 
 @dataclass
 class Place:
     """The keys that every stage has: how it is computed."""
 
-    threads: int
-    device: str
+    threads: OneOrMore
+    device: Literal["cpu", "cuda"]
 
 
 @dataclass
@@ -27,26 +35,26 @@ class Seeded(Place):
 class Sampled(Seeded):
     """The keys of every stage that samples, in shards."""
 
-    temperature: float
-    top_p: float
-    max_new_tokens: int
+    temperature: NotNegative  # 0: greedy
+    top_p: Annotated[float, Gt(0), Le(1)]
+    max_new_tokens: OneOrMore
     engine: str
     engine_options: dict[str, Any]
-    batch_size: int
-    shard_size: int
+    batch_size: OneOrMore
+    shard_size: OneOrMore
 
 
 @dataclass
 class Rows:
     file: str
-    limit: int | None
+    limit: OneOrMore | None
 
 
 @dataclass
 class Lora:
-    r: int
-    alpha: float
-    dropout: float
+    r: OneOrMore
+    alpha: Positive
+    dropout: ShareBelowOne
     target_modules: Any  # a list of names, or "all-linear"
 
 
@@ -60,17 +68,6 @@ class Filter:
 class Decontaminate:
     drop: bool
     reported_only: list[str]
-
-
-def check_share(key: str, share: float) -> None:
-    if not 0 <= share < 1:
-        raise UserError(f"{key}: {share}; use 0 or a share below 1")
-
-
-def check_lost_share(config: dict[str, Any]) -> None:
-    share = config.get("lost_share", MOST_LOST)
-    if not 0 <= share <= 1:
-        raise UserError(f"lost_share: {share}; use a share from 0 (no row may be lost) to 1 (all may)")
 
 
 def check_reported(config: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops
 from r1flow.programs.costs import BF16, F32, Cost, Estimator
-from r1flow.programs.keys import Sampled, check_share
+from r1flow.programs.keys import Sampled
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import ROWS
 from r1flow.sampling import check_engine
@@ -22,17 +22,6 @@ def check_sampling(config: dict[str, Any]) -> None:
     """Refuse sampling options with which rejection and evaluate can't work."""
     check_engine(config["engine"], config["engine_options"])
     check_option_values(config["engine_options"])
-    for key in ("k", "samples_per_prompt", "keep_per_prompt", "batch_size", "shard_size", "max_new_tokens"):
-        if key in config and config[key] < 1:
-            raise UserError(f"{key}: {config[key]}; use 1 or more")
-    for key in ("n_problems", "prompts", "samples_in_mix"):
-        if config.get(key) is not None and config[key] < 1:
-            raise UserError(f"{key}: {config[key]}; use 1 or more, or null for all")
-    if not 0 < config["top_p"] <= 1:
-        raise UserError(f"top_p: {config['top_p']}; use a number above 0, up to 1")
-    if config["temperature"] < 0:
-        raise UserError(f"temperature: {config['temperature']}; use 0 (greedy) or more")
-    check_share("general_share", config.get("general_share", 0))
 
 
 # Engine options: a test of each value, and the remedy.

@@ -11,7 +11,6 @@ from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.model.pretrained import check_weights
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
-from r1flow.programs.keys import check_share
 from r1flow.training.ranks import strategy_of
 
 if TYPE_CHECKING:
@@ -32,18 +31,28 @@ def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
             raise UserError(f"trainer.{key}: it is missing; conf/ has to set it, so add it there")
 
 
-COUNTS = (
-    *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size"),
-    *("num_iterations", "max_length", "max_completion_length"),
-)
+# Trainer options that are numbers in a range: a test of a value, and the remedy.
+AT_LEAST_1 = (lambda number: number >= 1, "use 1 or more")
+AT_LEAST_0 = (lambda number: number >= 0, "use 0 or more")
+BELOW_1 = (lambda number: 0 <= number < 1, "use 0 or more, but less than 1")
+RANGES = {
+    **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"), AT_LEAST_1),
+    **dict.fromkeys(("generation_batch_size", "num_iterations", "max_length", "max_completion_length"), AT_LEAST_1),
+    **dict.fromkeys(("learning_rate", "weight_decay", "max_grad_norm", "warmup_steps", "adam_epsilon"), AT_LEAST_0),
+    **dict.fromkeys(("beta", "epsilon", "epsilon_high", "temperature", "neftune_noise_alpha"), AT_LEAST_0),
+    **dict.fromkeys(("adam_beta1", "adam_beta2", "label_smoothing_factor"), BELOW_1),
+    "num_train_epochs": (lambda number: number > 0, "use more than 0"),
+    "top_p": (lambda share: 0 < share <= 1, "use a share above 0, up to 1"),
+    "min_p": (lambda share: 0 <= share <= 1, "use a share from 0 to 1"),
+}
 
 
-def check_counts(trainer: dict[str, Any]) -> None:
-    """Refuse counts and lengths below 1 (null is allowed), and pairs of options that exclude each other."""
-    for key in COUNTS:
-        count = trainer.get(key)
-        if count is not None and count < 1:
-            raise UserError(f"trainer.{key}: {count}; use 1 or more")
+def check_ranges(trainer: dict[str, Any]) -> None:
+    """Refuse numbers out of their range (null is allowed), and pairs of options that exclude each other."""
+    for key, (holds, remedy) in RANGES.items():
+        number = trainer.get(key)
+        if number is not None and not holds(number):
+            raise UserError(f"trainer.{key}: {number}; {remedy}")
     for one, other in (("fp16", "bf16"), ("generation_batch_size", "steps_per_generation")):
         if trainer.get(one) and trainer.get(other):
             raise UserError(
@@ -52,12 +61,7 @@ def check_counts(trainer: dict[str, Any]) -> None:
 
 
 def check_lora(lora: dict[str, Any]) -> None:
-    """Refuse impossible adapters; whether the model has modules of these names is only known when it is loaded."""
-    if lora["r"] < 1:
-        raise UserError(f"lora.r: {lora['r']}; use 1 or more")
-    if lora["alpha"] <= 0:
-        raise UserError(f"lora.alpha: {lora['alpha']} would switch the adapters off; use more than 0")
-    check_share("lora.dropout", lora["dropout"])
+    """Refuse adapters of no layer; whether the model has modules of these names is only known when it is loaded."""
     names = lora["target_modules"]
     listed = names if isinstance(names, list) else [names]
     if not listed or not all(isinstance(name, str) and name for name in listed):

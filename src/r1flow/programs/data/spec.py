@@ -11,7 +11,7 @@ from r1flow.data.leaks import REPORT
 from r1flow.data.tasks import FAMILIES
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.costs import cost_of_files
-from r1flow.programs.keys import Decontaminate, Seeded, check_lost_share, check_reported
+from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST
 
@@ -20,32 +20,32 @@ from r1flow.tracking.left_out import MOST_LOST
 class Family:
     generator: dict[str, Any]
     numbers: list[int]
-    draws: int
+    draws: OneOrMore
 
 
 @dataclass
 class Corpus:
-    documents: int
-    mix: dict[str, int]
-    facts: dict[str, int]
-    languages: dict[str, int]
-    any_words_share: float
-    error_share: float
-    reflection_share: float
-    slip_share: float
-    good_replies: float
-    facts_per_document: int
+    documents: OneOrMore
+    mix: dict[str, ZeroOrMore]
+    facts: dict[str, ZeroOrMore]
+    languages: dict[str, ZeroOrMore]
+    any_words_share: Share
+    error_share: Share
+    reflection_share: Share
+    slip_share: Share
+    good_replies: Share
+    facts_per_document: ZeroOrMore
 
 
 @dataclass
 class ColdStartShares:
-    reflection_share: float
-    slip_share: float
+    reflection_share: Share
+    slip_share: Share
 
 
 @dataclass
 class Preferences:
-    pairs_per_prompt: int
+    pairs_per_prompt: OneOrMore
 
 
 @dataclass
@@ -57,24 +57,18 @@ class Tokenizer:
 class Data(Seeded):
     template: str | None
     tasks: dict[str, Family]
-    wordings: int
-    split_shares: dict[str, int]
-    rows_per_task: dict[str, int]
+    wordings: ZeroOrMore
+    split_shares: dict[str, ZeroOrMore]
+    rows_per_task: dict[str, ZeroOrMore]
     corpus: Corpus | None
     cold_start: ColdStartShares
     general_kinds: list[str]
-    general_shares: dict[str, int]
-    rows_per_kind: dict[str, int]
+    general_shares: dict[str, ZeroOrMore]
+    rows_per_kind: dict[str, ZeroOrMore]
     preferences: Preferences | None
     decontaminate: Decontaminate
     tokenizer: Tokenizer | None
-    lost_share: float = MOST_LOST
-
-
-SHARES = {
-    "corpus": ("any_words_share", "error_share", "reflection_share", "slip_share", "good_replies"),
-    "cold_start": ("reflection_share", "slip_share"),
-}
+    lost_share: Share = MOST_LOST
 
 
 def check_data(config: dict[str, Any]) -> None:
@@ -83,18 +77,13 @@ def check_data(config: dict[str, Any]) -> None:
     for name, task in config["tasks"].items():
         if len(task["numbers"]) != 2 or task["numbers"][0] > task["numbers"][1]:
             raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
-    if not 0 <= config["wordings"] <= KNOWN:
+    if config["wordings"] > KNOWN:
         raise UserError(f"wordings: {config['wordings']}; use 0 to {KNOWN}, which is how many there are of each family")
     for kind in config["general_kinds"]:
         if kind not in GENERAL_KINDS:
             raise UserError(f"general_kinds: there is no {kind!r}{did_you_mean(kind, list(GENERAL_KINDS))}")
     check_corpus(config)
-    for part, keys in SHARES.items():
-        for key in keys if config[part] else ():
-            if not 0 <= config[part][key] <= 1:
-                raise UserError(f"{part}.{key}: {config[part][key]}; use 0 to 1, where 1 is all")
     check_reported(config)
-    check_lost_share(config)
 
 
 def check_corpus(config: dict[str, Any]) -> None:
@@ -106,8 +95,6 @@ def check_corpus(config: dict[str, Any]) -> None:
             raise UserError(f"{what}; a base model's corpus, tokenizer and template go together: set all, or none")
     if corpus and (without := sorted(task for task in config["tasks"] if not FAMILIES[task].fact)):
         raise UserError(f"tasks.{without[0]}: a corpus can't be written of it; set corpus to null, or take it out")
-    if corpus and corpus["documents"] < 1:
-        raise UserError(f"corpus.documents: {corpus['documents']}; use 1 or more")
     for key, splits in {"corpus": ("split_shares", "general_shares"), "preferences": ("general_shares",)}.items():
         for shares in splits:
             if bool(config[key]) != bool(config[shares].get(key)):

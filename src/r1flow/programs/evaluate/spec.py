@@ -8,7 +8,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import REWORDED
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
 from r1flow.programs.evaluate.ways import samples_given
-from r1flow.programs.keys import Sampled, check_lost_share
+from r1flow.programs.keys import NotNegative, OneOrMore, Sampled, Share, ZeroOrMore
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST
@@ -17,25 +17,22 @@ from r1flow.tracking.left_out import MOST_LOST
 @dataclass
 class Evaluate(Sampled):
     split: str
-    n_problems: int | None
-    k: int
+    n_problems: OneOrMore | None
+    k: OneOrMore
     language: str
     languages: list[str]
     reflection_words: list[str]
-    thinking: list[float]
-    paraphrased: int
-    lost_share: float = MOST_LOST
+    thinking: list[NotNegative]
+    paraphrased: ZeroOrMore  # 0: not asked
+    lost_share: Share = MOST_LOST
 
 
 def check_evaluate(config: dict[str, Any]) -> None:
     """Refuse options with which the run's models can't be examined."""
     check_sampling(config)
-    check_lost_share(config)
     for number, temperature in enumerate(config["thinking"]):
-        if temperature < 0 or temperature in config["thinking"][:number]:  # temperatures name metrics
-            raise UserError(f"thinking: {config['thinking']}; use temperatures of 0 or more, each of them once")
-    if config["paraphrased"] < 0:
-        raise UserError(f"paraphrased: {config['paraphrased']}; use 0 (not asked) or more samples of each problem")
+        if temperature in config["thinking"][:number]:  # temperatures name metrics
+            raise UserError(f"thinking: {config['thinking']}; use each temperature once")
     if config["engine_options"].get("model"):
         raise UserError(
             "engine_options.model: evaluate examines several models, and this is one name for all; leave it out, and"

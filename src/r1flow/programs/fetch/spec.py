@@ -10,7 +10,7 @@ from r1flow.core.schema import EXAMS, FILES, REWORDED
 from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.costs import cost_of_files
-from r1flow.programs.keys import Decontaminate, Place, check_lost_share, check_reported
+from r1flow.programs.keys import Decontaminate, Place, Share, check_reported
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import check_revision
 from r1flow.tracking.left_out import MOST_LOST
@@ -28,7 +28,7 @@ class Source:
     where: dict[str, list[Any]]
     max_row_bytes: int
     max_field_characters: int
-    lost_share: float = MOST_LOST
+    lost_share: Share = MOST_LOST
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Fetch(Place):
     rows: dict[str, int | None]
     damaged_share: float
     decontaminate: Decontaminate
-    lost_share: float = MOST_LOST
+    lost_share: Share = MOST_LOST
 
 
 # General prompts of evaluation sets are judged by rules, and prompts from outside have no rules. Our wordings don't fit
@@ -72,12 +72,10 @@ def check_fetch(config: dict[str, Any]) -> None:
     if not {f"{file}.jsonl" for file in files} & set(EVALUATION):
         raise UserError("pools: none makes dev or test; training data is compared with at least one of them")
     check_reported(config)
-    check_lost_share(config)
 
 
 def check_source(source: dict[str, Any]) -> None:
     """Refuse a source without a commit or folder, and unknown functions or columns."""
-    check_lost_share(source)
     repo, revision = source["repo"], source["revision"]
     if revision is not None:
         check_revision("dataset", repo, revision)

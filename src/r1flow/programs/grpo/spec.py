@@ -13,7 +13,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
 from r1flow.programs.costs import Cost, Estimator
-from r1flow.programs.keys import Lora, Rows, Seeded, check_share
+from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
 from r1flow.sampling import BY_TORCH
@@ -25,7 +25,7 @@ from r1flow.training.rollouts import MISMATCH, extra_passes, generation_size, ro
 @dataclass
 class Prompts(Rows):
     general_file: str | None
-    general_share: float
+    general_share: ShareBelowOne
 
 
 @dataclass
@@ -38,8 +38,8 @@ class RewardPart:
 @dataclass
 class Dev:
     file: str
-    every: int
-    n_problems: int
+    every: OneOrMore
+    n_problems: OneOrMore
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Grpo(Seeded):
     attention: str
     data: Prompts
     rewards: dict[str, RewardPart]
-    stop_above: dict[str, float]
+    stop_above: dict[str, Share]  # 1: never
     dev: Dev | None
     trainer: dict[str, Any]
     strategy: str = "ddp"
@@ -129,7 +129,6 @@ OF_GENERAL = {"reward_model", "judge", "instruction_following"}  # rewards that 
 
 def check_shares(config: dict[str, Any]) -> None:
     share, file = config["data"]["general_share"], config["data"]["general_file"]
-    check_share("data.general_share", share)
     if bool(share) != bool(file):
         what = f"data.general_share: {share} and data.general_file: {file} belong together"
         raise UserError(f"{what}; set both, or set them to 0 and null")
@@ -144,11 +143,9 @@ def check_shares(config: dict[str, Any]) -> None:
 def check_limits(stop_above: dict[str, float]) -> None:
     """Check the limits that stop a training: a share for each cause of missing rewards, and the sampler's mismatch."""
     known = [*(cause.value for cause in Cause if cause != Cause.NOT_APPLICABLE), MISMATCH]
-    for cause, share in stop_above.items():
+    for cause in stop_above:
         if cause not in known:
             raise UserError(f"stop_above: there is no cause {cause!r}{did_you_mean(cause, known)}")
-        if not 0 <= share <= 1:
-            raise UserError(f"stop_above.{cause}: {share}; use a share from 0 to 1 (1: never stop)")
 
 
 def check_dev(config: dict[str, Any]) -> None:
@@ -156,9 +153,6 @@ def check_dev(config: dict[str, Any]) -> None:
     dev = config["dev"]
     if dev and config["engine"] != "r1flow":
         raise UserError(f"dev: engine {config['engine']} can't answer dev problems during training; set dev to null")
-    for key in ("every", "n_problems"):
-        if dev and dev[key] < 1:
-            raise UserError(f"dev.{key}: {dev[key]}; use 1 or more, or set dev to null")
 
 
 def check_groups(trainer: dict[str, Any]) -> None:

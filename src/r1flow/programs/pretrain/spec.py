@@ -9,7 +9,7 @@ from r1flow.core.errors import UserError
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
-from r1flow.programs.keys import Seeded
+from r1flow.programs.keys import OneOrMore, Seeded
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
 
@@ -19,7 +19,7 @@ class Pretrain(Seeded):
     init_from: str | None
     revision: str | None
     template: str | None
-    block: int
+    block: OneOrMore
     model: dict[str, Any]
     muon: dict[str, Any]
     adamw: dict[str, Any]
@@ -32,6 +32,8 @@ class Pretrain(Seeded):
 def check_pretrain(config: dict[str, Any]) -> None:
     if not config["init_from"] and not config["template"]:
         raise UserError("template: a model trained from scratch has none of its own; choose one of conf/template/")
+    if not config["init_from"]:
+        check_size(config["model"], config["block"])
     source = config["init_from"] or ""
     if config["drop_layers"] and not source:
         raise UserError("drop_layers: a model trained from scratch has model.num_hidden_layers; set drop_layers to []")
@@ -46,6 +48,21 @@ def check_pretrain(config: dict[str, Any]) -> None:
             read_header(Path(source))
         except UserError as error:
             raise UserError(f"init_from: {error}") from None
+
+
+def check_size(model: dict[str, Any], block: int) -> None:
+    """Refuse sizes of which no Llama can be made, and blocks that are longer than it can read."""
+    for key, size in model.items():
+        if isinstance(size, int) and not isinstance(size, bool) and size < 1:
+            raise UserError(f"model.{key}: {size}; use 1 or more")
+    hidden, heads = model["hidden_size"], model["num_attention_heads"]
+    if hidden % heads and not model.get("head_dim"):
+        raise UserError(f"model.num_attention_heads: {heads} doesn't divide hidden_size ({hidden}); use another number")
+    groups = model.get("num_key_value_heads") or heads
+    if heads % groups:
+        raise UserError(f"model.num_key_value_heads: {groups} doesn't divide num_attention_heads ({heads})")
+    if block > (positions := model["max_position_embeddings"]):
+        raise UserError(f"block: {block} is more than model.max_position_embeddings; use {positions} or less")
 
 
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.programs import filters
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
-from r1flow.programs.keys import Filter, Sampled, check_lost_share
+from r1flow.programs.keys import Filter, OneOrMore, Sampled, Share, ShareBelowOne
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST
@@ -25,20 +25,22 @@ class Turn:
 class Rejection(Sampled):
     init_from: str
     file: str
-    prompts: int | None
+    prompts: OneOrMore | None
     preamble: list[Turn]
-    samples_per_prompt: int
-    keep_per_prompt: int
-    samples_in_mix: int | None
+    samples_per_prompt: OneOrMore
+    keep_per_prompt: OneOrMore
+    samples_in_mix: OneOrMore | None
     filters: list[Filter]
     closing: str | None
-    general_share: float
-    lost_share: float = MOST_LOST
+    general_share: ShareBelowOne
+    lost_share: Share = MOST_LOST
 
 
 def check_rejection(config: dict[str, Any]) -> None:
     check_sampling(config)
-    check_lost_share(config)
+    drawn, kept = config["samples_per_prompt"], config["keep_per_prompt"]
+    if kept > drawn:
+        raise UserError(f"keep_per_prompt: {kept} of {drawn} samples_per_prompt can't be kept; use {drawn} or less")
     check_preamble(config["preamble"])
     filters.check_filters(config["filters"])
 

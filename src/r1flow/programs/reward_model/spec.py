@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.programs.costs import Cost, Estimator
-from r1flow.programs.keys import Lora, Rows, Seeded, check_lost_share
+from r1flow.programs.keys import Lora, Rows, Seeded, Share
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
 from r1flow.tracking.left_out import MOST_LOST
@@ -18,7 +18,7 @@ class RewardModel(Seeded):
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
-    lost_share: float = MOST_LOST
+    lost_share: Share = MOST_LOST
 
 
 def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
@@ -37,7 +37,6 @@ SPEC = Spec(
     outputs=lambda config: ["model/"],
     trainer=(*TRL, ("trl", "trainer/reward_config.py")),
     read=(*STEPS, "num_train_epochs", "max_length"),
-    check=check_lost_share,
     metrics={"flops": float, "counts": dict, "history": list},
     curves=curves,
     labels=lambda config: "pairs",

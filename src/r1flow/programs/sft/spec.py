@@ -8,7 +8,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
 from r1flow.programs.costs import Cost, Estimator
-from r1flow.programs.keys import Lora, Rows, Seeded, check_lost_share, check_share
+from r1flow.programs.keys import Lora, Rows, Seeded, Share, ShareBelowOne
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
 from r1flow.recipe.stages import rows_of
@@ -17,7 +17,7 @@ from r1flow.tracking.left_out import MOST_LOST
 
 @dataclass
 class Examples(Rows):
-    general_share: float
+    general_share: ShareBelowOne
 
 
 @dataclass
@@ -29,14 +29,12 @@ class Sft(Seeded):
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
-    lost_share: float = MOST_LOST
+    lost_share: Share = MOST_LOST
 
 
 def check_sft(config: dict[str, Any]) -> None:
     """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
     trainer, data = config["trainer"], config["data"]
-    check_share("data.general_share", data["general_share"])
-    check_lost_share(config)
     if data["general_share"] and data["file"] == MIX:
         raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
