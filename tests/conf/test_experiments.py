@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tiny_weights import write_zeros
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import frozen
@@ -326,7 +327,7 @@ def test_our_engine_is_refused_for_a_folder_of_another_architecture(tmp_path, ex
     tokenizer = Tokenizer(models.BPE(alphabet, []))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "model.safetensors").touch()
+    write_zeros(tmp_path / "model.safetensors", a=[1])
     words = overrides.format(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_act": "silu"}')
     Run.compose(ROOT, experiment, words)

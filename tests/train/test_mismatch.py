@@ -212,6 +212,13 @@ def test_fewer_bad_steps_in_a_row_stop_nothing(values: list[float | None]) -> No
     log(MismatchWatch(0.1), values)
 
 
+def test_a_step_whose_values_are_all_nan_counts_as_bad() -> None:
+    """TRL writes None for it, which JSON has."""
+    history = [{"step": step, METRIC: value} for step, value in enumerate([0.2, None, 0.2])]
+    with pytest.raises(UserError, match=r"0\.2, nan, 0\.2 in the latest"):
+        MismatchWatch(0.1).on_log(None, TrainerState(log_history=history), TrainerControl())
+
+
 @pytest.mark.parametrize("values", [[0.01] * 5 + [0.2] * IN_A_ROW, [0.2, None, 0.2, 0.2, None], [float("nan")] * 3])
 def test_bad_steps_in_a_row_stop(values: list[float | None]) -> None:
     with pytest.raises(UserError, match=r"above 0\.1"):

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from ports import reserved
-from tiny import make_stage
+from tiny import make_model, make_stage
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -309,7 +309,7 @@ def test_vllm_starts_as_its_build_bears_it(tmp_path, monkeypatch, cuda, options)
     """The CPU build dies in bfloat16, and when a seeded row's prompt is read in parts; the user's option wins."""
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=lambda **asked: asked))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-    (tmp_path / "model.safetensors").touch()
+    make_model(tmp_path)
     given = {"model": str(tmp_path), "max_num_seqs": 4, "seed": 0, "disable_log_stats": True}
     assert vllm.start_llm(tmp_path, 4, {}) == given | options
     assert vllm.start_llm(tmp_path, 4, {"enable_chunked_prefill": True}) == given | options | {

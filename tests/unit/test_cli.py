@@ -3,9 +3,11 @@
 import argparse
 import io
 import json
+import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ import pytest
 from documented import EXAMPLES, as_documented
 from jinja2 import TemplateError
 from safetensors import SafetensorError
+from tiny_weights import write_zeros
 
 from r1flow import sampling
 from r1flow.artifacts import manifest
@@ -50,8 +53,9 @@ def project(tmp_path, monkeypatch) -> Path:
 
 def make_stage(stage: Path, age_s: float) -> None:
     (stage / "model").mkdir(parents=True)
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+    for name in ("config.json", "tokenizer.json"):
         (stage / "model" / name).write_text("{}")
+    write_zeros(stage / "model/model.safetensors", a=[3])
     (stage / "config.yaml").write_text("trainer: {learning_rate: 0.001}\n")
     provenance = {
         "stage": stage.name,
@@ -428,6 +432,19 @@ def test_an_export_is_the_model_and_a_card_made_from_its_stage(project):
     ):
         assert part in card
     assert not list(project.glob(".*partial*"))
+
+
+def test_a_model_with_a_weight_that_is_not_finite_is_not_exported(project, capsys):
+    model = project / "results/new/align_rl/model"
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + struct.pack("<f", math.nan))
+    stage = model.parent
+    manifest.write_json(stage / "manifest.json", manifest.manifest_of_files("align_rl", stage))
+    provenance = json.loads((stage / "provenance.json").read_text())
+    manifest.write_json(stage / "provenance.json", provenance | {"outputs": manifest.sha256(stage / "manifest.json")})
+    assert main(["export", "results/new/align_rl/model", "mine"]) == 2
+    assert "weights that aren't finite (NaN or infinity): a; nothing was exported" in capsys.readouterr().err
+    assert not (project / "mine").exists()
 
 
 def test_a_model_that_was_not_evaluated_says_so(project):

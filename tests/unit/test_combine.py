@@ -54,6 +54,16 @@ def causes(words):
     return causes
 
 
+def endless():
+    """A factory of a reward like our own, one of whose scores isn't finite."""
+
+    @reward
+    def endless(prompts, texts, **columns):
+        return Scores.of([1.0, float("inf")])
+
+    return endless
+
+
 number = 3
 '''
 
@@ -184,6 +194,7 @@ BAD = [
     ({"a": given([1.0])}, r"^rewards\.a: my_rewards\.listed gave 1 scores for 2"),
     ({"a": {"name": "my_rewards.first"}}, r"^rewards\.a: my_rewards\.first gave 1 scores for 2"),
     ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
+    ({"a": {"name": "my_rewards.endless"}}, "gave inf for row 1"),
     ({"a": given([float("-inf"), 1.0])}, "gave -inf for row 0"),
     ({"a": None}, "the keys name, weight"),
     ({"a": 3}, "the keys name, weight"),

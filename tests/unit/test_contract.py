@@ -116,6 +116,15 @@ def test_a_model_directory_promises_what_its_files_say(model):
     }
 
 
+def test_a_tokenizer_without_a_model_beside_it_is_no_model(tmp_path):
+    write_tokenizer(tmp_path / "adapter")
+    said = refusal("grpo", GRPO, model=tmp_path / "adapter")
+    assert said == (
+        f"stage: input model ({tmp_path / 'adapter'}) has a tokenizer and no config.json, so no model; name the folder"
+        " of a whole model"
+    )
+
+
 def test_a_stage_and_its_model_directory_promise_the_same(tmp_path):
     write_model(tmp_path / "base/model")
     assert contract_of(tmp_path / "base") == contract_of(tmp_path / "base/model") is not None

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny_weights import write_zeros
 
 from r1flow.core.errors import UserError
 from r1flow.engine import cost_estimate, driver
@@ -49,12 +49,9 @@ def costs(experiment: str, overrides: str = "") -> dict[str, Cost]:
 
 
 def model_folder(folder: Path, **shapes: list[int]) -> Path:
-    """A model of which only sizes are known: headers, and no weights behind them."""
-    header = json.dumps(
-        {name: {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
-    )
+    """A model of which only the sizes matter."""
     folder.mkdir()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header.encode())
+    write_zeros(folder / "model.safetensors", **shapes)
     (folder / "config.json").write_text(json.dumps({"model_type": "odd", "hidden_size": 8, "num_hidden_layers": 2}))
     return folder
 
@@ -350,4 +347,4 @@ def test_gpus_that_nobody_can_ask_about_refuse_nothing(tmp_path, monkeypatch):
     config = Run.compose(ROOT, ZERO).slice("zero_rl")
     monkeypatch.setenv("PATH", "/nowhere")
     assert math.isnan(cost_estimate.memory_of_gpus())
-    cost_estimate.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**7, 10**8])})
+    cost_estimate.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**6, 10**5])})

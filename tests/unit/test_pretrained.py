@@ -5,7 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from r1flow.core.errors import UserError
 from r1flow.model import pretrained
@@ -16,11 +18,27 @@ PACKAGE = Path(pretrained.__file__).parents[1]
 
 
 class Auto:
-    """In the place of transformers' AutoModel…: says what it was asked for."""
+    """In the place of transformers' AutoTokenizer: says what it was asked for."""
 
     @classmethod
     def from_pretrained(cls, folder: Path, **options: Any) -> dict[str, Any]:
         return options
+
+
+class AutoModel:
+    """In the place of transformers' AutoModel…: a model that knows what it was asked for, and how its load went."""
+
+    base_model_prefix = "model"
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    @classmethod
+    def from_pretrained(cls, folder: Path, **options: Any) -> tuple["AutoModel", dict[str, set]]:
+        return cls(options), {"missing_keys": set(), "unexpected_keys": set(), "mismatched_keys": set()}
+
+    def can_generate(self) -> bool:
+        return False
 
 
 @cache
@@ -38,19 +56,23 @@ def test_every_load_goes_through_one_place_and_every_model_through_the_one_for_m
 
 
 def test_loads_refuse_code_and_loads_of_models_pickles(tmp_path) -> None:
-    (tmp_path / "model-00001-of-00002.safetensors").touch()
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "model.safetensors")
     assert read_pretrained(Auto, tmp_path, padding_side="left") == {"trust_remote_code": False, "padding_side": "left"}
-    assert read_model(Auto, tmp_path) == {"trust_remote_code": False, "use_safetensors": True}
+    asked = read_model(AutoModel, tmp_path, dtype="float32").options
+    assert not asked["trust_remote_code"] and asked["use_safetensors"] and asked["dtype"] == "float32"
 
 
-def test_what_else_is_wrong_with_a_folder_is_said_in_transformers_words(tmp_path) -> None:
+@pytest.mark.parametrize("error", [ValueError, KeyError, OSError, ImportError, TypeError, RecursionError, MemoryError])
+def test_what_else_is_wrong_with_a_folder_is_a_line_in_transformers_words(tmp_path, error) -> None:
     class Odd:
         @classmethod
         def from_pretrained(cls, folder: Path, **options: Any) -> None:
-            raise ValueError("Unrecognized model")
+            raise error("no\n  such thing")
 
-    with pytest.raises(ValueError, match=r"^Unrecognized model$"):
+    with pytest.raises(UserError, match=r"can't read it \(.*no.*such thing'?\); save it again with") as caught:
         read_pretrained(Odd, tmp_path)
+    assert str(caught.value).startswith(str(tmp_path)) and "\n" not in str(caught.value)
 
 
 def test_a_folder_with_pickles_alone_is_refused_before_anything_is_computed(tmp_path) -> None:

@@ -3,9 +3,11 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 import yaml
 from documented import as_documented
 from test_cli import Terminal
+from tiny_weights import write_zeros
 
 from r1flow.artifacts import frozen, manifest, versions
 from r1flow.artifacts.locks import hold
@@ -35,7 +38,7 @@ WEIGHTS = Path("results/tiny/base/model/model.safetensors")
 def make_stage(folder: Path, stage: str, parents: list[str]) -> None:
     """A stage's folder as a run leaves it: outputs, manifest and provenance."""
     (folder / "model").mkdir(parents=True)
-    (folder / "model/model.safetensors").write_text(f"weights of {stage}")
+    write_zeros(folder / "model/model.safetensors", made_by=stage, a=[1])
     (folder / "metrics.json").write_text("{}")
     (folder / "config.yaml").write_text(f"seed: 1\nname: {stage}\n")
     (folder / "cost.json").write_text('{"seconds": 1.5}')
@@ -309,6 +312,14 @@ def retrain() -> None:
     """Another base, whole in itself, beside what was made from the one before."""
     WEIGHTS.write_text("retrained")
     seal(RUN / "base", "base", PARENTS["base"])
+
+
+def test_a_model_with_a_weight_that_is_not_finite_is_not_published(project):
+    WEIGHTS.write_bytes(WEIGHTS.read_bytes()[:-4] + struct.pack("<f", math.inf))
+    for stage, parents in PARENTS.items():
+        seal(RUN / stage, stage, parents)
+    with pytest.raises(UserError, match=r"base/model: weights that aren't finite .*: a; nothing was published"):
+        publish(RUN)
 
 
 BREAKAGES = {

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny_weights import write_zeros
 from tokenizers import Tokenizer, models
 
 from r1flow.artifacts import manifest, versions
@@ -39,7 +40,7 @@ def written(path: Path, *rows: Any) -> Path:
 
 def model_folder(folder: Path, tokenizer_json: str | None) -> str:
     (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").touch()
+    write_zeros(folder / "model.safetensors", a=[1])
     if tokenizer_json is not None:
         (folder / "tokenizer.json").write_text(tokenizer_json)
     return str(folder)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fake_server import BUSY, DRIPPING, FakeServer, Reply
+from tiny_weights import write_zeros
 
 from r1flow.commands import cli
 from r1flow.core.errors import UserError
@@ -31,7 +32,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 def model(folder: Path, **changes: Any) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(SHAPE | changes))
-    (folder / "model.safetensors").touch()
+    write_zeros(folder / "model.safetensors", a=[1])
     return folder
 
 

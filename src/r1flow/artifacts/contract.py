@@ -19,7 +19,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
-from r1flow.model.weights import header_of
+from r1flow.model.weights import header_of, shards_of
 
 Contract = dict[str, Any]
 Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
@@ -129,9 +129,8 @@ def dtype_of(folder: Path) -> str | None:
 
     Only floats count as weights: old checkpoints keep positions and masks among them.
     """
-    shards = read_contract(folder / "model.safetensors.index.json").get("weight_map", {"": "model.safetensors"})
     types: set[str] = set()
-    for path in {folder / name for name in shards.values()}:
+    for path in shards_of(folder):
         if path.is_file():
             types |= {tensor["dtype"] for tensor in header_of(path).values()}
     return "+".join(sorted(types & FLOATS)) or None
@@ -202,6 +201,8 @@ def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[
 
 def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) -> Iterator[str]:
     """The weights must be of the needed kind (`scores`: a reward model), and match the tokenizer beside them."""
+    if "ends_at" not in contract:
+        yield f"{side} has a tokenizer and no config.json, so no model; name the folder of a whole model"
     eos, ends, embeddings = contract["eos_token_id"], contract["ends_at"], contract["embeddings"]
     tags = [id for block in ("think", "answer") for tag in ("open", "close") for id in contract[block][tag]]
     last = max(eos, contract["pad_token_id"], *tags)  # a tokenizer may have more ids that nothing here uses

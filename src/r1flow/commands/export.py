@@ -16,6 +16,7 @@ from r1flow.artifacts import provenance
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256
 from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError
+from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import STAGES
 
 CARD = """\
@@ -75,6 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     model, destination = model_folder(arguments.model), arguments.destination
     stage = stage_folder(model)
+    check_finite(model, "nothing was exported")
     refuse_overwriting(destination, model, arguments.force)
     base = base_of(stage)
     text = card(stage, base)

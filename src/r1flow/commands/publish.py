@@ -21,6 +21,7 @@ from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.verify import Hashing, problems, reads_pinned_data, stages
 from r1flow.core.errors import UserError
+from r1flow.model.weights import check_finite
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +63,8 @@ def check_whole(run: Path, folders: list[Path]) -> None:
         raise UserError(f"{run}: has no stages; nothing to publish")
     for problem in problems(folders, Hashing(folders)):
         raise UserError(f"{problem}; nothing was published: finish the run first")
+    for folder in folders:
+        check_finite(folder / "model", "nothing was published: train it again with a lower trainer.learning_rate")
 
 
 def add(folders: list[Path]) -> None:

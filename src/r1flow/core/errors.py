@@ -10,6 +10,10 @@ class UserError(Exception):
         return printable(super().__str__())
 
 
+class NotFinite(UserError):
+    """What a model computes isn't finite; a training that meets it says at which step, and what to change."""
+
+
 def printable(text: str) -> str:
     """`text` made safe for a terminal: data, a model or a server may have put codes in it that move the cursor."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)

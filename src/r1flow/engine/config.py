@@ -263,7 +263,7 @@ def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
         reader_of(schema).validate_json(json.dumps(config), strict=True)  # as JSON, a block may become a dataclass
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{place_of(stage, first['loc'])}: {key_fault(schema, first)}") from None
+        raise UserError(f"{key_path(stage, first['loc'])}: {key_fault(schema, first)}") from None
 
 
 @cache
@@ -284,7 +284,7 @@ def take_no_others(kind: Any) -> None:
         take_no_others(inner)
 
 
-def place_of(stage: str, keys: Iterable[str | int]) -> str:
+def key_path(stage: str, keys: Iterable[str | int]) -> str:
     """The path to a value: rejection.filters[0].name."""
     path = stage
     for key in keys:
@@ -305,8 +305,10 @@ def key_fault(schema: type, error: dict[str, Any]) -> str:
     limits = error.get("ctx", {})
     if kind == "literal_error":
         return f"{given!r}; use {limits['expected'].replace(chr(39), '')}"
-    [(bound, number)] = limits.items()
-    return f"{given}; use {BOUNDS[bound].format(number)}"
+    for bound, words in BOUNDS.items():
+        if bound in limits:
+            return f"{given}; use {words.format(limits[bound])}"
+    return f"{given!r} can't be taken: {error['msg']}"
 
 
 def known_keys(schema: Any, keys: Iterable[str | int]) -> list[str]:
@@ -322,7 +324,7 @@ def check_values(place: str, given: Any) -> None:
     """Refuse what isn't plain YAML, infinity and NaN, secrets, and trust_remote_code, at every depth."""
     if isinstance(given, dict | list):
         for key, value in given.items() if isinstance(given, dict) else enumerate(given):
-            where = place_of(place, [key])
+            where = key_path(place, [key])
             if value and SECRET_KEY.fullmatch(str(key)):
                 raise UserError(f"{where}: {NO_SECRETS}")
             if value and key == "trust_remote_code":

@@ -14,6 +14,7 @@ were at 0.2 to 0.4 (Gen-Verse/OpenClaw-RL 69), and slime's tests fail above 0.1 
     steps, above 0.1; …
 """
 
+import math
 from typing import Any
 
 from torch import Tensor
@@ -40,6 +41,7 @@ class MismatchWatch(TrainerCallback):
         if self.limit is None:
             return
         latest = [entry[METRIC] for entry in state.log_history if METRIC in entry][-IN_A_ROW:]
+        latest = [math.nan if value is None else value for value in latest]  # TRL logs None where all values are NaN
         if len(latest) == IN_A_ROW and not any(value <= self.limit for value in latest):  # NaN counts as above
             shown = ", ".join(f"{value:.3g}" for value in latest)
             raise UserError(

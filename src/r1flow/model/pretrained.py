@@ -2,44 +2,127 @@
 
     model = read_model(AutoModelForCausalLM, Path("results/r1_tiny/base/model"), dtype="float32")
 
-All loading by transformers goes through here (a test checks that). Left out: vLLM, which calls `check_weights` first.
+All loading by transformers goes through here (a test checks that). transformers starts weights that it misses at random
+and leaves out those that it doesn't know, with a table in the log only; here both are refused. Left out: vLLM, which
+calls `check_weights` first and refuses such weights itself.
 """
 
+import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, listed
+from r1flow.model.weights import GENERATION, check_finite, check_model_files, read_object
 
 DECODERS = ("llama", "mistral", "qwen2", "qwen3")  # model_type of those whose layers are all alike
+LONGEST = 300  # characters of what transformers says: it may list all models that it has
+OTHER_MODEL = "choose another model, or train this one again with a lower trainer.learning_rate"
 
 
-def read_model(auto: Any, folder: Path | str, **options: Any) -> Any:
-    """`auto.from_pretrained` of safetensors; raises UserError if there are none, or the folder's code would run."""
+def read_model(auto: Any, folder: Path | str, *, new_head: bool = False, to_save: bool = True, **options: Any) -> Any:
+    """`auto.from_pretrained` of safetensors that hold all of the model's weights and no others, all of them finite.
+
+    With `new_head` what stands above the layers may be missing, and is then made at random: a reward model's head in
+    place of a language model's. Without `to_save` the model is only asked, so it may be quantised. Raises UserError for
+    a folder that can't be taken, before anything of it would run.
+    """
     check_weights(folder)
-    return read_pretrained(auto, folder, use_safetensors=True, **options)
+    method = read_object(Path(folder, "config.json")).get("quantization_config")
+    if method and to_save:
+        kind = method.get("quant_method") if isinstance(method, dict) else method
+        raise UserError(f"{folder}: its weights are quantised ({kind}) and can't be trained; take unquantised ones")
+    told = {"output_loading_info": True, "ignore_mismatched_sizes": True}  # by names; check_loaded refuses them
+    model, found = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
+    check_loaded(folder, model, found, new_head)
+    if to_save and model.can_generate():
+        make_savable(folder, model)
+    return model
 
 
 def read_pretrained(auto: Any, folder: Path | str, **options: Any) -> Any:
-    """`auto.from_pretrained` for objects without weights; raises UserError if the folder's code would have to run."""
+    """`auto.from_pretrained` without weights; raises UserError for what it can't read, or if code would have to run."""
     try:
         return auto.from_pretrained(folder, trust_remote_code=False, **options)
-    except ValueError as error:
-        if "trust_remote_code" not in str(error):
-            raise
-        raise UserError(
-            f"{folder}: transformers would have to run code from this folder (auto_map), and r1flow never does; choose"
-            " a kind of model that is part of transformers"
-        ) from error
+    except Exception as error:  # of a stranger's files, transformers and tokenizers raise whatever they come upon
+        raise UserError(f"{folder}: {reason_of(folder, error)}") from error
+
+
+def reason_of(folder: Path | str, error: Exception) -> str:
+    """Why transformers couldn't read a folder, in one line, with the remedy."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    if "trust_remote_code" in said:
+        return (
+            "transformers would have to run code from this folder (auto_map), and r1flow never does; choose a kind of"
+            " model that is part of transformers"
+        )
+    if "does not recognize this architecture" in said or "Unrecognized model" in said:
+        kind = read_object(Path(folder, "config.json")).get("model_type")
+        return (
+            f"config.json: transformers doesn't know the model_type {kind!r}; choose a kind of model that it has (a"
+            " newer transformers may have this one)"
+        )
+    return f"transformers can't read it ({said[:LONGEST]}); save it again with save_pretrained, or choose another"
 
 
 def check_weights(folder: Path | str) -> None:
-    """Raise UserError for a folder without weights as safetensors."""
-    if not any(Path(folder).glob("*.safetensors")):
+    """Raise UserError for a folder without a whole model as safetensors, or with weights that aren't finite."""
+    check_model_files(folder)
+    check_finite(folder, OTHER_MODEL)
+
+
+def check_loaded(folder: Path | str, model: Any, found: Mapping[str, Any], new_head: bool) -> None:
+    """Raise UserError for weights that a model lacks, hasn't, or has in another shape, by what transformers reports.
+
+    It already leaves out what is known to be harmless: a tied head, positions that older versions saved.
+    """
+    missing, unexpected = set(found["missing_keys"]), set(found["unexpected_keys"])
+    if new_head:
+        layers = f"{model.base_model_prefix}."
+        missing, unexpected = ({name for name in names if name.startswith(layers)} for names in (missing, unexpected))
+    wrong = {name for name, *_ in found["mismatched_keys"]}
+    faults = []
+    for names, what in ((missing, "missing"), (unexpected, "unknown to this model"), (wrong, "of another shape")):
+        if names:
+            faults.append(f"{what}: {listed(sorted(names), 3)}")
+    if faults:
         raise UserError(
-            f"{folder} has no *.safetensors; pickled weights can run code and aren't read: load the model elsewhere and"
-            " save it with save_pretrained"
+            f"{folder}: the weights aren't those of the model in config.json ({'; '.join(faults)}); load the model"
+            " where it works and save it again with save_pretrained"
         )
+
+
+def make_savable(folder: Path | str, model: Any) -> None:
+    """Repair or refuse, before anything is computed, settings of a model with which transformers wouldn't save it.
+
+    Many published models have a temperature in generation_config.json and no do_sample: transformers reads them, warns,
+    and raises an exception when it is to write them. The temperature says that sampling was meant, so do_sample is set.
+    """
+    settings = model.generation_config
+    if not settings.do_sample and not is_savable(settings):
+        settings.do_sample = True
+        if is_savable(settings):
+            said = f"{folder}: {GENERATION} has values for sampling without do_sample: true, which is added"
+            print(said, file=sys.stderr)
+    with tempfile.TemporaryDirectory() as trial:
+        for name, part in ((GENERATION, settings), ("config.json", model.config)):
+            try:
+                part.save_pretrained(trial)
+            except ValueError as error:
+                said = " ".join(str(error).partition("If you're using")[0].split())
+                raise UserError(
+                    f"{folder}: transformers couldn't save this model with its settings; take out of {name} what it"
+                    f" names here: {said}"
+                ) from error
+
+
+def is_savable(settings: Any) -> bool:
+    try:
+        settings.validate(strict=True)
+    except ValueError:
+        return False
+    return True
 
 
 def check_dropped(dropped: list[int], layers: int) -> None:

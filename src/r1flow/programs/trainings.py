@@ -9,7 +9,7 @@ from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
-from r1flow.model.pretrained import check_weights
+from r1flow.model.weights import check_model_files
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
 from r1flow.training.ranks import strategy_of
 
@@ -53,6 +53,8 @@ def check_ranges(trainer: dict[str, Any]) -> None:
         number = trainer.get(key)
         if number is not None and not holds(number):
             raise UserError(f"trainer.{key}: {number}; {remedy}")
+    if trainer.get("logging_nan_inf_filter"):
+        raise UserError("trainer.logging_nan_inf_filter: true would write 0 for a loss that is NaN; leave it out")
     for one, other in (("fp16", "bf16"), ("generation_batch_size", "steps_per_generation")):
         if trainer.get(one) and trainer.get(other):
             raise UserError(
@@ -106,7 +108,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
             f" stages {', '.join(stages)}, or a hub id with its revision"
         )
     else:
-        check_weights(folder)
+        check_model_files(folder)
         tokenizer = read_tokenizer(folder)
         place = f"init_from: {folder}"
         check_tags(place, lambda text: tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.decode)

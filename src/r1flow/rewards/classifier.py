@@ -99,19 +99,10 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
 
     try:
         tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
-        model, loaded = read_model(
-            AutoModelForSequenceClassification,
-            model_dir,
-            dtype=torch.float32,
-            output_loading_info=True,
-            local_files_only=True,
-        )
-    except (OSError, ValueError, UserError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UserError(f"reward reward_model: model_dir {model_dir} can't be loaded: {reason}") from error
-    if loaded["missing_keys"]:  # transformers would initialise them at random
-        missing = ", ".join(sorted(loaded["missing_keys"]))
-        raise UserError(f"reward reward_model: model_dir {model_dir}: the weights lack {missing}")
+        options = {"dtype": torch.float32, "local_files_only": True}
+        model = read_model(AutoModelForSequenceClassification, model_dir, to_save=False, **options)
+    except UserError as error:
+        raise UserError(f"reward reward_model: model_dir can't be loaded: {error}") from error
     if tokenizer.chat_template is not None and tokenizer.eos_token_id is None:
         raise UserError(f"reward reward_model: {model_dir}/tokenizer_config.json names no eos_token; name one")
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -82,8 +82,9 @@ def scored(part: WeightedReward, prompts: list[Any], completions: list[Completio
     if len(found) != len(prompts):
         raise UserError(f"rewards.{part.label}: {part.name} gave {len(found)} scores for {len(prompts)} completions")
     if isinstance(found, Scores):
-        return found
-    scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
+        scores = found
+    else:
+        scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
     for row, value in enumerate(scores):
         if value is not None and not math.isfinite(value):
             what = f"{part.name} gave {value} for row {row}"

@@ -4,10 +4,13 @@ Row r's t-th token depends only on its logits and on the t-th number of a Philox
 is no global generator, so neither the order nor the number of rows matters. Shapes: R rows, T new tokens, V vocabulary.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from r1flow.core.errors import NotFinite
 from r1flow.sampling import SamplingParams
 
 # Most nuclei (of top_p) are smaller than this; rows with a larger one are sorted. topk(16) costs a fifth of a sort.
@@ -18,6 +21,18 @@ def uniforms(seeds: list[int], count: int) -> Tensor:
     """`count` numbers in [0, 1) for each seed, as float32 R×T; a longer stream begins with the shorter one."""
     rows = [np.random.Generator(np.random.Philox(key=seed)).random(count, dtype=np.float32) for seed in seeds]
     return torch.from_numpy(np.stack(rows)) if rows else torch.empty(0, count)
+
+
+def check_logits(logits_RV: Tensor) -> None:
+    """Raise NotFinite for logits that aren't finite, from which `choose` would draw the last token again and again.
+
+    Samplers ask it for the first token of a batch only: finite weights that overflow do so there already.
+    """
+    if logits_RV.numel() and not all(map(math.isfinite, logits_RV.aminmax())):
+        raise NotFinite(
+            "the model's logits aren't finite (NaN or infinity), so nothing can be drawn from it: its training has"
+            " diverged, or its weights overflow in this dtype; lower trainer.learning_rate there, or take another model"
+        )
 
 
 def choose(logits_RV: Tensor, uniform_R: Tensor, params: SamplingParams) -> Tensor:

@@ -25,7 +25,7 @@ from r1flow.model.llama import Weights, attention_inputs, feed_forward, rotary_t
 from r1flow.model.precision import fastest_dtype
 from r1flow.model.pretrained import is_plain_llama, read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
-from r1flow.sampling.draw import choose, uniforms
+from r1flow.sampling.draw import check_logits, choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
 ROWS_STEP = 16
@@ -109,7 +109,7 @@ def load_model(model_dir: Path, dtype: str = "float32") -> Any:
     from transformers import AutoModelForCausalLM
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return read_model(AutoModelForCausalLM, model_dir, dtype=dtype).to(device).eval()
+    return read_model(AutoModelForCausalLM, model_dir, to_save=False, dtype=dtype).to(device).eval()
 
 
 def completions(new_ids: list[list[int]], tokenizer: Any, eos_ids: list[int]) -> list[Completion]:
@@ -200,6 +200,7 @@ def decode(
         return [[] for _ in prompts]
     device = draws_RT.device
     batch, logits_RV = prefill(weights, prompts, device)
+    check_logits(logits_RV)
     cos_TD, sin_TD = rotary_tables(weights, max(map(len, prompts)) + params.max_new_tokens, device)
     out_RT = torch.full((len(prompts), params.max_new_tokens), -1, device=device)
     logp_RT = torch.zeros(out_RT.shape, device=device)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from r1flow.model.pretrained import read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
-from r1flow.sampling.draw import choose, uniforms
+from r1flow.sampling.draw import check_logits, choose, uniforms
 from r1flow.sampling.engine import completions, eos_ids_of, load_model
 
 
@@ -69,7 +69,10 @@ class Chooser:
         self.params, self.draws_RT, self.prompt_width = params, draws_RT, prompt_width
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        draw_R = self.draws_RT[:, input_ids.shape[1] - self.prompt_width].to(scores.device)
+        new = input_ids.shape[1] - self.prompt_width
+        if new == 0:
+            check_logits(scores)
+        draw_R = self.draws_RT[:, new].to(scores.device)
         token_R = choose(scores, draw_R, self.params)
         return torch.full_like(scores, float("-inf")).scatter(1, token_R[:, None], 0.0)
 

@@ -5,8 +5,12 @@
     {"step": 12, "loss": 0.41, "learning_rate": 0.0007}
 
 The rows are read from the trainer's own state. Every snapshot includes it, so a resumed training has the whole curve.
+
+A value that isn't finite ends the training at the step that logs it. What is logged is on the CPU already, so looking
+at it costs nothing. transformers would write 0 for a loss that is NaN (`logging_nan_inf_filter`): that is switched off.
 """
 
+import math
 import shutil
 import sys
 from contextlib import suppress
@@ -14,12 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate import PartialState
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from r1flow.artifacts import manifest
+from r1flow.core.errors import NotFinite, UserError
+from r1flow.model.weights import DIVERGED, check_finite
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
+
+
+SHOWN = ("loss", "grad_norm", "learning_rate")  # the last finite values of these are said when a training diverges
+ENDS = ("loss", "grad_norm", "train_loss")  # logged by every trainer; none of them may be NaN or infinite
+SKIPPED = 20  # logged steps: fp16's scaler skips steps while it halves its first scale, 2^16
+OVERFLOW = "probability tensor contains"  # how torch.multinomial begins its error about logits that aren't finite
 
 
 class History(TrainerCallback):
@@ -29,6 +41,15 @@ class History(TrainerCallback):
         self.stage = stage
         self.fields = fields
         self.log_history: list[dict[str, Any]] = []
+
+    def train(self, trainer: Trainer) -> None:
+        """Train to the end, from the last snapshot if there is one; raises UserError if the training diverges."""
+        try:
+            trainer.train(resume_from_checkpoint=last_snapshot(self.stage.snapshots))
+        except (NotFinite, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and OVERFLOW not in str(error):
+                raise
+            raise diverged("the logits to draw from aren't finite", self.stage, trainer.args, trainer.state) from error
 
     @property
     def rows(self) -> list[dict[str, float]]:
@@ -55,10 +76,14 @@ class History(TrainerCallback):
     on_epoch_end = on_step_end  # save_strategy: epoch
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Write a snapshot's manifest, once all ranks have written their files and these are on disk."""
+        """Write a snapshot's manifest, once all ranks have written their files and these are on disk.
+
+        Without it a snapshot isn't used; one with weights that aren't finite gets none, unless they are sharded.
+        """
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
             snapshot = Path(args.output_dir, f"checkpoint-{state.global_step}")
+            check_finite(snapshot, DIVERGED)
             manifest.sync(snapshot)
             manifest.write_json(snapshot / manifest.MANIFEST, manifest.manifest_of_files("snapshot", snapshot))
 
@@ -66,9 +91,39 @@ class History(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any], **kwargs: Any
     ) -> None:
         self.log_history = state.log_history
+        for key in (*ENDS, *self.fields):
+            if is_fault(key, logs.get(key), args, state):
+                raise diverged(f"{key} is {logs[key]}", self.stage, args, state)
         numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
         self.stage.log_metrics(state.global_step, {self.fields.get(key, key): v for key, v in numbers.items()})
         self.stage.progress(state.global_step, state.max_steps, **self.named(numbers))
+
+
+def is_fault(key: str, value: Any, args: TrainingArguments, state: TrainerState) -> bool:
+    """Whether a logged value says that a training has diverged; in fp16 a few infinite gradients only set its scale."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return False
+    latest = [entry["grad_norm"] for entry in state.log_history if "grad_norm" in entry][-SKIPPED:]
+    scales = args.fp16 and key == "grad_norm" and (len(latest) < SKIPPED or any(map(math.isfinite, latest)))
+    return not scales
+
+
+def diverged(what: str, stage: "Stage", args: TrainingArguments, state: TrainerState) -> UserError:
+    """The error that ends a training whose numbers are no longer finite, with its last finite values and the remedy."""
+    rates = "muon.lr and adamw.lr" if "muon" in stage.config else f"trainer.learning_rate ({args.learning_rate:g})"
+    norm = args.max_grad_norm
+    remedy = f"lower {rates} or trainer.max_grad_norm ({norm:g}{'' if norm else ': gradients of any size are taken'})"
+    if args.fp16:
+        remedy += ", or use bf16 in place of fp16"
+    shown = "there were none: look at the model that it starts from, too"
+    for entry in state.log_history:
+        values = {key: entry[key] for key in SHOWN if isinstance(entry.get(key), float)}
+        if "loss" in values and entry["step"] < state.global_step and all(map(math.isfinite, values.values())):
+            words = ", ".join(f"{key} {value:.3g}" for key, value in values.items())
+            shown = f"{words} at step {entry['step']}"
+    return UserError(
+        f"step {state.global_step}: {what}: the training has diverged; the last finite values: {shown}; {remedy}"
+    )
 
 
 def last_snapshot(folder: Path) -> str | None:

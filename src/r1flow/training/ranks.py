@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.model.precision import decided
+from r1flow.model.weights import DIVERGED, check_finite
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Trainer
@@ -94,7 +95,8 @@ def trainer_options(stage: "Stage") -> dict[str, Any]:
         if trainer.get(key):
             trainer[key] //= stage.ranks  # check_batches has made sure that nothing remains
     strategy = STRATEGIES[strategy_of(stage.config)]
-    return {**trainer, **strategy, "seed": stage.seed, "data_seed": stage.seed, "output_dir": str(stage.snapshots)}
+    own = {"seed": stage.seed, "data_seed": stage.seed, "output_dir": str(stage.snapshots)}
+    return {**trainer, **strategy, **own, "logging_nan_inf_filter": False}  # it would write 0 for a loss that is NaN
 
 
 def adapters(config: dict[str, Any], task: str = "CAUSAL_LM") -> Any:
@@ -129,4 +131,5 @@ def save(stage: "Stage", trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase
         model = model.merge_and_unload() if stage.config.get("lora") else model
         model.save_pretrained(stage.work / "model", state_dict=state)
         tokenizer.save_pretrained(stage.work / "model")
+        check_finite(stage.work / "model", DIVERGED)
     accelerator.wait_for_everyone()

@@ -63,7 +63,7 @@ from r1flow.sandbox import tier
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
-from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.callbacks import History
 from r1flow.training.dev import DevCurve
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
@@ -125,7 +125,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     trainer.remove_callback(PrinterCallback)  # History reports instead
     if options.use_vllm:  # it seeds all generators by the rank alone: runs with different seeds would draw the same
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
-    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    history.train(trainer)
     save(stage, trainer, tokenizer)
     metrics = {
         "steps": trainer.state.global_step,

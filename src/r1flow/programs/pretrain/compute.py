@@ -45,8 +45,9 @@ from r1flow.model import llama
 from r1flow.model.muon import Muon
 from r1flow.model.precision import decided, fastest_dtype
 from r1flow.model.pretrained import DECODERS, check_dropped, read_model, read_pretrained
+from r1flow.model.weights import DIVERGED, check_finite
 from r1flow.tracking.stage import Stage
-from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.callbacks import History
 
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 
@@ -69,7 +70,7 @@ def train(stage: Stage) -> dict[str, Any]:
     trainer = Trainer(
         model=model,
         args=TrainingArguments(
-            **decided(stage.config["trainer"]),
+            **decided(stage.config["trainer"]) | {"logging_nan_inf_filter": False},  # 0 for a loss that is NaN
             learning_rate=stage.config["muon"]["lr"],
             seed=stage.seed,
             data_seed=stage.seed,
@@ -79,7 +80,7 @@ def train(stage: Stage) -> dict[str, Any]:
         optimizers=(MuonAndAdamW(model, stage.config["muon"], stage.config["adamw"]), None),
         callbacks=[history],
     )
-    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    history.train(trainer)
     save_base(model, tokenizer, stage.work / "model")
     return {
         "parameters": model.num_parameters(),
@@ -168,6 +169,7 @@ def save_base(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder
     model.config.use_cache = True  # the trainer turned it off
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    check_finite(folder, DIVERGED)
 
 
 def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:

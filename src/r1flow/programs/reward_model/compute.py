@@ -27,7 +27,7 @@ from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.rewards.classifier import classify, judged_ids
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
-from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.callbacks import History
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 
 SEES = {"helpful": "summary", "harmless": "response"}
@@ -60,6 +60,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
     model = read_model(
         AutoModelForSequenceClassification,
         stage.inputs["model"],
+        new_head=True,
         num_labels=1,
         dtype="float32",
         attn_implementation=stage.config["attention"],
@@ -76,7 +77,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
         peft_config=adapters(stage.config, "SEQ_CLS"),  # with adapters the whole head is still trained
         callbacks=[history],
     )
-    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    history.train(trainer)
     save(stage, trainer, tokenizer)
     tokens = sum(len(sides["chosen_ids"]) + len(sides["rejected_ids"]) for sides in pairs)
     return told, {

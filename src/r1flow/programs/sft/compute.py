@@ -36,7 +36,7 @@ from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import score_labels_only
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
-from r1flow.training.callbacks import History, last_snapshot
+from r1flow.training.callbacks import History
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 
 SCHEMA = pa.schema([("input_ids", pa.list_(pa.int32())), ("completion_mask", pa.list_(pa.int8()))])
@@ -66,7 +66,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     )
     if options.use_cpu and model.config.model_type == "llama":
         score_labels_only(model)
-    trainer.train(resume_from_checkpoint=last_snapshot(stage.snapshots))
+    history.train(trainer)
     save(stage, trainer, tokenizer)
     return {
         "rows": count["rows"],

@@ -1,0 +1,135 @@
+"""A model's folder is whole and its weights are finite, or one line names the file and what to do."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from r1flow.artifacts.contract import dtype_of
+from r1flow.core.errors import UserError
+from r1flow.model import weights
+from r1flow.model.weights import INDEX, check_finite, check_model_files, parameters_in, shards_of
+
+TENSORS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(5, np.float16), "c": np.ones(3, np.int64)}
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0f3e\nsize 2269\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three tensors in two files, an index, and settings."""
+    first, second = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+    save_file({name: TENSORS[name] for name in "ab"}, tmp_path / first)
+    save_file({"c": TENSORS["c"]}, tmp_path / second)
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": first, "b": first, "c": second}}))
+    for name in ("config.json", "generation_config.json", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    return tmp_path
+
+
+def test_a_whole_folder_is_taken(folder: Path) -> None:
+    check_model_files(folder)
+    check_finite(folder, "")
+    assert parameters_in(folder) == 14
+    assert [path.name for path in shards_of(folder)] == sorted(path.name for path in folder.glob("*.safetensors"))
+    assert dtype_of(folder) == "F16+F32"
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def refill(path: Path, **changes: Any) -> None:
+    """Write the header of a safetensors file anew, with changes to its tensor a."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    header["a"] |= changes
+    written = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(written)) + written + data[8 + length :])
+
+
+HARM = {
+    "model-00001-of-00002.safetensors": [
+        ("is cut or damaged: it has", cut),
+        ("ends within its header", lambda path: path.write_bytes(b"")),
+        ("ends within its header", lambda path: path.write_bytes(path.read_bytes()[:40])),
+        ("ends within its header", lambda path: path.write_bytes(b"<html>404 not found</html>")),
+        ("header can't be read", lambda path: path.write_bytes(struct.pack("<Q", 2) + b"[]")),
+        ("header can't be read", lambda path: path.write_bytes(struct.pack("<Q", 4) + b'{"a}')),
+        ("header can't be read", lambda path: path.write_bytes(struct.pack("<Q", 90_000) + b"[" * 90_000)),
+        ("header can't be read", lambda path: refill(path, shape=[10**9])),
+        ("header can't be read", lambda path: refill(path, shape=[-2, -3])),
+        ("header can't be read", lambda path: refill(path, data_offsets=[0, "24"])),
+        ("overlap or leave gaps", lambda path: refill(path, data_offsets=[1, 25])),
+        ("has no model-00001-of-00002.safetensors, as .*index.json says", Path.unlink),
+        ("Git LFS pointer .*git lfs pull", lambda path: path.write_text(POINTER)),
+    ],
+    INDEX: [
+        ("no JSON", lambda path: path.write_text("{")),
+        ("no weight_map", lambda path: path.write_text("{}")),
+        ("no weight_map", lambda path: path.write_text('{"weight_map": {"a": 1}}')),
+        ("isn't the name of a file", lambda path: path.write_text('{"weight_map": {"a": "../model.safetensors"}}')),
+        ("no model.safetensors, and no .*index", Path.unlink),
+        ("Git LFS pointer", lambda path: path.write_text(POINTER)),
+    ],
+    "config.json": [
+        ("has no config.json", Path.unlink),
+        ("holds no settings", lambda path: path.write_text("[]")),
+        ("no JSON", lambda path: path.write_text("[" * 90_000)),
+        ("no JSON", lambda path: path.write_bytes(b"\xff\xfe{")),
+        ("Git LFS pointer", lambda path: path.write_text(POINTER)),
+    ],
+    "generation_config.json": [
+        ("no JSON", lambda path: path.write_text("{")),
+        ("Git LFS pointer", lambda path: path.write_text(POINTER)),
+    ],
+    "tokenizer.json": [("Git LFS pointer", lambda path: path.write_text(POINTER))],
+    "adapter_config.json": [("an adapter .*merge", lambda path: path.write_text("{}"))],
+}
+
+
+@pytest.mark.parametrize(("name", "said", "harm"), [(name, *case) for name, cases in HARM.items() for case in cases])
+def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder: Path, name: str, said: str, harm: Any) -> None:
+    harm(folder / name)
+    with pytest.raises(UserError, match=said) as caught:
+        check_model_files(folder)
+    assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 7, 8, -1])
+def test_a_value_that_is_not_finite_is_found_wherever_it_is(tmp_path, monkeypatch, kind, value, place) -> None:
+    monkeypatch.setattr(weights, "AT_ONCE", 8)
+    largest = np.finfo(kind).max
+    tensors = {name: np.array([largest, -largest, 0, np.finfo(kind).tiny] * 5, kind) for name in "abc"}
+    save_file(tensors, tmp_path / "model.safetensors")
+    check_finite(tmp_path, "")
+    tensors["b"][place] = value
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=r"aren't finite \(NaN or infinity\): b; lower it"):
+        check_finite(tmp_path, "lower it")
+
+
+def test_bfloat16_is_looked_at_by_its_own_exponent_and_whole_numbers_are_not(tmp_path: Path) -> None:
+    def write(kind: str, *bits: int) -> None:
+        header = json.dumps({"a": {"dtype": kind, "shape": [len(bits)], "data_offsets": [0, 2 * len(bits)]}}).encode()
+        data = np.array(bits, np.uint16).tobytes()
+        (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
+
+    for taken in (("BF16", 0x7F7F, 0xFF7F, 0), ("I16", 0x7F80, 0xFFFF)):
+        write(*taken)
+        check_finite(tmp_path, "")
+    for refused in (("BF16", 0, 0x7F80), ("BF16", 0xFFC0)):
+        write(*refused)
+        with pytest.raises(UserError, match=r"infinity\): a; "):
+            check_finite(tmp_path, "x")
+
+
+def test_files_that_are_read_are_those_that_transformers_reads(folder: Path) -> None:
+    save_file(load_file(folder / "model-00001-of-00002.safetensors"), folder / "model.safetensors")
+    assert shards_of(folder) == [folder / "model.safetensors"]
