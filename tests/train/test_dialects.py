@@ -10,7 +10,18 @@ import pytest
 import torch
 import yaml
 from formulas import Row
-from test_grpo_formulas import COMPLETIONS, STEP_TOKENS, Script, base, built, fixed_rows, fresh, padded, stage_of
+from test_grpo_formulas import (
+    COMPLETIONS,
+    OPTIONS,
+    STEP_TOKENS,
+    Script,
+    base,
+    built,
+    fixed_rows,
+    fresh,
+    padded,
+    stage_of,
+)
 from test_mismatch import Sampler
 from torch import Tensor
 from trl import GRPOConfig
@@ -108,7 +119,8 @@ def loss_of(dialect: str) -> dict[str, Any]:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_dialects_values_are_what_trl_is_given(base: Path, monkeypatch: pytest.MonkeyPatch, dialect: str) -> None:
     said = DIALECTS[dialect]
-    trainer = built(base, monkeypatch, "r1flow", **composed(dialect))
+    options = composed(dialect) | {"max_completion_length": OPTIONS["max_completion_length"]}  # the model is small
+    trainer = built(base, monkeypatch, "r1flow", **options)
     found = {key: getattr(trainer.args, key) for key in said}
     assert found == said
 
