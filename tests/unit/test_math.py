@@ -127,6 +127,15 @@ SAID = [  # a value in a sentence, with what may follow it
     ("(1,2)", "（1，2）"), ("7", "\\framebox{7}"), ("7", "\\boxed {7}"), ("E", "E - a risk score"), ("E", "Option E"),
     ("3.14", "3.14 m"), ("5 wombats", "5"), ("5", "5 people"),
 ]  # fmt: skip
+SET_OFF = [  # brackets, names and styles in other spellings
+    ("33\\pi", "33 pi"), ("15\\pi", "15\\pi cm^2"), ("\\frac12", "\\frac12 inches"), ("(-3,18)", "\\big(-3,18\\big)"),
+    ("[-3,13)", "\\lbrack -3,13)"), ("\\{1,2\\}", "\\lbrace 2,1\\rbrace"), ("9\\sqrt{11}", "9√11"),
+    ("33", "\\text{33}"),
+    ("9", "\\mathbf{9}."), ("\\{9,17,31\\}", "$9$, $17$, and $31$"), ("9\\sqrt{7}", "**9*sqrt(7)**"),
+    ("\\$129.25", "\\text{\\$129.25}"),
+    ("\\begin{pmatrix}1\\\\ 3\\end{pmatrix}", "v=\\begin{pmatrix}1\\\\ 3\\end{pmatrix}"),
+    ("\\begin{pmatrix}1\\\\3\\end{pmatrix}", "So the answer is \\begin{pmatrix}1\\\\\n3\\end{pmatrix}."),
+]  # fmt: skip
 NOTATION = [  # other spellings of sets, systems, matrices, numbers, units and equations
     ("\\{1,2,3,4\\}", "\\{1,3\\}\\cup\\{2,4\\}"),
     ("\\{1,3\\}\\cup\\{2,4\\}", "\\{1,2,3,4\\}"),
@@ -169,7 +178,6 @@ FINISHED = [  # what a finished answer may look like; each is right for itself
     "1.5\\times 10^{3}", "\\log_2 3", "2\\cdot\\sqrt3", "(-\\infty,2)\\cup(3,\\infty)", "\\frac{2}{\\pi}",
     "\\left(3,\\frac{\\pi}{2}\\right)", "\\begin{pmatrix}1\\\\ \\frac{1}{2}\\end{pmatrix}", "2^{100}-1",
 ]  # fmt: skip
-THEMSELVES = [(text, text) for text in FINISHED]
 UNREAD = ("\\sin 30^\\circ", "\\frac{d}{dx} 2x", "25\\%+25\\%")  # in radians; with a letter; with the last sign only
 COPIED = [  # questions, which are worth their answers
     ("120", "5!"), ("7", "7 / 1"), ("6", "2\\cdot 3"), ("5050", "\\sum_{k=1}^{100} k"), ("7", "3+4"),
@@ -191,7 +199,7 @@ COPIED = [  # questions, which are worth their answers
 MORE = [  # another thing than the gold, since what follows it, or is before it, is no unit or name
     ("7", "x/2=7"), ("7", "|x|=7"), ("7", "\\sqrt{x}=7"), ("7", "2x+1=7"), ("7", "7 sixteenths"),
     ("7", "7 sextillions"), ("7", "7 unless"), ("7", "7 octillion"), ("7", "7 always"), ("7", "7 twelfths"),
-    ("7", "7 grandmas or so"),
+    ("7", "7 grandmas or so"), ("(-5,23)", "\\{-5,23\\}"), ("(5,3)", "\\{5,3\\}"), ("81", "81_{2}"), ("7", "7 pi"),
     ("7", "7_{wrong}"), ("7", "7\\text{ minus}"), ("C", "C. Actually D!"), ("C", "C - no, D"), ("C", "C. D"),
     ("72", "The answer is 72, no wait, 73."), ("72", "The answer is 72 because it isn't 73."),
     ("72", "72 in total or 73"),
@@ -373,7 +381,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(
-    ("gold", "answer"), [*RIGHT, *WORDED, *SAID, *NOTATION, *WORKED_OUT, *zip(FINISHED, FINISHED, strict=True)]
+    ("gold", "answer"),
+    [*RIGHT, *WORDED, *SAID, *SET_OFF, *NOTATION, *WORKED_OUT, *zip(FINISHED, FINISHED, strict=True)],
 )
 def test_another_spelling_is_right(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is True

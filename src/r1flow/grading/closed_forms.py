@@ -46,6 +46,8 @@ ZERO = sympy.Float(10) ** -110  # a difference this small, relative to its terms
 WORKING = 400  # the most digits used in a computation, if terms cancel
 THOUSANDS = re.compile(r"\s*([-+]?)\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*", re.ASCII)
 NAME = re.compile(r"(?:math\{)?[^\W\d_](?:(?!-\d)[^_^+*=<>])*(?:_.*)?$", re.DOTALL)  # x_{n+1}, Areaof8; not x^2-1
+IN_BRACES = re.compile(r"\\\{")
+ORDERED = (sympy.Interval, sympy.Tuple)  # a point is read as an open interval
 POINTS = (
     sympy.Rational(7312411, 10**7),
     sympy.Rational(-13790923, 10**7),
@@ -202,6 +204,15 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     found = read_expression(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
+    if grader.is_equation(found) and not grader.is_equation(expected):
+        found = sides_of(found)[-1]
+    if (
+        isinstance(expected, ORDERED)
+        and isinstance(found, sympy.FiniteSet)
+        and len(found) > 1
+        and IN_BRACES.search(answer)
+    ):
+        return False  # a set has no order
     if is_foreign(expected, found) or not (unevaluated or is_evaluated(expected, found, gold, answer)):
         return False
     if form and not FORMS[form](found):

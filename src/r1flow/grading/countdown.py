@@ -1,7 +1,8 @@
-"""Does an expression reach a target with the given numbers? It has its own parser, and computes with fractions.
+r"""Does an expression reach a target with the given numbers? It has its own parser, and computes with fractions.
 
     solves("94 × 4 − 61 − 6", [6, 61, 94, 4], 309)         # True
     solves("94*4 - 61 - 6 = 309", [6, 61, 94, 4], 309)     # True
+    solves(r"$8 \div (3-\frac{8}{3})$", [8, 3, 8, 3], 24)   # True
     solves("44**19**35", [44, 19, 35], 98)                 # False, at once: there are no powers
 
 Only + − × ÷ and parentheses are allowed, and every given number exactly once (reasoning-gym's and TinyZero's rule).
@@ -17,6 +18,9 @@ from numbers import Rational
 LIMIT = 1000  # characters of an expression; deeper and longer ones are no countdown
 DEPTH = 50  # parentheses
 SPELLINGS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "−": "-", "–": "-"})
+SIGNS = {r"\times": "*", r"\cdot": "*", r"\div": "/", r"\left": "", r"\right": "", r"\,": "", r"\ ": ""}
+SIGN = re.compile(r"\\(?:(?:times|cdot|div|left|right)(?![A-Za-z])|[, ])")
+FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/()]))", re.ASCII)
 TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
 
@@ -30,7 +34,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
     given, goal = sorted(map(as_fraction, numbers)), as_fraction(target)
     if len(expression) > LIMIT:
         return False
-    left, equals, right = expression.translate(SPELLINGS).partition("=")
+    left, equals, right = without_latex(expression).translate(SPELLINGS).partition("=")
     if equals and not (TOTAL.fullmatch(right) and int(right) == goal):
         return False
     tokens = read_terms(left)
@@ -40,6 +44,18 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
         return value(tokens) == goal
     except (SyntaxError, ZeroDivisionError):
         return False
+
+
+def without_latex(text: str) -> str:
+    """An expression in LaTeX with plain signs, and with fractions as divisions; other commands stay, and are wrong."""
+    text = text.strip()
+    if text.startswith("$") and text.endswith("$") and len(text) > 1:
+        text = text.strip("$")
+    text = SIGN.sub(lambda match: SIGNS[match[0]], text)
+    while True:  # the innermost fractions first
+        text, found = FRACTION.subn(r"((\1)/(\2))", text)
+        if not found:
+            return text
 
 
 def as_fraction(number: float) -> Fraction:

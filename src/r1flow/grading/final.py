@@ -25,7 +25,9 @@ DOUBLED = re.compile(rf"(?<!\\)\\\\(?=(?:{COMMANDS})(?![A-Za-z]))")  # a backsla
 DISPLAY = re.compile(r"\$\$[^$]+\$\$|\\\[.{1,2000}?\\\]", re.DOTALL)
 INLINE = r"\$[^$\n]+\$|\\\([^\n]{1,2000}?\\\)"  # on one line: a dollar sign may be a currency's
 RUN = re.compile(r"\s{2,}")  # a long run of spaces would cost the patterns below seconds
-BOLD = re.compile(r"(?<![\w)}\]*])\*\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*\*(?![\w({\[*])")  # not the power in 9**9
+BOLD = re.compile(
+    r"(?<![\w)}\]*])\*\*(?=[^\s*])((?:[^*\n]|\*(?!\*))+?)(?<=[^\s*])\*\*(?![\w({\[*])"
+)  # not the power in 9**9
 # Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer".
 _SPACE = r"(?:\s|[$~}]|\\[ ,;]|\\q?quad(?![A-Za-z])|\\(?:text|textrm|mathrm|mbox)\s*\{)"
 _SUCH = (
@@ -146,7 +148,7 @@ IS_IT = re.compile(
     r"\s?(?:\\text\s*\{\s*)?\b(?:is|are) (?:the|our|my|its) (?:(?:final|correct|only|required|desired) ){0,2}"
     r"(?:answer|solution|result)s?\b[^$\d]*$"
 )
-SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s])[ \t]*\n\s*")
+SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s\\])[ \t]*\n\s*")
 UNSURE = re.compile(
     r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|cannot|unless|except|if|maybe|perhaps)\b|n['’]t\b",
     re.IGNORECASE,

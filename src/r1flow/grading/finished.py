@@ -53,7 +53,11 @@ def is_finished(text: str) -> bool:
     exact, _, rounded = text.partition("\\approx")
     text = FRACTIONS.sub(r"\\frac", rounded if NAME.fullmatch(exact) else exact)
     text = PLAIN_NAMES.sub(r"\\", text)
-    text = text.strip() if "\\begin" in text else HARMLESS.sub("", text)
+    if "\\begin" in text:
+        name, _, matrix = text.partition("=")
+        text = (matrix if NAME.fullmatch(name) else text).strip()
+    else:
+        text = HARMLESS.sub("", text)
     try:
         check_entries(text, 0)
     except (UnfinishedError, IndexError, RecursionError):

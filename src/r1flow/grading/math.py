@@ -234,10 +234,11 @@ COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
-BASE = re.compile(
-    r"([0-9A-Za-z]+)_\{?(?:\\text\{)?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)\}{0,2}",
-    re.ASCII,
-)
+BASES = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
+    "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+BASE = re.compile(rf"([0-9A-Za-z]+)_\{{?(?:\\text\{{)?(\d{{1,2}}|{'|'.join(BASES)})\}}{{0,2}}", re.ASCII)
 GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\s*\{\s*,\s*\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
 SYSTEM = re.compile(
@@ -248,6 +249,11 @@ SYSTEM = re.compile(
 SUCH_THAT = re.compile(r"^\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\s*\{R\}\s*)?(?:\||:|\\mid\b)(.*[<>=\\].*)\\\}$")
 ENDS = re.compile(r"([\[(][^\[\]();,]*);([^\[\]();,]*[\])])")  # of an interval
 CONSTANT = re.compile(r"(?<![A-Za-z])\\mathrm\s*\{\s*([ei])\s*\}")
+BRACKETS = {"lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}", "lparen": "(", "rparen": ")"}
+BRACKET = re.compile(rf"\\({'|'.join(BRACKETS)})(?![A-Za-z])\s*")
+SIZE = re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])\s*")  # of a bracket
+ROOT = re.compile(r"√\s*(\d+|[A-Za-z])", re.ASCII)
+PI = re.compile(r"(?<![\\A-Za-z{])pi(?![A-Za-z])")
 ANGLE = re.compile(r"(?:\\(?:left|right)\s*)?\\([lr])angle(?![A-Za-z])")
 MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
 RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}$")
@@ -255,6 +261,7 @@ MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
 LEFT_OUT = re.compile(r"\\(?:boxed|fbox|framebox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
+LAST_AND = re.compile(r",\s*(?:\\text\s*\{\s*and\s*\}|and\b)")
 APART = re.compile(r"\$\s*\$|[^\s,;=+\-*/&\\{(\[]\s*\n")  # "$3$ $-3$" and "3\n-3" are two answers, not 0
 APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
 
@@ -263,7 +270,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     """A text's core and what was around it; None if it can't be an answer. `gold` decides what may be a unit."""
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
-    whole = unwrapped(SPACES.sub(r"\1", text.translate(SPELLED)))
+    whole = unwrapped(SPACES.sub(r"\1", PI.sub(r"\\pi ", ROOT.sub(r"\\sqrt{\1}", text).translate(SPELLED))))
     number = plain(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
@@ -271,10 +278,16 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     core, percent = without(PERCENT, RATE.sub(r"\\text{\1/\2}", core))
     core, unit = (core, None) if percent else without_unit(core, gold)
     based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
-    if based:
+    if based and has_digits_of(based[1], based[2]):
         return Tidy(whole, based[1], None, percent, unit, based[2])
     core = spelled_out(core)
     return Tidy(whole, core, plain(core), percent, money or unit, None)
+
+
+def has_digits_of(number: str, base: str) -> bool:
+    """Whether a number may be written in a base: 42_5, but not 81_2."""
+    value = BASES.get(base) or int(base)
+    return 2 <= value <= 36 and all(int(digit, 36) < value for digit in number)
 
 
 def without(pattern: re.Pattern[str], text: str) -> tuple[str, bool]:
@@ -297,6 +310,9 @@ def unwrapped(text: str) -> str:
         box = BOX.match(text)
         if box and closing_brace(text, box.end()) == len(text) - 1:
             text = text[box.end() : -1]
+        style = STYLE.fullmatch(text)
+        if style and re.search(r"\d", style[1]) and not LETTERS.search(style[1]):
+            text = style[1]
         if text == before:
             return text
 
@@ -306,11 +322,13 @@ def spelled_out(core: str) -> str:
     system = SYSTEM.match(core)
     if system:  # lines of a system become a list
         core = ", ".join(line.replace("&", "").strip(" ,;") for line in system[2].split(r"\\") if line.strip(" ,;&"))
+    core = BRACKET.sub(lambda match: BRACKETS[match[1]], SIZE.sub("", core))
     core = ENDS.sub(r"\1,\2", CONSTANT.sub(r"\1 ", SUCH_THAT.sub(r"\1", core)))
     core = ANGLE.sub(lambda match: "(" if match[1] == "l" else ")", core)
     core = MATRIX.sub(r"\\\1{pmatrix}", core).replace("!=", r"\ne ").replace(r"\varnothing", r"\emptyset")
     core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
     core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
+    core = LAST_AND.sub(",", core)
     if LEFT_OUT.search(core) or ("\\begin" not in core and APART.search(core)):
         return ""
     core = POWER_OF_TEN.sub(r"(\1 \\cdot 10^{\2})", SPACE.sub(" ", core))
@@ -352,6 +370,7 @@ AMOUNTS = re.compile(  # no units, in a gold
 )
 IN_TEXT = re.compile(r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{[~\s]*([^{}\\\d]*)\}\s*(?:\^\s*\{?([23])\}?)?$")
 IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
+COMMAND = re.compile(r"\\[A-Za-z]+|π")
 CURRENCY = re.compile(r"\\?\$|€|£|¢")
 MONEY = {"$": "dollar^1", "€": "euro^1", "£": "pound^1", "¢": "cent^1"}
 
@@ -381,7 +400,7 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
     if not match:
         match = IN_PLAIN.search(text)
         core = match and text[: match.start()].strip()
-        apart = core and (plain(core) or CLOCK.fullmatch(core) or core.endswith("$"))
+        apart = core and (is_value(core) or CLOCK.fullmatch(core) or core.endswith("$"))
         if not match or not apart or (len(match[1]) == 1 and not (gold and gold.number)):
             return text, None
     others = LETTERS.findall(gold.text.lower()) if gold else None
@@ -389,6 +408,11 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
     if known is None:
         return text, None
     return core, known or None
+
+
+def is_value(core: str) -> bool:
+    r"""Whether a text has numbers and no letters that may be variables: 15\pi, \frac{1}{2}."""
+    return plain(core) is not None or not LETTERS.search(COMMAND.sub("", core))
 
 
 def unit_of(said: str, power: int, others: list[str] | None) -> str | None:
