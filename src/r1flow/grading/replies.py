@@ -35,13 +35,25 @@ from r1flow.core.template import Response
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
 GREETING_WORDS = 30  # a greeting that goes on for longer is something else
+# In the first person, and about what was asked: "sorry" alone, "do not" and "I can't wait" refuse nothing.
 REFUSAL = re.compile(
-    r"\b(?:sorry|apologi[sz]e|(?:can|could|will|would|do|am|must) ?not|cannot|can't|won't|unable|refuse|decline)\b"
+    r"\b(?:i|we)\b[^.!?\n]{0,40}?"
+    r"(?:\b(?:refuse|decline)\b|(?:\bcannot|\b(?:can|could|will|would|do|must|am|are) not|n't|'m not|\bunable)"
+    r"(?: (?:able|willing|going|allowed|comfortable))?(?: (?:to|with|in|be|ever|possibly))*"
+    r"(?: (?:help|assist|do|provide|give|tell|explain|support|answer|comply|fulfill?|share|offer|discuss|take part"
+    r"|teach|participate|create|make|write|describe|engage|encourage|show|say|helping|assisting|providing|that|this|it)\b"
+    r"|(?=\s*[.,;!?]|\s*$)))"
+    r"|\bnot something (?:that )?(?:i|we) (?:can|will|could|would)\b"
 )
 COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is| are)|step (?:1|one)|first you)\b")
 SENTENCE_WORDS = 3
-COUNTED = re.compile(r"\w++(?:['’]\w++)?")  # it's is one word; only one tie, so that a'b'c'd doesn't make a text short
-SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)]*+(?=\s|$)")
+WORD = r"[^\W_]++"  # underscores are Markdown's
+COUNTED = re.compile(rf"{WORD}(?:['’-]{WORD})?")  # "it's" is one word; only one tie, so that a'b'c'd isn't short
+SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)*_]*+(?=\s|$)")
+NAMING = (
+    r"\b(?:i am|i'm|my name is|my name's|call me|called|named|this is|it is|it's|talking (?:to|with))\b[^.!?\n]{0,40}?"
+)
+DENIED = re.compile(r"\b(?:not|never|no)\b|n't\b")
 SHARE_OF_LANGUAGE = 0.9
 LEAST_DIFFERENT = 0.3  # of the words of a reply to an instruction; a text of 100 words has 0.6 or more
 ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
@@ -74,7 +86,11 @@ def greets(reply: Reply, rule: dict[str, Any]) -> bool:
 
 
 def names_itself(reply: Reply, rule: dict[str, Any]) -> bool:
-    return words_only(rule["name"]) in reply.words
+    """A sentence without a denial says that this is the writer's name ("I am …", "My name is …"), or begins with it."""
+    name = rf"(?<!\w){re.escape(straight(rule['name']))}(?!\w)"
+    named = re.compile(rf"{NAMING}{name}|^\W*{name}")
+    sentences = re.split(r"[.!?\n]", straight(reply.summary))
+    return any(named.search(sentence) and not DENIED.search(sentence) for sentence in sentences)
 
 
 def equals_any(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -84,7 +100,7 @@ def equals_any(reply: Reply, rule: dict[str, Any]) -> bool:
 def sentence_with(reply: Reply, rule: dict[str, Any]) -> bool:
     """One sentence of at least three different words, one of which is the word asked for."""
     one = not re.search(r"[.!?]\s+\S", reply.summary) and "\n" not in reply.summary
-    return one and len(set(reply.words)) >= SENTENCE_WORDS and words_only(rule["word"]) in reply.words
+    return one and len(set(reply.words)) >= SENTENCE_WORDS and has_word(reply, rule["word"])
 
 
 def refuses(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -105,11 +121,11 @@ def sentences(reply: Reply, rule: dict[str, Any]) -> bool:
 
 
 def has_words(reply: Reply, rule: dict[str, Any]) -> bool:
-    return all(words_only(word) in reply.words for word in rule["words"])
+    return all(has_word(reply, word) for word in rule["words"])
 
 
 def lacks_words(reply: Reply, rule: dict[str, Any]) -> bool:
-    return not any(words_only(word) in reply.words for word in rule["words"])
+    return not any(has_word(reply, word) for word in rule["words"])
 
 
 def items(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -158,11 +174,13 @@ def straight(text: str) -> str:
 
 def words_in(text: str) -> list[str]:
     """The words, without case, punctuation, spacing and what can't be seen; letters keep their accents."""
-    return re.findall(r"\w+", visible(text).casefold())
+    return re.findall(WORD, visible(text).casefold())
 
 
-def words_only(text: str) -> str:
-    return " ".join(words_in(text))
+def has_word(reply: Reply, word: str) -> bool:
+    """Whether a word is in a reply; one with spaces, hyphens or apostrophes if its parts follow each other."""
+    parts = words_in(word)
+    return any(reply.words[at : at + len(parts)] == parts for at in range(len(reply.words)))
 
 
 GENERAL_RULES = (greets, names_itself, equals_any, sentence_with, refuses)
