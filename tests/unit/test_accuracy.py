@@ -126,6 +126,12 @@ def test_hedged_letters_are_wrong(answer: str) -> None:
     assert choice("C", answer, OPTIONS) is False
 
 
+@pytest.mark.parametrize("options", ["abc", 5, {"A": "London"}, [None, "London"], [["London"]], [True, False]])
+def test_options_that_are_no_texts_are_ungradable(options: object) -> None:
+    found = accuracy(kind="choice")(["p"], ["<answer>A</answer>"], answer=["A"], options=[options])
+    assert found == [None] and found.causes == {0: Cause.UNGRADABLE}
+
+
 def test_options_bind_letter_and_text() -> None:
     assert choice("C", "london", OPTIONS) is True
     assert choice("C", "C. Paris", OPTIONS) is False

@@ -90,6 +90,8 @@ def test_prefilled_means_that_the_prompt_has_opened_the_block() -> None:
         "The answer is \\boxed{7}.",
         "答えは<answer>7</answer>",
         "It is \\boxed{\\frac{1}{2}}",
+        "It is \\boxed {7}.",
+        "It is \\framebox{7}.",
     ],
 )
 def test_a_summary_carries_the_answer_in_text(tail: str) -> None:
@@ -106,6 +108,7 @@ def test_a_summary_carries_the_answer_in_text(tail: str) -> None:
         "the answer is 7",
         "it is \\boxed{7} or \\boxed{8}",
         "it is \\boxed{7",
+        "it is \\boxed{ }",
         "it is \\boxed{7} <answer>8",
         "<answer>it is \\boxed{7}</answer>",
     ],

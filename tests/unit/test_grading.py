@@ -77,6 +77,10 @@ def test_missing_answer_is_wrong() -> None:
         ("chain_sum", "5", "not json"),
         ("chain_sum", "5", {"answer": "5"}),  # no text
         ("chain_sum", "6", ENTRY),  # gold and entry contradict each other
+        ("composite", "5", '{"metadata": {"source_dataset": "chain_sum"}}'),
+        ("chain_sum", "5", "[" * 9999),
+        ("chain_sum", "5", '{"metadata": ' + "[" * 9999 + "]" * 9999 + "}"),
+        ("chain_sum", "5", ENTRY[:-1] + f', "more": "{"x" * 10**6}"}}'),
         ("no_such_family", "5", ENTRY),
         ("simple_integration", "5", ENTRY),  # its scorer evaluates the answer
     ],

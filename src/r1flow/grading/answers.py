@@ -112,6 +112,8 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
         expected = letter_of(gold)
         said = candidate(answer)
         return None if expected is None else single_letter(said) == expected[0] or folded(said) == folded(gold)
+    if isinstance(options, str) or not isinstance(options, Sequence):
+        return None
     if any(isinstance(option, bool) or not isinstance(option, str | int | float) for option in options):
         return None
     texts = [folded(str(option)) for option in options]

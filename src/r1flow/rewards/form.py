@@ -13,10 +13,10 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of, tokens
 from r1flow.core.template import GENERAL, INVISIBLE, TAGS, THINK_OPEN, Response
+from r1flow.grading.final import boxes
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Reward, Scores, column, reward
 
-BOX = "\\boxed{"
 REFLECTION_WORDS = ("wait", "hmm", "recheck", "double check", "double-check", "let me check", "check again", "mistake")
 STEP = re.compile(
     r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+"  # a list
@@ -52,10 +52,11 @@ def is_summarised(response: Response) -> bool:
     """One reasoning block, then words for the reader with the answer in its tags or in a box."""
     if is_formatted(response):
         return has_letter(response.summary.removesuffix(response.answer or ""))
-    before, _, inside = response.summary.partition(BOX)
-    once = [response.count(tag) for tag in TAGS] == [1, 1, 0, 0] and response.summary.count(BOX) == 1
-    filled = is_seen(inside.partition("}")[0]) and "}" in inside
-    return once and filled and has_word(response.reasoning or "") and has_letter(before)
+    found = list(boxes(response.summary))
+    once = [response.count(tag) for tag in TAGS] == [1, 1, 0, 0] and len(found) == 1
+    if not once or not is_seen(found[0].inside):
+        return False
+    return has_word(response.reasoning or "") and has_letter(response.summary[: found[0].start])
 
 
 def has_word(text: str) -> bool:
