@@ -100,7 +100,7 @@ def equals_any(reply: Reply, rule: dict[str, Any]) -> bool:
 def sentence_with(reply: Reply, rule: dict[str, Any]) -> bool:
     """One sentence of at least three different words, one of which is the word asked for."""
     one = not re.search(r"[.!?]\s+\S", reply.summary) and "\n" not in reply.summary
-    return one and len(set(reply.words)) >= SENTENCE_WORDS and has_word(reply, rule["word"])
+    return one and len(set(reply.words)) >= SENTENCE_WORDS and holds_word(reply, rule["word"])
 
 
 def refuses(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -121,11 +121,11 @@ def sentences(reply: Reply, rule: dict[str, Any]) -> bool:
 
 
 def has_words(reply: Reply, rule: dict[str, Any]) -> bool:
-    return all(has_word(reply, word) for word in rule["words"])
+    return all(holds_word(reply, word) for word in rule["words"])
 
 
 def lacks_words(reply: Reply, rule: dict[str, Any]) -> bool:
-    return not any(has_word(reply, word) for word in rule["words"])
+    return not any(holds_word(reply, word) for word in rule["words"])
 
 
 def items(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -177,7 +177,7 @@ def words_in(text: str) -> list[str]:
     return re.findall(WORD, visible(text).casefold())
 
 
-def has_word(reply: Reply, word: str) -> bool:
+def holds_word(reply: Reply, word: str) -> bool:
     """Whether a word is in a reply; one with spaces, hyphens or apostrophes if its parts follow each other."""
     parts = words_in(word)
     return any(reply.words[at : at + len(parts)] == parts for at in range(len(reply.words)))
