@@ -221,7 +221,7 @@ def test_a_reply_without_text_of_the_length_asked_for_is_tried_again(folder, val
         assert len(asked(fake)) == 2
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "thinking"])
 @pytest.mark.parametrize("reasoning", ["2 + 5 = 7", "<think>\n2 + 5 = 7\n</think>", " 2 + 5 = 7</think>\n"])
 def test_reasoning_has_one_pair_of_tags_whether_the_server_left_its_own_or_not(field, reasoning) -> None:
     message = {"content": "\n<answer>7</answer>", field: reasoning}

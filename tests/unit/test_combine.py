@@ -299,6 +299,16 @@ def test_failures_of_long_ago_are_forgotten() -> None:
         (None, ""),
         ([None], ""),
         (7, ""),
+        ([{"content": "a", "reasoning_content": "t"}], "<think>t</think>a"),
+        ([{"content": "\na", "reasoning": "<think>\nt\n</think>"}], "<think>t</think>a"),
+        ([{"content": None, "thinking": "t"}], "<think>t</think>"),
+        ([{"content": "a", "reasoning_content": None, "reasoning": 7, "thinking": " "}], "a"),
+        (
+            [{"content": [{"type": "thinking", "thinking": "t"}, {"type": "text", "text": "a"}]}],
+            "<think>t</think>a",
+        ),
+        ([{"content": [{"type": "reasoning", "text": "t"}, {"text": "a"}]}], "<think>t</think>a"),
+        ([{"content": "q", "reasoning_content": "t"}, {"content": "a"}], "a"),
     ],
 )
 def test_the_text_of_any_completion(completion: Any, text: str) -> None:

@@ -3,7 +3,14 @@
 import pytest
 
 from r1flow.core.errors import UserError
-from r1flow.rewards import answer_format, reasoning_steps, reflection_count, tag_count
+from r1flow.rewards import (
+    accuracy,
+    answer_format,
+    language_consistency,
+    reasoning_steps,
+    reflection_count,
+    tag_count,
+)
 from r1flow.rewards.combine import combine
 
 WHOLE = "<think>2 + 5 = 7</think>so it is <answer>7</answer>"
@@ -16,6 +23,24 @@ def one(reward, text: str, **columns) -> float | None:
     others = {name: values * 3 for name, values in columns.items()}
     assert reward(["p", "q", "p"], [text, WHOLE, chat], **others)[::2] == [alone, alone]
     return alone
+
+
+def in_parts(text: str) -> list[dict[str, str]]:
+    """A response as a chat that keeps its reasoning apart."""
+    reasoning, _, reply = text.removeprefix("<think>").partition("</think>")
+    return [{"role": "assistant", "content": reply, "reasoning_content": reasoning}]
+
+
+@pytest.mark.parametrize("prefilled", [False, True])
+def test_reasoning_that_a_chat_keeps_apart_is_paid_as_between_its_tags(prefilled: bool) -> None:
+    steps = "<think>1. two\n2. five</think>so it is <answer>7</answer>"
+    rewards = [answer_format(prefilled), answer_format(prefilled, summary=True), tag_count(prefilled)]
+    rewards += [reasoning_steps(2, prefilled), language_consistency(prefilled=prefilled)]
+    for reward in rewards:
+        assert reward(["p"], [in_parts(steps)]) == [1.0]
+    assert accuracy()(["p"], [in_parts(steps)], answer=["7"]) == [1.0]
+    assert answer_format(prefilled)(["p"], [in_parts("<think>a <think> b</think><answer>7</answer>")]) == [0.0]
+    assert answer_format(prefilled)(["p"], [in_parts("<think></think><answer>7</answer>")]) == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ INVISIBLE = re.compile(
 )
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
+APART = ("reasoning_content", "reasoning", "thinking")  # where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss
 
 
 class Response(str):
@@ -44,6 +45,19 @@ class Response(str):
         """
         response = text if isinstance(text, cls) else cls(text)
         return response.opened if prefilled else response
+
+    @classmethod
+    def joined(cls, reasoning: str, text: str) -> "Response":
+        """A response whose reasoning is kept apart from its text, as chats do: the tags are put back around it.
+
+        It has its first tag, so it is the same after a prompt that ends with <think>.
+        """
+        inside = reasoning.strip().removeprefix(THINK_OPEN).removesuffix(THINK_CLOSE).strip()
+        if not inside:
+            return cls(text)
+        response = cls(f"{THINK_OPEN}{inside}{THINK_CLOSE}{text.lstrip()}")
+        response.opened = response
+        return response
 
     @cached_property
     def opened(self) -> "Response":

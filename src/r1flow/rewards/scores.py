@@ -2,9 +2,10 @@
 
     reward(prompts, completions, **columns) -> list[float | None]        columns are lists too: answer=["5", …]
 
-A completion is text or a chat whose last message is the reply. None is not 0: it means that the reward doesn't apply to
-this row, or that the row couldn't be graded; `Scores` records which, row by row. No text of a model makes a reward
-raise. A row's score depends on that row alone, unless the reward documents that it compares a group of one prompt.
+A completion is text or a chat whose last message is the reply; where the chat keeps the reasoning apart, rewards see it
+between its tags. None is not 0: it means that the reward doesn't apply to this row, or that the row couldn't be graded;
+`Scores` records which, row by row. No text of a model makes a reward raise. A row's score depends on that row alone,
+unless the reward documents that it compares a group of one prompt.
 """
 
 import math
@@ -15,7 +16,7 @@ from numbers import Real
 from typing import Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.template import Response
+from r1flow.core.template import APART, Response
 from r1flow.grading.verdict import Cause
 
 Completion = str | list[dict[str, Any]]
@@ -82,12 +83,28 @@ def log_scores(log_metric: LogMetric, label: str, scores: list[float | None]) ->
 
 
 def text_of(completion: Any) -> str:
-    """The text of a plain or a chat completion (of a message in parts, the text parts); "" where there is none."""
+    """The text of a plain or a chat completion (of a message in parts, the text parts); "" where there is none.
+
+    Reasoning that the chat keeps apart (`reasoning_content`) stands before it, between its tags.
+    """
     last = completion[-1] if isinstance(completion, list) and completion else completion
-    content = last.get("content") if isinstance(last, dict) else last
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+    if not isinstance(last, dict):
+        return last if isinstance(last, str) else ""
+    content = last.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    thoughts = [part for part in parts if part.get("type") in APART]
+    reasoning = "".join(apart(part) or written(part) for part in thoughts) or apart(last)
+    text = "".join(written(part) for part in parts if part not in thoughts)
+    return Response.joined(reasoning, content if isinstance(content, str) else text)
+
+
+def apart(message: dict[str, Any]) -> str:
+    """The reasoning that a message, or a part of one, keeps apart; "" if there is none."""
+    return next((message[name] for name in APART if isinstance(message.get(name), str) and message[name]), "")
+
+
+def written(part: dict[str, Any]) -> str:
+    return str(part.get("text") or "")
 
 
 def needed(columns: dict[str, Any], name: str, reward: str) -> list[Any]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from r1flow.core.endpoint import Endpoint, Unanswered, complete
 from r1flow.core.errors import UserError, listed
-from r1flow.core.template import THINK_CLOSE, THINK_OPEN
+from r1flow.core.template import APART, Response
 from r1flow.model.pretrained import read_pretrained
 from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
@@ -170,11 +170,10 @@ class Conversation:
 
 
 def said(message: dict[str, Any]) -> str:
-    """The text of a message; where the server separates the reasoning (DeepSeek's, vLLM's), the tags are restored."""
-    parts = message.get("reasoning_content"), message.get("reasoning"), message["content"]
-    first, second, text = ("" if part is None else string(part) for part in parts)
-    reasoning = (first or second).strip().removeprefix(THINK_OPEN).removesuffix(THINK_CLOSE).strip()
-    return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{text.lstrip()}" if reasoning else text
+    """The text of a message; where the server separates the reasoning, the tags are restored."""
+    parts = [*(message.get(name) for name in APART), message["content"]]
+    *apart, text = ("" if part is None else string(part) for part in parts)
+    return str(Response.joined(next(filter(None, apart), ""), text))
 
 
 def string(value: Any) -> str:
