@@ -119,6 +119,24 @@ def test_reward_rises_and_every_parameter_moves(base: Path) -> None:
     assert after.dtype == torch.float32
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_training_that_learns_nothing_says_so_while_it_runs_and_at_its_end(base: Path, monkeypatch, equal) -> None:
+    """Its completions are too short for an untrained model to end one; where rewards are equal, that's the cause."""
+    monkeypatch.setattr(grpo, "combine", (lambda *_: lambda prompts, **_: [1.2] * len(prompts)) if equal else letters)
+    stage, said = stage_of(base, "short", max_steps=6, max_completion_length=4), []
+    stage.terminal.say = said.append
+    lines = grpo.compute(stage)["warnings"]
+    warned = [line.removeprefix("warning: ") for line in said if line.startswith("warning: ")]
+    assert len(lines) == 1 + equal and warned[-len(lines) :] == lines  # what is said at its end
+    while_it_ran = warned[: -len(lines)]
+    for cause in ["truncated, without an answer; raise", "all completions of a prompt had the same reward"][
+        : 1 + equal
+    ]:
+        assert [line.partition(" logged")[0] for line in while_it_ran if cause in line] == ["in the last 5"]
+        assert [line.partition(" logged")[0] for line in lines if cause in line] == ["in 6 of 6"]
+    assert all("trainer.max_completion_length (4)" in line for line in warned)
+
+
 @pytest.mark.parametrize(
     ("engine", "beta"),
     [("r1flow", 0.04), ("r1flow", 0.0), pytest.param("transformers", 0.001, marks=pytest.mark.slow)],

@@ -11,21 +11,28 @@ from fabricated_run import SKILLS, TEMPERATURES, TRAINED, fabricate_history, fab
 from r1flow.core.metrics import PROBLEM_METRICS, Interval, per_problem, residuals
 from r1flow.programs.report.collect import scores_of
 from r1flow.recipe.claims import (
+    ACCURACIES,
     CANT_TELL,
     CLAIMS,
     DOES_NOT_HOLD,
     HOLDS,
     MIN_PROBLEMS,
+    NO_VERDICT,
     NOT_IN_RUN,
     Absent,
     Evidence,
     Part,
     c1,
     c2,
+    c3,
     c4,
     c5,
     c6,
     c7,
+    c8,
+    c9,
+    c10,
+    c11,
     c12,
     claim_summary,
     compare_modes,
@@ -121,6 +128,55 @@ def test_few_problems_cannot_tell_however_clear_they_look():
     assert Part("effect", interval(0.5, 0.9, n=MIN_PROBLEMS - 1)).verdict == CANT_TELL
     assert Part("effect", Interval(1.0, None, None, None, 1)).verdict == CANT_TELL
     assert Part("effect", Interval(None, None, None, None, 0)).verdict == CANT_TELL
+
+
+def unsolved(evidence: Evidence, *models: str) -> Evidence:
+    """The evidence if these models solved no problem, whether as asked or made to think."""
+
+    def nothing(table: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        return {name: dict.fromkeys(found, 0.0) if name in ACCURACIES else found for name, found in table.items()}
+
+    scores, thinking = dict(evidence.scores), dict(evidence.thinking)
+    for model in models:
+        scores[model] = {scope: nothing(table) for scope, table in evidence.scores[model].items()}
+        thinking[model] = {t: nothing(table) for t, table in evidence.thinking[model].items()}
+    return replace(evidence, scores=scores, thinking=thinking)
+
+
+@pytest.mark.parametrize("claim", [c1, c2, c3, c5, c6, c7, c8, c9, c10, c11, c12], ids=lambda claim: claim.__name__)
+def test_a_verdict_needs_a_problem_that_one_of_the_compared_models_solves(claim):
+    """Of 0 against 0 the interval is [0, 0]: neither "doesn't hold", nor "no worse"."""
+    whole = fabricated(problems=30)
+    curves = {stage: [0.0] * 40 for stage in whole.accuracy}
+    evidence = replace(unsolved(whole, *SKILLS), accuracy=curves)
+    found = claim(evidence)
+    assert found.verdict == CANT_TELL and claim_summary(found)["why"] == "neither model solves any"
+    assert {part.verdict for part in found.parts} == {CANT_TELL}
+
+
+@pytest.mark.parametrize(("claim", "pair"), [(c6, ("distill", "student_rl")), (c11, ("align_rl", "zero_rl"))])
+def test_one_model_that_solves_something_is_enough(claim, pair):
+    ahead, behind = (claim(unsolved(fabricated(pair, 30), other)) for other in reversed(pair))
+    assert (ahead.verdict, behind.verdict) == (HOLDS, DOES_NOT_HOLD)
+
+
+def test_trainings_that_solve_nothing_are_not_compared():
+    whole = fabricated(("base", "zero_rl", "cold_start", "reasoning_rl"), 30)
+    nothing = {stage: [0.0] * 40 for stage in whole.accuracy}
+    dev = {stage: dict.fromkeys(curve, 0.0) for stage, curve in whole.dev.items()}
+    speed, steady, level, rise = c4(replace(whole, accuracy=nothing, dev=dev)).parts[2:6]
+    assert {part.why for part in (speed, steady, level, rise)} == {"neither model solves any"}
+    assert {part.verdict for part in (speed, steady)} == {CANT_TELL}
+    one = {"reasoning_rl": whole.dev["reasoning_rl"], "zero_rl": dev["zero_rl"]}
+    assert c4(replace(whole, dev=one)).parts[3].why == ""
+    assert c2(replace(whole, accuracy=nothing)).parts[2].verdict == CANT_TELL
+    assert c2(replace(whole, accuracy={"zero_rl": []})).parts[2].verdict == HOLDS  # no reward that says what is right
+
+
+def test_a_toy_has_no_verdicts():
+    claims = judge_claims(fabricated(("base", "zero_rl"), 30), toy=True)
+    assert {claim.verdict for claim in claims} == {NO_VERDICT, NOT_IN_RUN}
+    assert claims[0].verdict == NO_VERDICT and claims[0].parts[0].interval.estimate > 0.2
 
 
 def test_an_arm_that_the_run_has_not_is_named():

@@ -27,7 +27,7 @@ from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
-from r1flow.recipe.claims import HOLDS, NOT_IN_RUN
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TOY, tell_verdicts
 
 ROOT = Path(__file__).parents[2]
 ZERO_ONLY = ("base", "zero_rl")
@@ -36,11 +36,12 @@ VOID = {"meta", "br", "link"}
 
 
 def make(
-    folder: Path, inputs: dict[str, Path], caveats: dict[str, str] | None = None, seed: int = 1
+    folder: Path, inputs: dict[str, Path], caveats: dict[str, str] | None = None, seed: int = 1, toy: bool = False
 ) -> tuple[str, dict]:
     """The page and the summary of a run."""
     folder.mkdir()
-    config = {"run": "tiny", "caveats": caveats or {}, "side_by_side": {"models": ["base", "align_rl"], "problems": 5}}
+    beside = {"models": ["base", "align_rl"], "problems": 5}
+    config = {"run": "tiny", "caveats": caveats or {}, "toy": toy, "side_by_side": beside}
     compute(SimpleNamespace(config=config, inputs=inputs, work=folder, seed=seed))
     return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "summary.json").read_text())
 
@@ -138,6 +139,50 @@ def test_what_a_reader_must_know_stands_above_the_claims_and_beside_its_claim(tm
     caveats = {"run": "base is an <instruct> model", "C1": "not from a base model"}
     page, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4), caveats)
     assert page.count("base is an &lt;instruct&gt; model") == page.count("<b>But:</b> not from a base model") == 1
+
+
+def solves_nothing(rows: list[dict]) -> list[dict]:
+    return [row | {"correct": False, "correct_lenient": False} for row in rows]
+
+
+def test_where_neither_model_solves_any_there_is_nothing_to_tell(tmp_path):
+    """Lengths and formats still differ, and no problem is lost: nothing of that is a verdict on the paper."""
+    page, found = make(tmp_path / "report", fabricate_run(tmp_path / "run", problems=30, edit=solves_nothing))
+    told = {name: claim["verdict"] for name, claim in found["claims"].items()}
+    assert set(told.values()) <= {CANT_TELL, HOLDS, DOES_NOT_HOLD} and told.pop("C4") != HOLDS
+    assert set(told.values()) == {CANT_TELL}
+    first = tell_verdicts(found)[0]
+    assert first == "C1 can't tell (neither model solves any): RL alone lifts the base model."
+    assert "neither model solves any</div>" in page and "we can’t tell whether skill rose" in page
+    assert "skill did not rise" not in page
+
+
+def test_a_toy_shows_its_numbers_and_no_verdict(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", problems=30)
+    page, found = make(tmp_path / "toy", inputs, toy=True)
+    _, real = make(tmp_path / "real", inputs)
+    assert found["toy"] and "toy" not in real
+    assert {claim["verdict"] for claim in found["claims"].values()} == {"no verdict"}
+    assert tell_verdicts(found) == [TOY] and len(tell_verdicts(real)) == 12
+    for claim, told in found["claims"].items():
+        estimates = [[part["estimate"] for part in each["parts"]] for each in (told, real["claims"][claim])]
+        assert estimates[0] == estimates[1]
+    words = re.sub("<svg.*?</svg>", "", page, flags=re.DOTALL)
+    shown = [words[match.start() : match.end() + 30] for match in re.finditer('class="badge', words)]
+    assert not [each for each in shown if "right" not in each and "wrong" not in each]
+    after = words.partition('id="claims"')[2]
+    assert "hold here" not in after and "holds here" not in after and words.count(TOY[:30]) == 2
+
+
+def test_a_stage_that_learnt_nothing_is_named_with_the_reason_before_the_claims(tmp_path, whole):
+    inputs = fabricate_run(tmp_path / "run", ZERO_ONLY, problems=4)
+    path, line = inputs["zero_rl"] / "metrics.json", "in 4 of 4 logged steps <all> rewards were equal"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"warnings": [line]}))
+    page, found = make(tmp_path / "report", inputs)
+    assert found["warnings"] == {"zero_rl": [line]} and "warnings" not in whole[1]
+    shown = page[page.index('id="shows"') : page.index('id="claims"')]
+    assert "<code>zero_rl</code> learnt little or nothing: in 4 of 4 logged steps &lt;all&gt; rewards" in shown
+    assert "learnt little or nothing" not in whole[0]
 
 
 def test_summary_has_every_model_task_and_claim(whole):
@@ -573,7 +618,7 @@ def test_too_few_samples_of_one_problem_leave_pass_at_k_out():
 
 def test_no_evaluated_model_is_the_users_to_mend(tmp_path):
     with pytest.raises(UserError, match="no evaluated model"):
-        compute(SimpleNamespace(config={"run": "tiny"}, inputs={}, work=tmp_path))
+        compute(SimpleNamespace(config={"run": "tiny", "toy": False}, inputs={}, work=tmp_path))
 
 
 def halves() -> tuple[dict[str, Any], dict[str, Any]]:

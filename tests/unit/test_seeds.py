@@ -32,7 +32,17 @@ from r1flow.programs.report.spread import (
     steps_over,
     summarise_seeds,
 )
-from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, Evidence, claim_summary, judge_claims
+from r1flow.recipe.claims import (
+    CANT_TELL,
+    DOES_NOT_HOLD,
+    HOLDS,
+    NO_VERDICT,
+    NOT_IN_RUN,
+    TOY,
+    Evidence,
+    claim_summary,
+    judge_claims,
+)
 from r1flow.recipe.stages import RECIPE
 
 SEEDS = (11, 12, 13, 14, 15)
@@ -146,6 +156,38 @@ def test_the_models_stand_in_the_recipes_order():
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------
+
+
+def test_seeds_that_solve_nothing_cannot_tell_and_one_that_does_can():
+    """Else five times 0 against 0 would be "no worse", with a p-value of 0."""
+    runs = runs_of(C11=[(0.0,) * 5], C6=[(0.0,) * 5])
+    for run in runs:
+        for name in ("C6", "C11"):
+            run.summary["claims"][name]["parts"][0]["why"] = "neither model solves any"
+        for cell in run.summary["steps"]["zero_rl"]["base"]["skill"]:
+            cell |= {"estimate": 0.0, "why": "neither model solves any"}
+    found = {each.claim.id: each for each in judge_seeds(runs)}
+    for name in ("C6", "C11"):
+        assert found[name].verdict == CANT_TELL and found[name].p == found[name].adjusted == 1.0
+        assert found[name].claim.deciding.why == "neither model solves any"
+    page = render_seeds(Seeds("tiny", runs))
+    assert '<div class="measure">neither model solves any</div>' in page
+    assert "can’t tell whether skill rose" in page and "skill did not rise" not in page
+    del runs[0].summary["claims"]["C11"]["parts"][0]["why"]
+    assert {each.claim.id: each for each in judge_seeds(runs)}["C11"].verdict == HOLDS
+
+
+def test_seeds_of_a_toy_have_no_verdicts():
+    runs = runs_of(C6=[UP])
+    assert "skill rose, so" in render_seeds(Seeds("tiny", runs))
+    for run in runs:
+        run.summary["toy"] = True
+        for part in run.summary["claims"]["C6"]["parts"]:
+            part["verdict"] = NO_VERDICT
+    told = summarise_seeds(Seeds("tiny", runs))
+    assert told["toy"] and told["claims"]["C6"]["verdict"] == NO_VERDICT
+    page = render_seeds(Seeds("tiny", runs))
+    assert "badge" not in page.partition("</style>")[2] and "skill rose" not in page and TOY[:30] in page
 
 
 @pytest.mark.parametrize(

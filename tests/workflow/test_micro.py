@@ -43,6 +43,7 @@ def test_the_summary_has_all_models_and_all_claims(micro):
     summary = json.loads((results(micro) / "report/summary.json").read_text())
     assert set(summary["models"]) == set(MODELS)
     assert set(summary["claims"]) == {f"C{number}" for number in range(1, 13)}
+    assert {claim["verdict"] for claim in summary["claims"].values()} == {"no verdict", "not in this run"}
     keys = {"pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k"}
     for tasks in summary["models"].values():
         assert {"reasoning", "general", "chain_sum"} <= set(tasks)

@@ -65,8 +65,8 @@ def test_a_results_folder_that_cannot_be_made_is_a_line_and_nothing_is_lost(copy
     (copy.folder / "results/r1_micro/report").unlink()
     done = copy.snakemake()
     assert done.returncode == 0
-    *verdicts, report, then = done.stderr.splitlines()[-14:]
-    assert [line.partition(" ")[0] for line in verdicts] == [f"C{number}" for number in range(1, 13)]
+    verdicts, report, then = done.stderr.splitlines()[-3:]
+    assert verdicts.startswith("No verdicts: ") and "C1 " not in done.stderr
     assert report == "report: results/r1_micro/report/report.html"
     assert then == "next: r1flow chat results/r1_micro/align_rl/model"
     assert (

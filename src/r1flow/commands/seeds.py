@@ -117,6 +117,7 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
             raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
         check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(found, seed))
     from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
+    from r1flow.recipe.claims import tell_verdicts
 
     compared = Seeds(name, [read_seed(*each) for each in zip(seeds, folders, jobs, strict=True)])
     out = RESULTS / f"{name}-seeds"
@@ -124,12 +125,11 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     summary = summarise_seeds(compared)
     write_json(out / "summary.json", summary)
     (out / "report.html").write_text(render_seeds(compared), encoding="utf-8")
-    claims, words = [], []
+    claims = []
     for claim, told in summary["claims"].items():
         claims.append({"claim": claim, "verdict": told["verdict"], "text": told["text"]})
-        words.append(f"{claim} {told['verdict']}: {told['text']}")
     found = {"runs": [folder.name for folder in folders], "claims": claims, "report": str(out / "report.html")}
-    tell(found, "\n".join([*words, f"report: {out / 'report.html'}"]), as_json)
+    tell(found, "\n".join([*tell_verdicts(summary), f"report: {out / 'report.html'}"]), as_json)
 
 
 def read_jobs(folder: Path) -> Jobs:

@@ -314,11 +314,9 @@ class Run:
         lines = []
         summary = Path(self.folder("report"), "summary.json")
         if "report" in self.jobs and summary.is_file():
-            from r1flow.recipe.claims import claims_in_order  # imports scipy, and every command would wait for it
+            from r1flow.recipe.claims import tell_verdicts  # imports scipy, and every command would wait for it
 
-            claims = manifest.read_json(summary)["claims"]
-            for name in claims_in_order(claims):
-                lines.append(f"{name} {claims[name]['verdict']}: {claims[name]['text']}")
+            lines += tell_verdicts(manifest.read_json(summary))
             lines.append(f"report: {summary.with_name('report.html')}")
         model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None
         lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []

@@ -10,8 +10,12 @@ The rule, for every part and stated before any run was looked at:
 
     holds here         the whole interval is above `floor`
     doesn't hold here  the whole interval is below `ceiling`
-    can't tell         neither, or fewer than MIN_PROBLEMS problems (MIN_STEPS steps)
+    can't tell         neither, or fewer than MIN_PROBLEMS problems (MIN_STEPS steps), or no problem that is solved
     not in this run    the run's experiment lacks something that the part compares, such as a stage, which is named
+    no verdict         the run is a toy (`report.toy`): its numbers are shown, and nothing is concluded from them
+
+A difference between two models that solve nothing is 0 and says nothing: not that a claim fails, nor that one model is
+no worse than the other.
 
 For an effect ("A beats B") floor is 0 and ceiling MARGIN, one point: the interval excludes 0, or it excludes every
 effect worth the name. For "no worse" floor is −NO_WORSE and ceiling 0: a loss of two points is excluded, or there is
@@ -29,6 +33,7 @@ A result: {"verdict": "holds here", "estimate": 0.369, "low": 0.330, "high": 0.4
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,8 +49,10 @@ from r1flow.core.metrics import (
 from r1flow.recipe.stages import CONTROLS
 
 HOLDS, DOES_NOT_HOLD = "holds here", "doesn't hold here"
-CANT_TELL, NOT_IN_RUN = "can't tell", "not in this run"
-_STRENGTH = (DOES_NOT_HOLD, NOT_IN_RUN, CANT_TELL, HOLDS)  # weakest first
+CANT_TELL, NOT_IN_RUN, NO_VERDICT = "can't tell", "not in this run", "no verdict"
+_STRENGTH = (DOES_NOT_HOLD, NOT_IN_RUN, NO_VERDICT, CANT_TELL, HOLDS)  # weakest first
+NOTHING_SOLVED = "neither model solves any"
+TOY = "No verdicts: this experiment is too small to say anything about the paper's claims (report.toy is true)."
 
 MARGIN = 0.01  # one point of a rate, one token of length: the smallest difference worth the name
 MARGIN_TOKENS = 1.0
@@ -57,6 +64,9 @@ MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 DEV_START = 0.5  # … and of its dev curve the first half: of nine measurements, the MIN_STEPS that a verdict needs
 SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
+
+# Metrics that say how much is solved. Of the others, such as lengths, a difference needs a problem solved leniently.
+ACCURACIES = ("pass_at_1", "pass_at_1_lenient", "cons_at_k", "cons_at_k_lenient", "solved")
 
 # scope ("reasoning" or "general") -> metric of metrics.PROBLEM_METRICS -> problem -> value
 Scores = Mapping[str, Mapping[str, PerProblem]]
@@ -95,6 +105,11 @@ class Absent:
 
 
 @dataclass(frozen=True)
+class Unsolved(Interval):
+    """A difference between models, or trainings, that solve none of the problems."""
+
+
+@dataclass(frozen=True)
 class Part:
     """One difference in the claim's direction; `unit` is "tokens", or of fractions ("points": 0.01 is one point)."""
 
@@ -105,16 +120,24 @@ class Part:
     ceiling: float = MARGIN
     at_least: int = MIN_PROBLEMS
     counts: bool = True  # False: shown, but the verdict doesn't rest on it
+    toy: bool = False  # of a run without verdicts
 
     @property
     def verdict(self) -> str:
         if isinstance(self.interval, Absent):
             return NOT_IN_RUN
-        if self.interval.n < self.at_least or self.interval.low is None:
+        if self.toy:
+            return NO_VERDICT
+        if self.interval.n < self.at_least or self.interval.low is None or isinstance(self.interval, Unsolved):
             return CANT_TELL
         if self.interval.low > self.floor:
             return HOLDS
         return DOES_NOT_HOLD if self.interval.high < self.ceiling else CANT_TELL
+
+    @property
+    def why(self) -> str:
+        """Why there is no verdict however many problems there are; empty if there is one."""
+        return NOTHING_SOLVED if isinstance(self.interval, Unsolved) else ""
 
     @property
     def needs(self) -> str:
@@ -174,13 +197,25 @@ def compare(
     if isinstance(found, Absent):
         return found
     one, other = found
-    return paired_difference(one[metric], other[second_metric or metric])
+    names = (metric, second_metric or metric)
+    difference = paired_difference(one[names[0]], other[names[1]])
+    by = names if metric in ACCURACIES else ("pass_at_1_lenient",) * 2
+    return if_solved(difference, one[by[0]].values(), other[by[1]].values())
+
+
+def if_solved(difference: Interval, *solved: Iterable[float]) -> Interval:
+    """The difference, which is Unsolved where all of these shares, one for each problem or step, are 0."""
+    nothing = difference.n > 0 and not any(any(shares) for shares in solved)
+    return Unsolved(**vars(difference)) if nothing else difference
 
 
 def compare_solved(evidence: Evidence, first: str, second: str) -> Interval | Absent:
     """The gain: problems that the first model solved as asked, minus those of the second, as a mean over families."""
     found = in_scope(evidence, "reasoning", first, second)
-    return found if isinstance(found, Absent) else compare_families(evidence, *(each["solved"] for each in found))
+    if isinstance(found, Absent):
+        return found
+    one, other = (each["solved"] for each in found)
+    return if_solved(compare_families(evidence, one, other), one.values(), other.values())
 
 
 def compare_thinking(
@@ -198,7 +233,8 @@ def compare_thinking(
     if missing := [t for model, t in asked if t not in evidence.thinking.get(model, {})]:
         return Absent(tuple(f"{t} in evaluate.thinking" for t in dict.fromkeys(missing)))
     one, other = (evidence.thinking[model][t] for model, t in asked)
-    return compare_families(evidence, one[metric], other[metric])
+    difference = compare_families(evidence, one[metric], other[metric])
+    return if_solved(difference, one["solved"].values(), other["solved"].values())
 
 
 def compare_modes(evidence: Evidence, first: str, second: str) -> Interval | Absent:
@@ -210,7 +246,7 @@ def compare_modes(evidence: Evidence, first: str, second: str) -> Interval | Abs
     asked = [evidence.scores[model]["reasoning"]["solved"] for model in (first, second)]
     given = [evidence.thinking[model][SKILL_AT]["solved"] for model in (first, second)]
     habits = [{p: asked[i][p] - given[i][p] for p in asked[i].keys() & given[i].keys()} for i in (0, 1)]
-    return compare_families(evidence, *habits)
+    return if_solved(compare_families(evidence, *habits), *(each.values() for each in (*asked, *given)))
 
 
 def compare_families(evidence: Evidence, first: PerProblem, second: PerProblem) -> Interval:
@@ -236,7 +272,7 @@ def compare_starts(
         return Absent(tuple(f"the reward accuracy in {stage}" for stage in ungraded))
     steps = round(min(len(evidence.accuracy[stage]) for stage in (first, second)) * RL_START)
     one, other = (list(evidence.accuracy[stage][: max(1, steps)]) for stage in (first, second))
-    return of(one, other)
+    return if_solved(of(one, other), one, other)
 
 
 def compare_dev(
@@ -250,14 +286,17 @@ def compare_dev(
     one, other = evidence.dev[first], evidence.dev[second]
     steps = sorted(one.keys() & other.keys())
     start = steps[: math.ceil(len(steps) * DEV_START)]
-    return of([one[step] for step in start], [other[step] for step in start])
+    starts = [[curve[step] for step in start] for curve in (one, other)]
+    return if_solved(of(*starts), *starts)
 
 
 def rise_of_length(evidence: Evidence, stage: str) -> Interval | Absent:
     """How much longer the rollouts that think become from one set to the next, over the whole training."""
     if missing := lacking(evidence.lengths, evidence.stages, stage):
         return Absent(missing)
-    return slope_interval(evidence.lengths[stage])
+    rise = slope_interval(evidence.lengths[stage])
+    accuracy = evidence.accuracy.get(stage)  # without the reward accuracy there is none
+    return if_solved(rise, accuracy) if accuracy else rise
 
 
 def difference_in_level(first: list[float], second: list[float]) -> Interval:
@@ -583,17 +622,31 @@ def claims_in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def judge_claims(evidence: Evidence) -> list[Claim]:
-    """All claims, C1 first."""
-    return [claim(evidence) for claim in CLAIMS]
+def judge_claims(evidence: Evidence, toy: bool = False) -> list[Claim]:
+    """All claims, C1 first; those of a toy have no verdict."""
+    claims = [claim(evidence) for claim in CLAIMS]
+    return [replace(each, parts=tuple(replace(part, toy=toy) for part in each.parts)) for each in claims]
 
 
-def describe_interval(interval: Interval | Absent) -> dict[str, float | int | None]:
-    """JSON's view of an interval, rounded to 1e-6 so that equal runs give equal text."""
+def describe_interval(interval: Interval | Absent) -> dict[str, float | int | str | None]:
+    """JSON's view of an interval, rounded to 1e-6 so that equal runs give equal text; `why` where nothing is solved."""
     if isinstance(interval, Absent):
         return {"estimate": None, "low": None, "high": None, "n": 0}
     values = {name: getattr(interval, name) for name in ("estimate", "low", "high")}
-    return {name: None if value is None else round(value, 6) for name, value in values.items()} | {"n": interval.n}
+    found = {name: None if value is None else round(value, 6) for name, value in values.items()} | {"n": interval.n}
+    return found | ({"why": NOTHING_SOLVED} if isinstance(interval, Unsolved) else {})
+
+
+def tell_verdicts(summary: Mapping[str, Any]) -> list[str]:
+    """What a terminal says of a summary.json: a line for each claim, or for a toy one line."""
+    if summary.get("toy"):
+        return [TOY]
+    lines = []
+    for name in claims_in_order(summary["claims"]):
+        claim = summary["claims"][name]
+        why = f" ({claim['why']})" if "why" in claim else ""
+        lines.append(f"{name} {claim['verdict']}{why}: {claim['text']}")
+    return lines
 
 
 def describe_part(part: Part) -> dict[str, object]:

@@ -93,17 +93,17 @@ def text_of(completion: Any) -> str:
     content = last.get("content")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     thoughts = [part for part in parts if part.get("type") in APART]
-    reasoning = "".join(apart(part) or written(part) for part in thoughts) or apart(last)
-    text = "".join(written(part) for part in parts if part not in thoughts)
+    reasoning = "".join(reasoning_apart(part) or part_text(part) for part in thoughts) or reasoning_apart(last)
+    text = "".join(part_text(part) for part in parts if part not in thoughts)
     return Response.joined(reasoning, content if isinstance(content, str) else text)
 
 
-def apart(message: dict[str, Any]) -> str:
+def reasoning_apart(message: dict[str, Any]) -> str:
     """The reasoning that a message, or a part of one, keeps apart; "" if there is none."""
     return next((message[name] for name in APART if isinstance(message.get(name), str) and message[name]), "")
 
 
-def written(part: dict[str, Any]) -> str:
+def part_text(part: dict[str, Any]) -> str:
     return str(part.get("text") or "")
 
 

@@ -65,6 +65,7 @@ from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
 from r1flow.training.callbacks import History
 from r1flow.training.dev import DevCurve
+from r1flow.training.learning import obstacles_met, obstacles_now
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
 from r1flow.training.room import check_room, positions_of
@@ -119,13 +120,16 @@ def compute(stage: Stage) -> dict[str, Any]:
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=adapters(stage.config),
-        callbacks=[history, samples, watch, *curve],
+        callbacks=[history, samples, watch, LearningWatch(history), *curve],
         rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
     )
     trainer.remove_callback(PrinterCallback)  # History reports instead
     if options.use_vllm:  # it seeds all generators by the rank alone: runs with different seeds would draw the same
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     history.train(trainer)
+    warnings = obstacles_met(steps_of(history), stage.config)
+    for line in warnings:
+        stage.terminal.say(f"warning: {line}")
     save(stage, trainer, tokenizer)
     metrics = {
         "steps": trainer.state.global_step,
@@ -134,6 +138,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         "mixed_precision": trainer.accelerator.mixed_precision,
         "history": history.rows,
     }
+    metrics |= {"warnings": warnings} if warnings else {}
     return metrics | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
 
 
@@ -283,6 +288,26 @@ class Samples(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if state.global_step == 1 or state.global_step % SAMPLES_EVERY == 0:
             self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
+
+
+class LearningWatch(TrainerCallback):
+    """Says, once for each obstacle, that the latest steps teach nothing, with the likely cause."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.said: set[str] = set()
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        stage = self.history.stage
+        for name, line in obstacles_now(steps_of(self.history), stage.config).items():
+            if name not in self.said:
+                stage.terminal.say(f"warning: {line}")
+                self.said.add(name)
+
+
+def steps_of(history: History) -> list[dict[str, float]]:
+    """The training's logged steps; measurements on dev problems and the totals at the end have entries of their own."""
+    return [row for row in history.rows if "zero_variance" in row]
 
 
 def log_thoughts(prompts: list[str], responses: list[Response], columns: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ class Results:
     summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
     configs: Mapping[str, dict[str, Any]]  # job -> its config
+    toy: bool = False  # too small for verdicts
 
     @property
     def models(self) -> list[str]:
@@ -85,7 +86,7 @@ class Results:
 
     @cached_property
     def claims(self) -> list[Claim]:
-        return judge_claims(self.evidence)
+        return judge_claims(self.evidence, self.toy)
 
     @cached_property
     def starts(self) -> dict[str, str]:
@@ -149,7 +150,7 @@ def scope_of(row: Row) -> str:
     return "general" if row["task"] == "general" else "reasoning"
 
 
-def collect(run: str, inputs: Mapping[str, Path]) -> Results:
+def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
     """Read every input folder.
 
     Raises UserError if a model of the run, or every one, wasn't evaluated, and for a file that is missing, can't be
@@ -167,7 +168,7 @@ def collect(run: str, inputs: Mapping[str, Path]) -> Results:
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
     thinking = {model: by_temperature(found) for model, found in rows.items()}
-    return Results(run, samples, thinking, summaries, metrics, configs)
+    return Results(run, samples, thinking, summaries, metrics, configs, toy)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:

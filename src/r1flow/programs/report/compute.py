@@ -15,6 +15,9 @@ are in files of their own (making.py). Left out: anything that needs a network o
                    "flops": {"training": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
                    "paraphrased": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …},
                    "left_out": {"data": {"rl.jsonl": {"read": 1200, "kept": 1198, "left_out": {"leak": 2}}, …}, …}}
+
+A part of a claim, or a step, that compares models of which neither solves any problem says so as `why`; the summary of
+a toy has "toy": true, and `warnings` has the stages that learnt little or nothing, with the reasons.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render_report
-from r1flow.programs.report.rows import counts_by_stage
+from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 def compute(stage: "Stage") -> dict[str, Any]:
     """Write the report; its metrics are the claims' verdicts."""
-    results = collect(stage.config["run"], stage.inputs)
+    results = collect(stage.config["run"], stage.inputs, stage.config["toy"])
     write_json(stage.work / "summary.json", summarise_run(results))
     (stage.work / "report.html").write_text(render_report(results, stage.config, stage.seed), encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
@@ -56,6 +59,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "flops": results.spent,
         "paraphrased": rounded(results.paraphrased),
         "left_out": counts_by_stage(results.metrics),
+        **({"warnings": warnings} if (warnings := warnings_of(results.metrics)) else {}),
+        **({"toy": True} if results.toy else {}),
     }
 
 

@@ -15,7 +15,7 @@ from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
-from r1flow.programs.report.rows import left_out_rows, whole_files
+from r1flow.programs.report.rows import left_out_rows, warnings_of, whole_files
 from r1flow.programs.report.self_correction import has_several, worth
 from r1flow.programs.report.skills import sharpened
 from r1flow.programs.report.templates import difference, fill
@@ -26,16 +26,24 @@ from r1flow.recipe.claims import (
     HOLDS,
     MARGIN,
     MIN_PROBLEMS,
+    NO_VERDICT,
     NO_WORSE,
     NOT_IN_RUN,
     SKILL_AT,
+    TOY,
     Claim,
     Part,
 )
 from r1flow.recipe.stages import RECIPE, RL_STAGES
 from r1flow.tracking.left_out import LOST, REASONS, WARN_ABOVE
 
-VERDICTS = {HOLDS: ("yes", "✓"), DOES_NOT_HOLD: ("no", "✗"), CANT_TELL: ("open", "?"), NOT_IN_RUN: ("none", "–")}
+VERDICTS = {
+    HOLDS: ("yes", "✓"),
+    DOES_NOT_HOLD: ("no", "✗"),
+    CANT_TELL: ("open", "?"),
+    NO_VERDICT: ("none", "–"),
+    NOT_IN_RUN: ("none", "–"),
+}
 
 COUNTED = {  # one claim, and more than one
     HOLDS: ("holds here", "hold here"),
@@ -91,7 +99,8 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         margin=MARGIN,
         no_worse=NO_WORSE,
         min_problems=MIN_PROBLEMS,
-        headline=headline(results.claims),
+        headline=TOY if results.toy else headline(results.claims),
+        toy=results.toy,
         stages=stage_rows(results),
         parameters=results.metrics.get("base", {}).get("parameters"),
         claims=[present_claim(claim) for claim in results.claims],
@@ -106,7 +115,7 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         skill_at=SKILL_AT,
         skills=results.skills,
         steps=results.steps,
-        sharpened=sharpened(results.evidence, results.starts),
+        sharpened=[] if results.toy else sharpened(results.evidence, results.starts),
         development=development_of_run(results),
         ours="this run",
         ks=KS,
@@ -123,6 +132,7 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
             if (rows := fates(results, stage))
         ],
         left_out=left_out,
+        warnings=warnings_of(results.metrics),
         whole_files=whole_files(results.metrics),
         reasons={reason: why for reason, why in REASONS.items() if any(reason in row["reasons"] for row in left_out)},
         lost_reasons=LOST,
@@ -171,12 +181,14 @@ def present_claim(claim: Claim) -> dict[str, Any]:
         "held": count_held(claim),
         "measure": claim.deciding.name,
         "needs": claim.deciding.needs,
+        "why": claim.deciding.why,
         "parts": [present_part(part) for part in claim.parts],
     }
 
 
 def present_part(part: Part) -> dict[str, Any]:
-    found = {"name": part.name, "verdict": part.verdict, "counts": part.counts, "needs": part.needs}
+    found = {"name": part.name, "verdict": part.verdict, "counts": part.counts}
+    found |= {"needs": part.needs, "why": part.why}
     return found | {"estimate": difference(part.interval, part.unit)}
 
 

@@ -1,4 +1,4 @@
-"""What each stage left out of the rows that it read, for the report's section and summary.json.
+"""What each stage left out of the rows that it read, and which stages warned, for the report and summary.json.
 
 The stages count by themselves (tracking/left_out.py); here their counts are put together:
 
@@ -34,6 +34,11 @@ def left_out_rows(metrics: Mapping[str, Mapping[str, Any]]) -> list[dict[str, An
                 frequent = dict(sorted(count["left_out"].items(), key=lambda reason: (-reason[1], reason[0])))
                 rows.append({"stage": stage, "file": file, **count, "lost": share, "reasons": frequent})
     return rows
+
+
+def warnings_of(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The stages that learnt little or nothing, with the reasons (training/learning.py)."""
+    return {job: each["warnings"] for job, each in metrics.items() if each.get("warnings")}
 
 
 def whole_files(metrics: Mapping[str, Mapping[str, Any]]) -> int:

@@ -20,6 +20,7 @@ class SideBySide:
 class Report(Seeded):
     run: str
     caveats: dict[str, str]
+    toy: bool
     side_by_side: SideBySide
 
 

@@ -40,11 +40,14 @@ from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
     HOLDS,
+    NO_VERDICT,
     NOT_IN_RUN,
     SKILL_AT,
+    TOY,
     Absent,
     Claim,
     Part,
+    Unsolved,
     claim_summary,
     claims_in_order,
     describe_interval,
@@ -95,6 +98,11 @@ class Seeds:
     name: str
     runs: Sequence[SeedRun]
 
+    @property
+    def toy(self) -> bool:
+        """Whether the experiment is too small for verdicts."""
+        return bool(self.runs[0].summary.get("toy"))
+
     @cached_property
     def claims(self) -> list[Spread]:
         return judge_seeds(self.runs)
@@ -139,8 +147,14 @@ def part_over(told: Sequence[Mapping[str, Any]]) -> Part:
     """One part over the runs; its floor and ceiling are the single run's."""
     needs = tuple(dict.fromkeys(need for each in told for need in each["needs"]))
     limits = {key: told[0][key] for key in ("name", "unit", "floor", "ceiling", "counts")}
-    interval = Absent(needs) if needs else over([each["estimate"] for each in told])
-    return Part(interval=interval, at_least=MIN_SEEDS, **limits)
+    interval = Absent(needs) if needs else over_told(told)
+    return Part(interval=interval, at_least=MIN_SEEDS, toy=told[0]["verdict"] == NO_VERDICT, **limits)
+
+
+def over_told(told: Sequence[Mapping[str, Any]]) -> Interval:
+    """The mean of the estimates that the runs tell; Unsolved where no run has a model that solves anything."""
+    interval = over([each["estimate"] for each in told])
+    return Unsolved(**vars(interval)) if all("why" in each for each in told) else interval
 
 
 def over(estimates: Sequence[float | None]) -> Interval:
@@ -149,9 +163,9 @@ def over(estimates: Sequence[float | None]) -> Interval:
 
 
 def p_value(part: Part) -> float:
-    """Of the one-sided t test that the mean over seeds is above the part's floor; 1 where there is no interval."""
+    """Of the one-sided t test that the mean over seeds is above the part's floor; 1 where there is nothing to test."""
     mean, se, n = part.interval.estimate, part.interval.se, part.interval.n
-    if se is None:
+    if se is None or isinstance(part.interval, Unsolved):
         return 1.0
     return float(stdtr(n - 1, (part.floor - mean) / se)) if se else float(mean <= part.floor)
 
@@ -208,9 +222,9 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     for first, second in comparisons(pairs):
         found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
         if None not in found:
-            cells = {name: over([each[name]["estimate"] for each in found]) for name in ("gain", "mode", "general")}
+            cells = {name: over_told([each[name] for each in found]) for name in ("gain", "mode", "general")}
             given = zip(*(each["skill"] for each in found), strict=True)  # of each temperature, one of every run
-            skill = {told[0]["temperature"]: over([each["estimate"] for each in told]) for told in given}
+            skill = {told[0]["temperature"]: over_told(told) for told in given}
             rows.append({"pair": (first, second), **cells, "skill": skill})
     return rows
 
@@ -253,6 +267,7 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
         "kinds": {model: {kind: describe_interval(e) for kind, e in row.items()} for model, row in seeds.kinds.items()},
         "self_correction": summarise_self_correction(seeds.self_correction),
         "steps": summarise_steps(seeds.steps),
+        **({"toy": True} if seeds.toy else {}),
     }
 
 
@@ -272,7 +287,8 @@ def render_seeds(seeds: Seeds) -> str:
         run=seeds.name,
         runs=seeds.runs,
         verdicts=VERDICTS,
-        headline=headline(seeds.claims),
+        headline=TOY if seeds.toy else headline(seeds.claims),
+        toy=seeds.toy,
         min_seeds=MIN_SEEDS,
         level=LEVEL,
         claims=[present_spread(each, [run.seed for run in seeds.runs]) for each in seeds.claims],
@@ -280,7 +296,7 @@ def render_seeds(seeds: Seeds) -> str:
         tokens=TOKENS,
         skill_at=SKILL_AT,
         steps=seeds.steps,
-        sharpened=sharpened_over(seeds),
+        sharpened=[] if seeds.toy else sharpened_over(seeds),
         development=development(seeds),
         ours="these runs",
         kinds=seeds.kinds,
