@@ -427,7 +427,8 @@ def test_every_trained_stage_is_compared_with_the_model_that_its_configuration_s
         "zero_rl": {"base"},
         "self_sft": {"base", "zero_rl"},
     }
-    rows = re.findall(r"<tr><th>(\w+ − \w+)</th>", page.partition('<section id="skill">')[2].partition("</section>")[0])
+    table = page.partition('<section id="skill">')[2].partition("</table>")[0]
+    rows = re.findall(r"<tr><th>(\w+ − \w+)</th>", table)
     assert rows == ["zero_rl − base", "self_sft − base", "self_sft − zero_rl"]
     assert "<code>self_sft</code> against" not in page  # its skill is not RL's
 
@@ -693,3 +694,22 @@ def test_evaluations_that_left_out_different_rows_are_told_apart(tmp_path):
     page, summary = make(tmp_path / "report", inputs)
     assert {"evaluate/base", "evaluate/zero_rl"} < set(summary["left_out"])
     assert "<tr><th>evaluate/base</th>" in page.partition('<section id="left-out">')[2]
+
+
+def test_skill_is_the_first_pass_and_what_later_answers_add_in_all_and_in_every_family(tmp_path):
+    inputs = fabricate_run(tmp_path / "run", ("base", "zero_rl"), problems=30)
+    path = inputs["evaluate/zero_rl"] / "samples.parquet"
+    rows = parquet.read_table(path).to_pylist()
+    for row in rows:  # zero_rl's first answers are all wrong, and it puts them right where it is right
+        row["first_correct"] = False if row["thinking"] is not None else row["first_correct"]
+    parquet.write_table(pa.Table.from_pylist(rows, schema=parquet.read_schema(path)), path)
+    page, summary = make(tmp_path / "report", inputs)
+    step = summary["steps"]["zero_rl"]["base"]
+    [skill] = [each for each in step["skill"] if each["temperature"] == 0.6]
+    cells = [step | {"skill": skill}, *summary["families"]["zero_rl"].values()]
+    for cell in cells:
+        estimates = {name: cell[name]["estimate"] for name in ("skill", "first_pass", "later_passes")}
+        assert estimates["skill"] == pytest.approx(estimates["first_pass"] + estimates["later_passes"], abs=1e-4)
+        assert estimates["first_pass"] < 0 < estimates["later_passes"]
+    assert summary["thoughts"]["zero_rl"]["first_pass"] == 0 < summary["thoughts"]["base"]["first_pass"]
+    assert "first answers aren’t right more often" in page and "RL sharpened" not in page

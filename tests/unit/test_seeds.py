@@ -57,7 +57,8 @@ def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict
         for part, value in zip(claims[name]["parts"], values, strict=False):
             part |= {"estimate": value, "verdict": CANT_TELL, "needs": []}
     cell = {"estimate": gain, "low": None, "high": None, "n": 1}
-    step = {"gain": cell, "mode": cell, "general": cell, "skill": [{"temperature": t, **cell} for t in (0.6, 1.0)]}
+    parts = {name: dict(cell) for name in ("gain", "mode", "general", "first_pass", "later_passes")}
+    step = {**parts, "skill": [{"temperature": t, **cell} for t in (0.6, 1.0)]}
     reasoning = {"pass_at_1": gain, "pass_at_1_lenient": 2 * gain, "cons_at_k": gain, "cons_at_k_lenient": gain}
     reasoning |= {"format_rate": 0.5, "language_rate": 0.5, "mean_length": 40 * gain}
     models = {model: {"reasoning": reasoning, "general": {"pass_at_1": gain / 2}} for model in ("base", "zero_rl")}
@@ -140,8 +141,8 @@ def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently()
     found = summarise_seeds(Seeds("tiny", runs))["models"]
     means = {model: {name: each["estimate"] for name, each in row.items()} for model, row in found.items()}
     rest = {"cons@k": 0.15, "format": 0.5, "language": 0.5, "general prompts": 0.075, "tokens": 6.0}
-    rl = {"pass@1": 0.15, "skill": 0.15, "paraphrased": None, "self-verification": 0.0375}
-    base = {"pass@1": 0.3, "skill": None, "paraphrased": 0.3, "self-verification": None}
+    rl = {"pass@1": 0.15, "skill": 0.15, "first pass": None, "paraphrased": None, "self-verification": 0.0375}
+    base = {"pass@1": 0.3, "skill": None, "first pass": None, "paraphrased": 0.3, "self-verification": None}
     assert means["zero_rl"] == pytest.approx(rl | rest) and means["base"] == pytest.approx(base | rest)
     page = render_seeds(Seeds("tiny", runs))
     assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
@@ -179,7 +180,7 @@ def test_seeds_that_solve_nothing_cannot_tell_and_one_that_does_can():
 
 def test_seeds_of_a_toy_have_no_verdicts():
     runs = runs_of(C6=[UP])
-    assert "skill rose, so" in render_seeds(Seeds("tiny", runs))
+    assert "skill rose, and" in render_seeds(Seeds("tiny", runs))
     for run in runs:
         run.summary["toy"] = True
         for part in run.summary["claims"]["C6"]["parts"]:
@@ -242,12 +243,31 @@ def test_self_corrections_are_counted_over_all_runs_and_compared_over_seeds():
 
 @pytest.mark.parametrize(
     ("gains", "said"),
-    [(UP, "skill rose, so RL sharpened the model"), (LOSS, "skill did not rise"), (UP[:4], "can’t tell whether skill")],
+    [
+        (UP, "skill rose, and so did the share of right first answers: RL sharpened the model"),
+        (LOSS, "skill did not rise"),
+        (UP[:4], "can’t tell whether skill"),
+    ],
 )
 def test_rl_is_said_to_sharpen_only_where_skill_rises_over_the_seeds(gains, said):
     runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in enumerate(gains)]
     page = render_seeds(Seeds("tiny", runs))
     assert said in page and page.count("sharpened") == ("sharpened" in said)
+
+
+@pytest.mark.parametrize(
+    ("first_pass", "said"),
+    [
+        (LOSS, "skill rose, by answering again: first answers aren’t right more often"),
+        ((-0.1, 0.1, -0.1, 0.1, 0.0), "whether it just answers again"),
+    ],
+)
+def test_rl_is_not_said_to_sharpen_a_model_that_only_answers_again(first_pass, said):
+    runs = [SeedRun(seed, "", summary({}, gain), {}) for seed, gain in enumerate(UP)]
+    for run, value in zip(runs, first_pass, strict=True):
+        run.summary["steps"]["zero_rl"]["base"]["first_pass"]["estimate"] = value
+    page = render_seeds(Seeds("tiny", runs))
+    assert said in page and "sharpened" not in page
 
 
 def test_a_seed_with_an_effect_of_the_other_sign_is_seen_and_counts():

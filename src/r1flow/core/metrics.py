@@ -228,6 +228,18 @@ def per_problem(rows: Iterable[Row]) -> dict[str, PerProblem]:
     return table
 
 
+def first_pass(rows: Iterable[Row]) -> PerProblem:
+    """For each problem, the share of its samples whose first answer is right: the first one that the thought states.
+
+    Of a thought that states none, the final answer is the first. docs/claims.md ("First pass") says what it is for.
+    """
+    found = {}
+    for problem, samples in by_problem(rows).items():
+        right = [is_solved(row) if row["first_correct"] is None else bool(row["first_correct"]) for row in samples]
+        found[problem] = float(np.mean(right))
+    return found
+
+
 def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
     """One task's line of metrics.json: means over problems, `se` of pass@1 over problems, `None` where undefined.
 

@@ -6,7 +6,7 @@ controls that other papers tried. docs/claims.md has every measure and rule with
 Every claim is one or more *parts*; a part is a difference between two models on the same problems (or two training
 curves) with a 95 % interval, in the direction the claim gives it: a positive difference speaks for the claim.
 
-The rule, for every part and stated before any run was looked at:
+The rule, for every part (docs/claims.md says what was changed after runs had been looked at):
 
     holds here         the whole interval is above `floor`
     doesn't hold here  the whole interval is below `ceiling`
@@ -63,6 +63,7 @@ MIN_PROBLEMS = 20  # with fewer, t intervals of rates that are mostly 0 or 1 don
 MIN_STEPS = 5
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 DEV_START = 0.5  # … and of its dev curve the first half: of nine measurements, the MIN_STEPS that a verdict needs
+FIRST_PASS = "first_pass"  # the metric beside those of PROBLEM_METRICS that only forced thoughts have
 SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
 
 # Metrics that say how much is solved. Of the others, such as lengths, a difference needs a problem solved leniently.
@@ -235,6 +236,30 @@ def compare_thinking(
     one, other = (evidence.thinking[model][t] for model, t in asked)
     difference = compare_families(evidence, one[metric], other[metric])
     return if_solved(difference, one["solved"].values(), other["solved"].values())
+
+
+def compare_later_passes(evidence: Evidence, first: str, second: str) -> Interval | Absent:
+    """What is left of a difference in skill without the first pass: what answering again adds, or spoils."""
+    skilled = compare_thinking(evidence, first, second)
+    if isinstance(skilled, Absent):
+        return skilled
+    given = [evidence.thinking[model][SKILL_AT] for model in (first, second)]
+    added = []
+    for metrics in given:
+        solved, right_at_first = metrics["solved"], metrics[FIRST_PASS]
+        added.append({problem: solved[problem] - right_at_first[problem] for problem in solved})
+    return if_solved(compare_families(evidence, *added), *(metrics["solved"].values() for metrics in given))
+
+
+def of_family(evidence: Evidence, family: str) -> Evidence:
+    """The evidence with the forced-think scores of one family's problems alone."""
+    thinking: dict[str, dict[float, dict[str, PerProblem]]] = {}
+    for model, given in evidence.thinking.items():
+        for temperature, metrics in given.items():
+            kept = thinking.setdefault(model, {}).setdefault(temperature, {})
+            for metric, values in metrics.items():
+                kept[metric] = {p: value for p, value in values.items() if evidence.families[p] == family}
+    return replace(evidence, thinking=thinking)
 
 
 def compare_modes(evidence: Evidence, first: str, second: str) -> Interval | Absent:

@@ -21,14 +21,14 @@ import yaml
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
-from r1flow.core.metrics import PerProblem, Row, as_asked, per_problem
+from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, per_problem
 from r1flow.core.template import GENERAL
 from r1flow.programs.metrics_schema import first_fault
 from r1flow.programs.report.self_correction import self_correction
-from r1flow.programs.report.skills import comparisons, skill_rows, step_rows
+from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
 from r1flow.programs.report.spent import spent
 from r1flow.programs.report.tries import tries
-from r1flow.recipe.claims import SCOPES, Claim, Evidence, judge_claims
+from r1flow.recipe.claims import FIRST_PASS, SCOPES, Claim, Evidence, judge_claims
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
 
 BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
@@ -75,10 +75,9 @@ class Results:
         trained = [stage for stage in self.metrics if stage in RL_STAGES]
         accuracy = {stage: [value for _, value in self.history(stage, "accuracy")] for stage in trained}
         scores = {model: scores_of(rows) for model, rows in self.samples.items()}
-        thinking = {
-            model: {temperature: per_problem(rows) for temperature, rows in given.items()}
-            for model, given in self.thinking.items()
-        }
+        thinking = {}
+        for model, given in self.thinking.items():
+            thinking[model] = {t: per_problem(rows) | {FIRST_PASS: first_pass(rows)} for t, rows in given.items()}
         families = {row["problem_id"]: row["task"] for rows in self.samples.values() for row in rows}
         lengths = {stage: [value for _, value in self.history(stage, "thinking_length")] for stage in trained}
         dev = {stage: dict(self.history(stage, "dev/accuracy")) for stage in trained}
@@ -116,6 +115,12 @@ class Results:
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
         return step_rows(self.evidence, self.pairs)
+
+    @cached_property
+    def family_steps(self) -> list[dict[str, Any]]:
+        return family_rows(
+            self.evidence, {stage: start for stage, start in self.starts.items() if start in self.models}
+        )
 
     @cached_property
     def self_correction(self) -> dict[str, dict[str, Any]]:

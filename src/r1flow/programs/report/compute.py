@@ -10,6 +10,7 @@ are in files of their own (making.py). Left out: anything that needs a network o
                    "thoughts": {"base": {"finished_rate": 1.0, "reflection_rate": 0.01, …}, …},
                    "kinds": {"base": {"greeting": 0.9, …}, …}, "starts": {"zero_rl": "base", …},
                    "steps": {"zero_rl": {"base": {"gain": …, "skill": […], "mode": …, "general": …}, …}, …},
+                   "families": {"zero_rl": {"products": {"skill": …, "first_pass": …, "later_passes": …}, …}, …},
                    "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
                    "self_correction": {"base": {"samples": 3712, "several": 7, "corrected": 0, …}, …},
                    "flops": {"training": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
@@ -27,7 +28,7 @@ from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render_report
 from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
-from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_skills, summarise_steps
+from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_families, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
 from r1flow.recipe.claims import claim_summary
 
@@ -54,6 +55,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "kinds": rounded(results.kinds),
         "starts": results.starts,
         "steps": summarise_steps(results.steps),
+        "families": summarise_families(results.family_steps),
         "pass_at_k": summarise_tries(results.tries),
         "self_correction": summarise_self_correction(results.self_correction),
         "flops": results.spent,

@@ -114,6 +114,7 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         temperatures=results.evidence.temperatures,
         skill_at=SKILL_AT,
         skills=results.skills,
+        family_steps=results.family_steps,
         steps=results.steps,
         sharpened=[] if results.toy else sharpened(results.evidence, results.starts),
         development=development_of_run(results),

@@ -6,19 +6,24 @@ Skill is forced-think accuracy: every completion must begin with <think>. docs/c
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from r1flow.core.metrics import Interval
+from r1flow.core.template import GENERAL
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
+    FIRST_PASS,
     HOLDS,
     SKILL_AT,
     Absent,
     Evidence,
     Part,
     compare,
+    compare_later_passes,
     compare_modes,
     compare_solved,
     compare_thinking,
     describe_interval,
+    of_family,
     over_families,
 )
 from r1flow.recipe.stages import CONTROLS, MODELS
@@ -52,11 +57,19 @@ THOUGHT_METRICS = (
     "mean_length",
     "reflection_rate",
     "reflection_density",
+    FIRST_PASS,
 )
+LATER_PASSES = "later_passes"
+CELLS = ("gain", "mode", FIRST_PASS, LATER_PASSES, "general")  # of a step, besides its skill at each temperature
 SHARPENED = {  # what a difference in skill to the model that an RL stage started from says
-    HOLDS: "skill rose, so RL sharpened the model",
+    HOLDS: "skill rose",
     DOES_NOT_HOLD: "skill did not rise",
     CANT_TELL: "we can’t tell whether skill rose",
+}
+AT_FIRST = {  # … and of a skill that rose, the difference in first passes
+    HOLDS: "and so did the share of right first answers: RL sharpened the model",
+    DOES_NOT_HOLD: "by answering again: first answers aren’t right more often",
+    CANT_TELL: "and we can’t tell whether first answers are right more often, or whether it just answers again",
 }
 
 
@@ -103,7 +116,40 @@ def step_rows(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> list[dict
         skill = {t: compare_thinking(evidence, *pair, temperature=t) for t in evidence.temperatures}
         if not any(isinstance(cell, Absent) for cell in (gain, mode, *skill.values())):
             general = compare(evidence, *pair, scope="general")
-            rows.append({"pair": pair, "gain": gain, "skill": skill, "mode": mode, "general": general})
+            rows.append(
+                {
+                    "pair": pair,
+                    "gain": gain,
+                    "skill": skill,
+                    "mode": mode,
+                    "general": general,
+                    **parts_of_skill(evidence, *pair),
+                }
+            )
+    return rows
+
+
+def parts_of_skill(evidence: Evidence, first: str, second: str) -> dict[str, Interval | Absent]:
+    """A difference in skill in two parts that add up to it: first answers, and what later ones change."""
+    return {
+        FIRST_PASS: compare_thinking(evidence, first, second, FIRST_PASS),
+        LATER_PASSES: compare_later_passes(evidence, first, second),
+    }
+
+
+def family_rows(evidence: Evidence, starts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """For each RL stage and the model it started from, by family: skill, its two parts, and how many thoughts doubt."""
+    rows = []
+    for pair in starts.items():
+        for family in sorted(set(evidence.families.values()) - {GENERAL}):
+            part = of_family(evidence, family)
+            skill = compare_thinking(part, *pair)
+            if not isinstance(skill, Absent) and skill.n:
+                doubts = [
+                    over_families(part, part.thinking[m][SKILL_AT]["reflection_rate"]).estimate for m in pair[::-1]
+                ]
+                row = {"pair": pair, "family": family, "skill": skill, "doubts": doubts, **parts_of_skill(part, *pair)}
+                rows.append(row)
     return rows
 
 
@@ -113,8 +159,17 @@ def summarise_steps(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for row in rows:
         first, second = row["pair"]
         skill = [{"temperature": t, **describe_interval(each)} for t, each in row["skill"].items()]
-        rest = {name: describe_interval(row[name]) for name in ("gain", "mode", "general")}
+        rest = {name: describe_interval(row[name]) for name in CELLS}
         found.setdefault(first, {})[second] = {"skill": skill, **rest}
+    return found
+
+
+def summarise_families(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """As summary.json has them: {"zero_rl": {"products": {"skill": {"estimate": …}, "first_pass": …, …}, …}, …}."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        cells = {name: describe_interval(row[name]) for name in ("skill", FIRST_PASS, LATER_PASSES)}
+        found.setdefault(row["pair"][0], {})[row["family"]] = cells
     return found
 
 
@@ -123,7 +178,14 @@ def sharpened(evidence: Evidence, starts: Mapping[str, str]) -> list[tuple[str, 
     found = []
     for stage, start in starts.items():
         if {stage, start} <= evidence.scores.keys():
-            part = Part("skill", compare_thinking(evidence, stage, start))
-            if not isinstance(part.interval, Absent):
-                found.append((stage, start, SHARPENED[part.verdict]))
+            skill = Part("skill", compare_thinking(evidence, stage, start))
+            if not isinstance(skill.interval, Absent):
+                at_first = Part("first pass", compare_thinking(evidence, stage, start, FIRST_PASS))
+                found.append((stage, start, said_of_skill(skill, at_first)))
     return found
+
+
+def said_of_skill(skill: Part, at_first: Part) -> str:
+    """In words what became of the skill, and if it rose, of the first answers."""
+    word = SHARPENED[skill.verdict]
+    return f"{word}, {AT_FIRST[at_first.verdict]}" if skill.verdict == HOLDS else word

@@ -35,10 +35,11 @@ from r1flow.programs.report.figures import (
 )
 from r1flow.programs.report.page import VERDICTS, beside_the_paper, headline, present_claim
 from r1flow.programs.report.self_correction import summarise_self_correction
-from r1flow.programs.report.skills import SHARPENED, comparisons, summarise_steps
+from r1flow.programs.report.skills import CELLS, comparisons, said_of_skill, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
 from r1flow.recipe.claims import (
     CANT_TELL,
+    FIRST_PASS,
     HOLDS,
     NO_VERDICT,
     NOT_IN_RUN,
@@ -205,6 +206,7 @@ def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
     return {
         "pass@1": reasoning.get(f"pass_at_1{lenient}"),
         "skill": skill.get(SKILL_AT),
+        "first pass": summary["thoughts"].get(model, {}).get(FIRST_PASS),
         "cons@k": reasoning.get(f"cons_at_k{lenient}"),
         "format": reasoning.get("format_rate"),
         "language": reasoning.get("language_rate"),
@@ -222,7 +224,7 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     for first, second in comparisons(pairs):
         found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
         if None not in found:
-            cells = {name: over_told([each[name] for each in found]) for name in ("gain", "mode", "general")}
+            cells = {name: over_told([each[name] for each in found]) for name in CELLS}
             given = zip(*(each["skill"] for each in found), strict=True)  # of each temperature, one of every run
             skill = {told[0]["temperature"]: over_told(told) for told in given}
             rows.append({"pair": (first, second), **cells, "skill": skill})
@@ -249,10 +251,14 @@ def development(seeds: Seeds) -> dict[str, Any]:
 
 def sharpened_over(seeds: Seeds) -> list[tuple[str, str, str]]:
     """For each RL stage, the model it started from, and in words what became of its skill over the seeds."""
-    skill = {row["pair"]: row["skill"][SKILL_AT] for row in seeds.steps if SKILL_AT in row["skill"]}
-    starts = seeds.runs[0].summary["starts"]
-    pairs = [(stage, starts[stage]) for stage in in_recipe(starts) if (stage, starts[stage]) in skill]
-    return [(*pair, SHARPENED[Part("skill", skill[pair], at_least=MIN_SEEDS).verdict]) for pair in pairs]
+    steps = {row["pair"]: row for row in seeds.steps if SKILL_AT in row["skill"]}
+    starts, found = seeds.runs[0].summary["starts"], []
+    for stage in in_recipe(starts):
+        if row := steps.get((stage, starts[stage])):
+            skill = Part("skill", row["skill"][SKILL_AT], at_least=MIN_SEEDS)
+            at_first = Part("first pass", row[FIRST_PASS], at_least=MIN_SEEDS)
+            found.append((stage, starts[stage], said_of_skill(skill, at_first)))
+    return found
 
 
 def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
