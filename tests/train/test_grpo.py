@@ -21,6 +21,7 @@ from r1flow.core.schema import write_jsonl
 from r1flow.core.template import render
 from r1flow.engine.config import compose
 from r1flow.model import llama, scoring
+from r1flow.model.pretrained import positions_of
 from r1flow.model.scoring import score
 from r1flow.programs import metrics_schema
 from r1flow.programs.grpo import compute as grpo
@@ -32,7 +33,6 @@ from r1flow.tracking.stage import Stage
 from r1flow.training import dev
 from r1flow.training.callbacks import History
 from r1flow.training.rollout_server import ADDRESS
-from r1flow.training.room import positions_of
 
 CONFIG = yaml.safe_load(Path("conf/grpo/default.yaml").read_text())
 SMALL = {

@@ -225,6 +225,12 @@ def test_too_long_a_completion_is_refused_by_name(model) -> None:
         engine32(model).generate([[5] * 50], FREE, [0], 1)
 
 
+@pytest.mark.parametrize("engine", ["r1flow", "transformers"])
+def test_too_long_a_prompt_is_refused_by_every_engine_here(folder, engine) -> None:
+    with pytest.raises(UserError, match=r"max_new_tokens.*64 positions"):
+        load_sampler(folder, engine, 4).sample([" ".join(["w5"] * 50)], FREE, [0])
+
+
 def test_another_architecture_is_sent_to_transformers() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -43,6 +43,8 @@ RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think
 class Scripted:
     """A sampler that gives every prompt the same completion and remembers what it was asked."""
 
+    positions = None
+
     def __init__(self, text: str, finished: bool = True) -> None:
         self.text, self.finished = text, finished
         self.tokenizer = SimpleNamespace(
@@ -241,6 +243,8 @@ def test_a_mathematical_answer_on_the_way_is_graded_as_mathematics(examine):
 
 class Knows:
     """Answers right in the wording that it knows, and wrong in any other."""
+
+    positions = None
 
     def __init__(self):
         self.asked, self.tokenizer = [], Scripted("").tokenizer

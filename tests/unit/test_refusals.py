@@ -144,7 +144,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     "a form that there isn't": ("form (simplest) must be", lambda folder: accuracy(form="simplest")),
     "a prompt of nothing": (
         "a prompt without tokens can't be continued",
-        lambda folder: Engine.check_lengths(SimpleNamespace(), [[1], []], None),
+        lambda folder: Engine.generate(SimpleNamespace(), [[1], []], None, [], 1),
     ),
     "a cost on no GPU": (
         "--gpus 0: use 1 or more",

@@ -44,6 +44,7 @@ def problem(name: str, answer: str = "5") -> dict[str, str]:
 class Scripted:
     """Every problem gets three completions, greetings too."""
 
+    positions = None
     tokenizer = SimpleNamespace(apply_chat_template=lambda messages, **_: messages[0]["content"])
 
     def sample(self, prompts: list[str], params: Any, seeds: Any, on_progress: Any = None) -> list[Completion]:

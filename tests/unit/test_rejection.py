@@ -206,6 +206,7 @@ def test_a_closing_comes_before_an_answer_that_stands_alone_and_nowhere_else() -
 class Scripted:
     """Says of every problem's samples that the first and the last are right, and remembers what it was asked."""
 
+    positions = None
     tokenizer = SimpleNamespace(
         apply_chat_template=lambda messages, **options: " | ".join(turn["content"] for turn in messages)
     )

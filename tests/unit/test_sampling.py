@@ -169,6 +169,7 @@ def default(stage: str) -> dict:
 class Murmurs:
     """A sampler whose completions tell with which rows they were sampled; killed before the row `until`."""
 
+    positions = None
     tokenizer = SimpleNamespace(apply_chat_template=lambda messages, **options: messages[0]["content"])
 
     def __init__(self, until: int = 99) -> None:
@@ -215,6 +216,26 @@ def test_rows_are_sampled_in_shards_and_come_back_in_order(stage) -> None:
     assert [completion.ids for completion in completions] == [[seed, 0] for seed in range(10)]
     assert completions[5].text.startswith(str(PROMPTS[4:8])) and completions[9].text.startswith(str(PROMPTS[8:]))
     assert stage.shown == [(4, 10), (8, 10), (10, 10)]
+
+
+class Letters(SimpleNamespace):
+    """A tokenizer that makes a token of every letter."""
+
+    def __call__(self, texts, **options):
+        return {"input_ids": [[1] * len(text) for text in texts]}
+
+
+def test_a_prompt_that_leaves_no_room_is_refused_before_the_first_shard(stage) -> None:
+    sampler = Murmurs()
+    sampler.tokenizer = Letters(apply_chat_template=lambda messages, **options: messages[0]["content"])
+    longest = max(map(len, PROMPTS))
+    last = [(GROUPS[0][0], [*GROUPS[0][1], ("x" * (longest + 1), 99)])]
+    sampler.positions = longest + GROUPS[0][0].max_new_tokens
+    draw(stage, sampler)
+    sampler.asked.clear()
+    with pytest.raises(UserError, match=rf"max_new_tokens.* has {sampler.positions} positions"):
+        draw(SimpleNamespace(**vars(stage) | {"snapshots": stage.snapshots / "of another"}), sampler, groups=last)
+    assert not sampler.asked
 
 
 @pytest.mark.parametrize(("until", "again"), [(0, PROMPTS), (4, PROMPTS[4:]), (9, PROMPTS[8:]), (10, [])])

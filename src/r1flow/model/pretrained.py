@@ -138,3 +138,13 @@ def is_plain_llama(config: Mapping[str, Any]) -> bool:
     """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
     biased = config.get("attention_bias") or config.get("mlp_bias")
     return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"
+
+
+def positions_of(config: Any) -> int | None:
+    """How many tokens a model is made for, by its configuration; None if that doesn't say."""
+    config = config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None)
+    scaling = getattr(config, "rope_parameters", None) or {}
+    if positions and scaling.get("factor") and scaling.get("original_max_position_embeddings"):
+        positions = max(positions, int(scaling["factor"] * scaling["original_max_position_embeddings"]))
+    return positions

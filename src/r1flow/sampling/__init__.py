@@ -13,7 +13,7 @@ numbers, and the others their own. Stages sample through shards.py, so that a ki
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,6 +65,7 @@ class Sampler(Protocol):
     """One completion per prompt row, in the rows' order."""
 
     tokenizer: Any
+    positions: int | None  # the most tokens of a prompt and its completion; None: no limit is known
 
     def sample(
         self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
@@ -122,6 +123,17 @@ def encode(tokenizer: Any, prompts: list[str], opening: str) -> list[list[int]]:
     return [
         row if prompt.rstrip().endswith(opening) else row + begun for prompt, row in zip(prompts, rows, strict=True)
     ]
+
+
+def check_room_left(ids: Sequence[Sequence[int]], params: SamplingParams, positions: int | None) -> None:
+    """Raise UserError if a prompt leaves no room for a completion: models write nonsense beyond their positions."""
+    longest = max(map(len, ids), default=0) + params.max_new_tokens
+    if positions and longest > positions:
+        raise UserError(
+            f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long, and"
+            f" the model has {positions} positions; lower max_new_tokens (max_completion_length in a trainer, or raise"
+            " engine_options.max_model_len of vllm), or take such prompts out"
+        )
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:

@@ -23,8 +23,8 @@ from torch.nn.utils.rnn import pad_sequence
 from r1flow.core.errors import UserError
 from r1flow.model.llama import Weights, attention_inputs, feed_forward, rotary_tables
 from r1flow.model.precision import fastest_dtype
-from r1flow.model.pretrained import is_plain_llama, read_model, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
+from r1flow.model.pretrained import is_plain_llama, positions_of, read_model, read_pretrained
+from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
 from r1flow.sampling.draw import check_logits, choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
@@ -62,7 +62,9 @@ class Engine:
 
         To `logps`, if given, their log-probabilities at the temperature are added: one list per row.
         """
-        self.check_lengths(prompts, params)
+        if not all(prompts):
+            raise ValueError("a prompt without tokens can't be continued")
+        check_room_left(prompts, params, positions_of(self.model.config))
         weights = Weights.of(self.model, self.dtype, merged=True)
         done: list[list[int]] = []
         for start in range(0, len(prompts), batch_size):
@@ -72,17 +74,6 @@ class Engine:
             if on_progress:
                 on_progress(len(done), len(prompts))
         return done
-
-    def check_lengths(self, prompts: list[list[int]], params: SamplingParams) -> None:
-        if not all(prompts):
-            raise ValueError("a prompt without tokens can't be continued")
-        longest = max(map(len, prompts), default=0) + params.max_new_tokens
-        limit = self.model.config.max_position_embeddings
-        if longest > limit:
-            raise UserError(
-                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long,"
-                f" and the model has {limit} positions; lower max_new_tokens (max_completion_length in a trainer)"
-            )
 
 
 class EngineSampler:
@@ -94,6 +85,7 @@ class EngineSampler:
         self.tokenizer = read_pretrained(AutoTokenizer, model_dir)
         model = load_model(model_dir)
         self.engine = Engine(model, eos_ids_of(model, self.tokenizer))
+        self.positions = positions_of(model.config)
         self.batch_size = batch_size
 
     def sample(

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from r1flow.model.pretrained import read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
+from r1flow.model.pretrained import positions_of, read_pretrained
+from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
 from r1flow.sampling.draw import check_logits, choose, uniforms
 from r1flow.sampling.engine import completions, eos_ids_of, load_model
 
@@ -26,6 +26,7 @@ class TransformersSampler:
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
         self.model = load_model(model_dir, dtype)
         self.eos_ids = eos_ids_of(self.model, self.tokenizer)
+        self.positions = positions_of(self.model.config)
         self.model.generation_config = GenerationConfig()  # else penalties from the model's own file would apply
         self.batch_size = batch_size
 
@@ -44,6 +45,7 @@ class TransformersSampler:
         from transformers import GenerationConfig, LogitsProcessorList
 
         ids = encode(self.tokenizer, prompts, params.opening)
+        check_room_left(ids, params, self.positions)
         inputs = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
         width = inputs["input_ids"].shape[1]
         config = GenerationConfig(

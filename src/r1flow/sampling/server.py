@@ -50,6 +50,8 @@ class ServerSampler:
     /chat/completions: the server renders the conversation with its own template.
     """
 
+    positions = None  # the server refuses what is too long for it
+
     def __init__(
         self,
         model_dir: Path,

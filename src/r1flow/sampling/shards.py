@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from r1flow.core.template import render
-from r1flow.sampling import Completion, Sampler, SamplingParams, load_sampler
+from r1flow.sampling import Completion, Sampler, SamplingParams, check_room_left, encode, load_sampler
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -66,7 +66,9 @@ def sample_shards(
         path = folder / f"{first}.json"
         shard = read_completions(path)
         if shard is None:
-            sampler = sampler or load_engine(stage)
+            if sampler is None:
+                sampler = load_engine(stage)
+                check_all_room(sampler, mine, before)
             questions, seeds = [text for text, _ in rows], [seed for _, seed in rows]
             prompts = {text: render(sampler.tokenizer, text, before) for text in set(questions)}
             asked = [prompts[text] for text in questions]
@@ -76,6 +78,18 @@ def sample_shards(
             stage.progress(done + len(rows), total, step="read back")
         done += len(rows)
         yield from shard
+
+
+def check_all_room(
+    sampler: Sampler, shards: list[tuple[int, SamplingParams, list[Row]]], before: Sequence[dict[str, str]]
+) -> None:
+    """Refuse a prompt that is too long before the first shard is sampled, and not hours later in its own."""
+    if sampler.positions is None:
+        return
+    for params in dict.fromkeys(params for _, params, _ in shards):
+        questions = {text for _, others, rows in shards if others == params for text, _ in rows}
+        prompts = [render(sampler.tokenizer, text, before) for text in sorted(questions)]
+        check_room_left(encode(sampler.tokenizer, prompts, params.opening), params, sampler.positions)
 
 
 def load_engine(stage: "Stage") -> Sampler:

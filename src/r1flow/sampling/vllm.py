@@ -20,7 +20,7 @@ import torch
 
 from r1flow.core.errors import UserError
 from r1flow.model.pretrained import check_weights, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, encode
+from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
 from r1flow.sampling.engine import completions, ends_of
 
 
@@ -41,7 +41,7 @@ class VllmSampler:
         if not prompts:
             return []
         ids = encode(self.tokenizer, prompts, params.opening)
-        self.check_lengths(ids, params)
+        check_room_left(ids, params, self.positions)
         self.llm.reset_prefix_cache()
         outputs = self.llm.generate(
             [{"prompt_token_ids": row} for row in ids],
@@ -61,15 +61,6 @@ class VllmSampler:
             stop_token_ids=self.eos_ids,
             detokenize=False,
         )
-
-    def check_lengths(self, prompts: list[list[int]], params: SamplingParams) -> None:
-        """Refuse prompts that leave no room for the completion, which vLLM would silently cut short."""
-        longest = max(map(len, prompts)) + params.max_new_tokens
-        if longest > self.positions:
-            raise UserError(
-                f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long,"
-                f" and vLLM has {self.positions} positions; lower max_new_tokens, or raise engine_options.max_model_len"
-            )
 
 
 def reporting_bar(on_progress: OnProgress) -> type:

@@ -31,9 +31,10 @@ from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
+from r1flow.model.pretrained import positions_of
 from r1flow.sampling import Completion, SamplingParams
 from r1flow.sampling.engine import Engine, completions, eos_ids_of
-from r1flow.training.room import check_room, positions_of
+from r1flow.training.room import check_room
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage

@@ -39,13 +39,3 @@ def row_number(path: Path, row: dict[str, Any]) -> int:
     """Where in its file a row is, from 1."""
     questions = [each["question"] for each in read_jsonl(path)]
     return 1 + questions.index(row["question"])
-
-
-def positions_of(config: Any) -> int | None:
-    """How many tokens a model is made for, by its configuration; None if that doesn't say."""
-    config = config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None)
-    scaling = getattr(config, "rope_parameters", None) or {}
-    if positions and scaling.get("factor") and scaling.get("original_max_position_embeddings"):
-        positions = max(positions, int(scaling["factor"] * scaling["original_max_position_embeddings"]))
-    return positions

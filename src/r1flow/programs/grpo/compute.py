@@ -54,7 +54,7 @@ from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
-from r1flow.model.pretrained import read_model, read_pretrained
+from r1flow.model.pretrained import positions_of, read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.rewards.combine import combine
 from r1flow.rewards.scores import Reward
@@ -68,7 +68,7 @@ from r1flow.training.dev import DevCurve
 from r1flow.training.learning import obstacles_met, obstacles_now
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
-from r1flow.training.room import check_room, positions_of
+from r1flow.training.room import check_room
 
 # The curves: TRL's name of each metric, and ours.
 FIELDS = {
