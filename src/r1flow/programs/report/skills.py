@@ -139,10 +139,10 @@ def parts_of_skill(evidence: Evidence, first: str, second: str) -> dict[str, Int
 
 def family_rows(evidence: Evidence, starts: Mapping[str, str]) -> list[dict[str, Any]]:
     """For each RL stage and the model it started from, by family: skill, its two parts, and how many thoughts doubt."""
+    parts = {family: of_family(evidence, family) for family in sorted(set(evidence.families.values()) - {GENERAL})}
     rows = []
     for pair in starts.items():
-        for family in sorted(set(evidence.families.values()) - {GENERAL}):
-            part = of_family(evidence, family)
+        for family, part in parts.items():
             skill = compare_thinking(part, *pair)
             if not isinstance(skill, Absent) and skill.n:
                 doubts = [
