@@ -99,7 +99,7 @@ def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[An
     for program in (grpo, sft, reward_model):
         monkeypatch.setattr(program, "read_model", read)
     monkeypatch.setattr(grpo, "combine", lambda *specs: given.append(specs))
-    monkeypatch.setattr(grpo, "training_rows", lambda *_: [{"prompt": "1+1"}])
+    monkeypatch.setattr(grpo, "training_rows", lambda *_: ([{"prompt": "1+1"}], {}))
     counts = ((grpo, "prompts_drawn"), (grpo, "check_prompts"), (sft, "rows_cut"), (reward_model, "pairs_left_out"))
     for program, count_rows in counts:
         monkeypatch.setattr(program, count_rows, lambda *_: {})

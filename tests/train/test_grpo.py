@@ -276,7 +276,7 @@ def test_spent_counts_every_token_once(base: Path) -> None:
 def test_general_prompts_come_at_the_share_asked_for(base: Path) -> None:
     stage = stage_of(base, "shares", max_steps=9)
     stage.config["data"] = CONFIG["data"] | {"general_file": "general_rl.jsonl", "general_share": 0.25}
-    rows = grpo.training_rows(stage.config, base / "data", make_tokenizer())
+    rows, _ = grpo.training_rows(stage.config, base / "data", make_tokenizer())
     general = [row for row in rows if row["task"] == "general"]
     assert 0 < sum(row["task"] == "general" for row in rows[: len(rows) // 2]) < len(general)  # among the others
     assert len(rows) == 9 * 4 and len(general) == 9
@@ -287,13 +287,13 @@ def test_general_prompts_come_at_the_share_asked_for(base: Path) -> None:
 
 def test_all_prompts_are_used_before_one_comes_again(base: Path) -> None:
     stage = stage_of(base, "order", max_steps=6)
-    asked = [row["question"] for row in grpo.training_rows(stage.config, base / "data", make_tokenizer())]
+    asked = [row["question"] for row in grpo.training_rows(stage.config, base / "data", make_tokenizer())[0]]
     assert len(asked) == 24 and len(set(asked[:12])) == len(set(asked[12:])) == 12
     assert asked[:12] != asked[12:]
-    other = grpo.training_rows(stage.config | {"seed": 4}, base / "data", make_tokenizer())
+    other, _ = grpo.training_rows(stage.config | {"seed": 4}, base / "data", make_tokenizer())
     assert [row["question"] for row in other] != asked
     few = stage.config | {"data": CONFIG["data"] | {"limit": 3}}
-    first = [row["question"] for row in grpo.training_rows(few, base / "data", make_tokenizer())]
+    first = [row["question"] for row in grpo.training_rows(few, base / "data", make_tokenizer())[0]]
     assert len(first) == 24 and set(first) == {row["question"] for row in PROBLEMS[:3]}
 
 
@@ -483,12 +483,26 @@ def test_stretched_positions_count_as_far_as_they_are_stretched() -> None:
     assert positions_of(MambaConfig()) is None  # it has no positions
 
 
+@pytest.mark.parametrize(("reward", "lost"), [("accuracy", 3), ("answer_format", 0)])
+def test_prompts_whose_answers_cannot_be_graded_are_left_out_before_the_first_step(
+    base: Path, tmp_path: Path, reward: str, lost: int
+) -> None:
+    rows = [dict(row) for row in PROBLEMS]
+    for row, answer in zip(rows, (None, "", "\\frac{"), strict=False):
+        row["answer"] = answer
+    write_jsonl(tmp_path / "rl.jsonl", rows)
+    config = stage_of(base, f"ungradable-{reward}").config | {"rewards": {reward: {"weight": 1.0}}}
+    drawn, counts = grpo.training_rows(config, tmp_path, make_tokenizer())
+    assert counts["rl.jsonl"].left_out == ({"ungradable": lost} if lost else {})
+    assert len({row["question"] for row in drawn}) == len(rows) - lost
+
+
 def test_rows_that_a_training_does_not_reach_are_counted(base: Path) -> None:
     stage = stage_of(base, "counted")
     stage.config["data"] = CONFIG["data"] | {"limit": 10, "general_file": "general_rl.jsonl", "general_share": 0.25}
     stage.config["trainer"]["max_steps"] = 2
-    rows = grpo.training_rows(stage.config, base / "data", make_tokenizer())
-    counts = {name: count.as_dict() for name, count in grpo.prompts_drawn(stage, rows).items()}
+    drawn = grpo.training_rows(stage.config, base / "data", make_tokenizer())
+    counts = {name: count.as_dict() for name, count in grpo.prompts_drawn(stage, *drawn).items()}
     assert counts == {
         "rl.jsonl": {"read": 12, "kept": 6, "left_out": {"limit": 2, "not drawn": 4}},
         "general_rl.jsonl": {"read": 3, "kept": 2, "left_out": {"not drawn": 1}},

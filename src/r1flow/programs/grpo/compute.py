@@ -25,7 +25,7 @@ sections 2.2 (zero RL), 2.3.2, 2.3.4. Left out: tool use.
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -53,6 +53,7 @@ from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
+from r1flow.grading.problems import is_gradable, is_program
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
 from r1flow.model.pretrained import positions_of, read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
@@ -107,8 +108,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     model = read_model(
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
-    rows = training_rows(stage.config, stage.inputs["data"], tokenizer)
-    told = tell_counts(stage, prompts_drawn(stage, rows), stage.name, {}, "")
+    rows, counts = training_rows(stage.config, stage.inputs["data"], tokenizer)
+    remedy = "look at the answers in the file, which the reward must be able to grade"
+    told = tell_counts(stage, prompts_drawn(stage, rows, counts), stage.name, stage.config, remedy)
     check_prompts(stage, rows, model, tokenizer)
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
@@ -165,8 +167,12 @@ def compact(stage: Stage) -> bool:
     return stage.config["engine"] == "r1flow" and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
 
 
-def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[dict[str, Any]]:
+def training_rows(
+    config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase
+) -> tuple[list[dict[str, Any]], dict[str, Count]]:
     """The prompts of the whole training in their order: reasoning and, at the config's share, general ones.
+
+    The second value has, by file, how many rows may be drawn, and how many were left out.
 
     The list has every prompt that the training needs (a used-up file is reshuffled and used again), so there is only
     one epoch: TRL's sampler, resumed in a second epoch, would start again with the order of the first.
@@ -174,31 +180,32 @@ def training_rows(config: dict[str, Any], folder: Path, tokenizer: PreTrainedTok
     data, order = config["data"], random.Random(config["seed"])
     count = rollouts(config["trainer"]) // config["trainer"]["num_generations"]
     general = round(count * data["general_share"])
-    rows = cycled(load_prompts(folder / data["file"], data["limit"]), count - general, order)
+    prompts, found = load_prompts(folder / data["file"], data["limit"], graded_by(config["rewards"]))
+    rows, counts = cycled(prompts, count - general, order), {data["file"]: found}
+    if data["general_file"]:
+        prompts, counts[data["general_file"]] = load_prompts(folder / data["general_file"], None)
     if general:
-        chosen = cycled(load_prompts(folder / data["general_file"], None), general, order)
-        rows += [{**row, "task": GENERAL} for row in chosen]
+        rows += [{**row, "task": GENERAL} for row in cycled(prompts, general, order)]
         order.shuffle(rows)
     prompts = []
     for row in rows:
         columns = {name: row.get(name) for name in COLUMNS}
         prompts.append({"prompt": render(tokenizer, row["question"]), **columns})
-    return prompts
+    return prompts, counts
 
 
-def of_each_file(stage: Stage, rows: list[dict[str, Any]]) -> Iterator[tuple[Path, int | None, list[dict[str, Any]]]]:
-    """Each file of prompts, how many of its rows may be drawn, and those that are."""
+def of_each_file(stage: Stage, rows: list[dict[str, Any]]) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
+    """Each file of prompts, and those of its rows that are drawn."""
     data, folder = stage.config["data"], stage.inputs["data"]
-    yield folder / data["file"], data["limit"], [row for row in rows if row["task"] != GENERAL]
+    yield folder / data["file"], [row for row in rows if row["task"] != GENERAL]
     if data["general_file"]:
-        yield folder / data["general_file"], None, [row for row in rows if row["task"] == GENERAL]
+        yield folder / data["general_file"], [row for row in rows if row["task"] == GENERAL]
 
 
-def prompts_drawn(stage: Stage, rows: list[dict[str, Any]]) -> dict[str, Count]:
+def prompts_drawn(stage: Stage, rows: list[dict[str, Any]], counts: dict[str, Count]) -> dict[str, Count]:
     """What becomes of the rows of each file of prompts: a short training doesn't reach all of them."""
-    counts = {}
-    for path, limit, drawn in of_each_file(stage, rows):
-        count = counts[path.name] = count_limited(path, limit)
+    for path, drawn in of_each_file(stage, rows):
+        count = counts[path.name]
         count.leave_out("not drawn", rows=count.kept - min(count.kept, len(drawn)))
     return counts
 
@@ -213,7 +220,7 @@ def check_prompts(
     limit = trainer.get("vllm_max_model_length") if trainer.get("use_vllm") else None
     if limit and (room is None or limit < room):
         room, said = limit, f"trainer.vllm_max_model_length is {limit}"
-    for path, _, drawn in of_each_file(stage, rows):
+    for path, drawn in of_each_file(stage, rows):
         check_room(path, drawn, tokenizer, trainer["max_completion_length"], room, said)
 
 
@@ -225,11 +232,37 @@ def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list
     return chosen[:count]
 
 
-def load_prompts(path: Path, limit: int | None) -> list[dict[str, Any]]:
-    rows = read_jsonl(path)[:limit]
+def load_prompts(path: Path, limit: int | None, graded: Collection[str] = ()) -> tuple[list[dict[str, Any]], Count]:
+    """The file's first prompts, without those that the rewards `graded` can't grade; and how many there were."""
+    count, rows = count_limited(path, limit), []
+    for number, row in enumerate(read_jsonl(path)[:limit], 1):
+        if can_be_graded(row, graded):
+            rows.append(row)
+        else:
+            count.leave_out("ungradable", f"row {number} ({row['id']})")
     if not rows:
-        raise UserError(f"{path}: no prompts to train on; look at the stage that wrote it, or at data.limit ({limit})")
-    return rows
+        reasons = f": {count}" if count.read else ""
+        raise UserError(
+            f"{path}: no prompts to train on{reasons}; look at the stage that wrote it, or at data.limit ({limit})"
+        )
+    return rows, count
+
+
+def graded_by(rewards: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """The rewards that compare answers, or run programs, as `is_gradable` does: not of another kind or column."""
+    found = set()
+    for label, name in reward_names(rewards).items():
+        if not {"kind", "gold_column"} & set(rewards[label].get("args") or {}):
+            found.add(name)
+    return found & {"accuracy", "code_tests"}
+
+
+def can_be_graded(row: dict[str, Any], graded: Collection[str]) -> bool:
+    """Whether the reward that looks at this row's answer can grade it; true if none does."""
+    if not graded:
+        return True
+    reward = "code_tests" if is_program(row) else "accuracy"
+    return reward not in graded or is_gradable(row)
 
 
 def rollout(

@@ -17,6 +17,7 @@ from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelo
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
 from r1flow.sampling import BY_TORCH
+from r1flow.tracking.left_out import MOST_LOST
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
 from r1flow.training.rollouts import MISMATCH, extra_passes, generation_size, rollouts, steps_per_generation
@@ -55,6 +56,7 @@ class Grpo(Seeded):
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
+    lost_share: Share = MOST_LOST
 
 
 def check_grpo(config: dict[str, Any]) -> None:
