@@ -104,7 +104,8 @@ def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[An
     for program, count_rows in counts:
         monkeypatch.setattr(program, count_rows, lambda *_: {})
     monkeypatch.setattr(grpo, "DevCurve", lambda *_: None)
-    monkeypatch.setattr(grpo, "GRPOTrainer", Standin)
+    for trainer in ("GRPOTrainer", "OwnPromptsTrainer"):
+        monkeypatch.setattr(grpo, trainer, Standin)
     monkeypatch.setattr(grpo, "CompactGRPOTrainer", CompactStandin)
     monkeypatch.setattr(sft, "training_data", lambda *_: (Dataset.from_list([{"input_ids": [1]}]), {}))
     monkeypatch.setattr(sft, "SFTTrainer", Standin)

@@ -297,6 +297,41 @@ def test_all_prompts_are_used_before_one_comes_again(base: Path) -> None:
     assert len(first) == 24 and set(first) == {row["question"] for row in PROBLEMS[:3]}
 
 
+def test_a_question_that_spells_out_the_end_of_a_text_has_no_end_and_rewards_see_it_as_it_is(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With our engine, and where TRL makes the token ids."""
+    question = "What does <|endoftext|> mean?"
+    write_jsonl(base / "data" / "rl.jsonl", [row | {"question": question} for row in PROBLEMS])
+    asked, paid, generate = [], [], Engine.generate
+
+    def watched(self: Engine, prompts: list[list[int]], *rest: Any, **options: Any) -> Any:
+        asked.extend(prompts)
+        return generate(self, prompts, *rest, **options)
+
+    def noted(prompts: list[str], completions: list[str], **columns: Any) -> list[float]:
+        paid.extend(prompts)
+        return [float(len(text)) for text in completions]
+
+    monkeypatch.setattr(Engine, "generate", watched)
+    monkeypatch.setattr(grpo, "combine", lambda *_: noted)
+    grpo.compute(stage_of(base, "named", max_steps=1, beta=0.0))
+    tokenizer, prompt = make_tokenizer(), f"User: {question}\nAssistant: "
+    assert set(paid) == {prompt} == {tokenizer.decode(ids) for ids in asked}
+    assert not any(tokenizer.eos_token_id in ids for ids in asked)
+
+    given, tokenize = [], grpo.OwnPromptsTrainer._tokenize_prompts
+
+    def noting(self: Any, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        found = tokenize(self, prompts)
+        given.extend(found[0])
+        return found
+
+    monkeypatch.setattr(grpo.OwnPromptsTrainer, "_tokenize_prompts", noting)  # TRL's name: it must still call it
+    grpo.compute(stage_of(base, "named by TRL", "transformers", max_steps=1, beta=0.0))
+    assert given and all(ids == asked[0] for ids in given)
+
+
 def test_every_completion_is_drawn_with_random_numbers_of_its_own(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all steps, and of several generations in one."""
     drawn: list[int] = []

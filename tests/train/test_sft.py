@@ -59,6 +59,16 @@ def test_what_a_tokenizer_adds_by_itself_is_left_out() -> None:
     assert sft.examples(adding, ROWS) == sft.examples(plain, ROWS)
 
 
+def test_a_row_that_spells_out_the_end_of_a_text_has_one_end() -> None:
+    row = {"question": "What does <|endoftext|> mean?", "response": "It is <|endoftext|>, the end.<|pad|>"}
+    tokenizer = make_tokenizer()
+    (example,) = sft.examples(tokenizer, [row])
+    ids = example["input_ids"]
+    assert ids.count(tokenizer.eos_token_id) == 1 and ids[-1] == tokenizer.eos_token_id
+    assert tokenizer.pad_token_id not in ids
+    assert tokenizer.decode(ids[:-1]) == f"User: {row['question']}\nAssistant: {row['response']}"
+
+
 def test_the_first_rows_are_learnt_and_counted(base: Path) -> None:
     stage, tokenizer = stage_of(base, "limited"), make_tokenizer()
     stage.config["data"] = CONFIG["data"] | {"limit": 3}

@@ -44,6 +44,8 @@ def test_the_summary_has_all_models_and_all_claims(micro):
     assert set(summary["models"]) == set(MODELS)
     assert set(summary["claims"]) == {f"C{number}" for number in range(1, 13)}
     assert {claim["verdict"] for claim in summary["claims"].values()} == {"no verdict", "not in this run"}
+    assert {"zero_rl", "student_rl"} <= set(summary["warnings"])  # no completion is right
+    assert "teaches nothing" in summary["warnings"]["zero_rl"][0]
     keys = {"pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k"}
     for tasks in summary["models"].values():
         assert {"reasoning", "general", "chain_sum"} <= set(tasks)

@@ -10,7 +10,7 @@ everything after the reasoning.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from r1flow.core.errors import UserError
@@ -27,6 +27,7 @@ INVISIBLE = re.compile(
 )
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
+KEPT = "\ufdd0"  # a character that no text has: after the first one of a name that is to stay text (`render`)
 APART = ("reasoning_content", "reasoning", "thinking")  # where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss
 
 
@@ -124,10 +125,91 @@ def last_answer(text: str) -> str | None:
     return answer.strip() if opened and closed else None
 
 
-def render(tokenizer: Any, question: str, before: Iterable[dict[str, str]] = ()) -> str:
-    """The prompt: a chat template renders the turns `before` and a question; the completion follows it directly."""
-    messages = [*before, {"role": "user", "content": question}]
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ()) -> str:
+    """The prompt: a chat template renders the turns `before` and a question; the completion follows it directly.
+
+    Names of special tokens in the turns and the question are marked by KEPT, so that `prompt_ids` keeps them text. The
+    templates of Qwen3 and DeepSeek-R1 drop the reasoning of earlier turns: there its tags are marked, too, which hides
+    it from them. Raises UserError where a template drops it all the same.
+    """
+    names = special_names(tokenizer)
+    turns = [{**turn, "content": marked(turn["content"], names)} for turn in before]
+    asked = {"role": "user", "content": marked(question, names)}
+
+    def shown(turns: Sequence[dict[str, str]]) -> str:
+        return tokenizer.apply_chat_template([*turns, asked], tokenize=False, add_generation_prompt=True)
+
+    prompt = shown(turns)
+    if not getattr(tokenizer, "chat_template", None) or not lost_turn(turns, prompt):  # None: a server renders it
+        return prompt
+    turns = [{**turn, "content": marked(turn["content"], (THINK_OPEN, THINK_CLOSE))} for turn in turns]
+    prompt = shown(turns)
+    if lost := lost_turn(turns, prompt):
+        raise UserError(
+            f"the chat template drops what an earlier turn says ({unmarked(lost)[:60]!r}); use another (`template`),"
+            " or no such turns (`preamble`)"
+        )
+    return prompt
+
+
+def lost_turn(turns: Iterable[dict[str, str]], prompt: str) -> str | None:
+    """The first turn whose text the prompt doesn't have; templates may strip blanks around it."""
+    return next((turn["content"] for turn in turns if turn["content"].strip() not in prompt), None)
+
+
+def special_names(tokenizer: Any) -> tuple[str, ...]:
+    """The texts that a tokenizer reads as special tokens, longest first; () for what has no vocabulary."""
+    return names_added(tokenizer) if hasattr(tokenizer, "added_tokens_decoder") else ()
+
+
+@cache  # 0.3 ms for the 256 of Llama 3, as long as rendering a prompt takes
+def names_added(tokenizer: Any) -> tuple[str, ...]:
+    names = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+    return tuple(sorted(names, key=lambda name: (-len(name), name)))
+
+
+def marked(text: str, names: Iterable[str]) -> str:
+    """The text with KEPT in each of these names."""
+    for name in names:
+        if name in text:
+            text = text.replace(name, name[:1] + KEPT + name[1:])
+    return text
+
+
+def unmarked(text: str) -> str:
+    return text.replace(KEPT, "")
+
+
+def prompt_ids(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
+    """The token ids of rendered prompts: the template's special tokens are tokens, their names in a row's text aren't.
+
+    The one way from a prompt to its ids, in training and in sampling.
+    """
+    if not prompts:
+        return []
+    found = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    for number, prompt in enumerate(prompts):
+        if KEPT in prompt:
+            found[number] = marked_ids(tokenizer, prompt)
+    return found
+
+
+def marked_ids(tokenizer: Any, prompt: str) -> list[int]:
+    """The ids of a prompt with marks: of its special tokens, and of the texts between them."""
+    names = special_names(tokenizer)
+    pattern = "|".join(re.escape(name) for name in names)
+    ids: list[int] = []
+    for piece in re.split(f"({pattern})", prompt) if names else [prompt]:
+        if piece in names:
+            ids.append(tokenizer.convert_tokens_to_ids(piece))
+        elif piece:
+            ids += text_ids(tokenizer, [unmarked(piece)])[0]
+    return ids
+
+
+def text_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """The token ids of texts in which no special token is: names of some that they spell out stay text."""
+    return tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)["input_ids"] if texts else []
 
 
 def check_tags(place: str, encode: Callable[[str], list[int]], decode: Callable[[list[int]], str]) -> None:

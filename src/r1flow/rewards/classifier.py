@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError
-from r1flow.core.template import Response, render
+from r1flow.core.template import Response, prompt_ids, render, text_ids
 from r1flow.model.pretrained import read_model, read_pretrained
 
 if TYPE_CHECKING:
@@ -33,12 +33,11 @@ def judged_text(response: str, sees: str) -> str:
 def judged_ids(tokenizer: "PreTrainedTokenizerBase", question: str, response: str, sees: str) -> list[int]:
     """A reward model's input, the same in its training and in RL: prompt, part of the response, end of sequence.
 
-    If the response spells out a special token, it stays text; else it could end its turn and begin the next one.
+    If question or response spell out a special token, it stays text; else they could end their turn and begin another.
     """
-    prompt_ids = tokenizer(render(tokenizer, question), add_special_tokens=False)["input_ids"]
-    shown = judged_text(response, sees)
-    response_ids = tokenizer(shown, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    return [*prompt_ids, *response_ids, tokenizer.eos_token_id]
+    [asked] = prompt_ids(tokenizer, [render(tokenizer, question)])
+    [answered] = text_ids(tokenizer, [judged_text(response, sees)])
+    return [*asked, *answered, tokenizer.eos_token_id]
 
 
 def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[float]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.template import prompt_ids
 
 # The options of each engine besides the batch size, with their types; for vllm they have vLLM's own names.
 ENGINES: dict[str, dict[str, type]] = {
@@ -118,7 +119,7 @@ def encode(tokenizer: Any, prompts: list[str], opening: str) -> list[list[int]]:
     """
     if not prompts:
         return []
-    rows = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+    rows = prompt_ids(tokenizer, prompts)
     begun = tokenizer(opening, add_special_tokens=False)["input_ids"] if opening else []
     return [
         row if prompt.rstrip().endswith(opening) else row + begun for prompt, row in zip(prompts, rows, strict=True)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from r1flow.core.endpoint import Endpoint, Unanswered, complete
 from r1flow.core.errors import UserError, listed
-from r1flow.core.template import APART, Response
+from r1flow.core.template import APART, Response, text_ids, unmarked
 from r1flow.model.pretrained import read_pretrained
 from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
@@ -92,7 +92,7 @@ class ServerSampler:
             "max_tokens": params.max_new_tokens,
         }
         if self.plain:
-            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": prompt + params.opening}
+            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": unmarked(prompt) + params.opening}
             return common | asked | {"seed": seed & 0x7FFFFFFF}  # some servers take at most 31 bits
         [ids] = encode(self.words, [prompt], params.opening)
         return (
@@ -110,7 +110,7 @@ class ServerSampler:
             text = said(choice["message"]) if self.chat else string(choice["text"])
             if len(text) > LONGEST_TOKEN * most:
                 raise ValueError(f"{len(text)} characters for max_tokens {most}")
-            ids = self.words(text, add_special_tokens=False)["input_ids"]
+            [ids] = text_ids(self.words, [text])
             return Completion([*ids, *[self.words.eos_token_id] * finished], text, finished)
         ids = choice.get("token_ids")
         if ids is None:

@@ -28,7 +28,7 @@ from transformers import (
 from r1flow.core import metrics
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import render
+from r1flow.core.template import prompt_ids, render
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.model.pretrained import positions_of
@@ -53,7 +53,7 @@ class DevCurve(TrainerCallback):
         rows = [{**problem, "prompt": prompt} for problem, prompt in zip(self.problems, prompts, strict=True)]
         new_tokens = stage.config["trainer"]["max_completion_length"]
         check_room(path, rows, tokenizer, new_tokens, room, f"the model has {room} positions")
-        self.prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        self.prompt_ids = prompt_ids(tokenizer, prompts)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

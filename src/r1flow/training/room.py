@@ -10,6 +10,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
+from r1flow.core.template import prompt_ids
 
 AT_ONCE = 1000  # prompts tokenised together
 
@@ -25,12 +26,12 @@ def check_room(
         return
     for start in range(0, len(rows), AT_ONCE):
         some = rows[start : start + AT_ONCE]
-        ids = tokenizer([row["prompt"] for row in some], add_special_tokens=False)["input_ids"]
-        for row, prompt_ids in zip(some, ids, strict=True):
-            if len(prompt_ids) + new_tokens > room:
+        ids = prompt_ids(tokenizer, [row["prompt"] for row in some])
+        for row, length in zip(some, map(len, ids), strict=True):
+            if length + new_tokens > room:
                 raise UserError(
-                    f"{path}: row {row_number(path, row)}: its prompt has {len(prompt_ids)} tokens, with"
-                    f" trainer.max_completion_length: {new_tokens} that is {len(prompt_ids) + new_tokens}, and {said};"
+                    f"{path}: row {row_number(path, row)}: its prompt has {length} tokens, with"
+                    f" trainer.max_completion_length: {new_tokens} that is {length + new_tokens}, and {said};"
                     " lower max_completion_length, or take the row out"
                 )
 

@@ -52,7 +52,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import GENERAL, THINK_OPEN, Response, render
+from r1flow.core.template import GENERAL, THINK_OPEN, Response, prompt_ids, render, unmarked
 from r1flow.grading.problems import is_gradable, is_program
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
 from r1flow.model.pretrained import positions_of, read_model, read_pretrained
@@ -158,8 +158,19 @@ def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
 def trainer_of(stage: Stage) -> type[GRPOTrainer]:
     """TRL's trainer; with our engine, one that also measures the mismatch, as TRL does for vLLM only."""
     if stage.config["engine"] != "r1flow":
-        return GRPOTrainer
+        return OwnPromptsTrainer
     return with_mismatch(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
+
+
+class OwnPromptsTrainer(GRPOTrainer):
+    """TRL's trainer with the ids of prompts that all other stages have.
+
+    TRL's own call would read the names of special tokens in a row as these tokens, and add a tokenizer's first token
+    to a prompt whose template has written it.
+    """
+
+    def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+        return prompt_ids(self.processing_class, prompts), None, {}
 
 
 def compact(stage: Stage) -> bool:
@@ -283,16 +294,16 @@ def rollout(
         within = trainer._step % args.gradient_accumulation_steps * stage.ranks
         first = trainer.accelerator.process_index * len(prompts)
         when = f"step {trainer.state.global_step}.{within}"
-        prompt_ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
+        asked = prompt_ids(tokenizer, prompts)
         logps: list[list[float]] = []
         completion_ids = engine.generate(
-            prompt_ids,
+            asked,
             SamplingParams(args.temperature, args.top_p, args.max_completion_length),
             [seed_of(stage.seed, when, first + row) for row in range(len(prompts))],
             batch_size=len(prompts),
             logps=logps,
         )
-        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": logps}
+        return {"prompt_ids": asked, "completion_ids": completion_ids, "logprobs": logps}
 
     return sample
 
@@ -308,6 +319,7 @@ class Samples(TrainerCallback):
         """The same reward function; it also keeps some of the latest values for the table, and logs what they show."""
 
         def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
+            prompts = [unmarked(prompt) for prompt in prompts]
             responses = [Response.parse(completion) for completion in completions]
             values = reward(prompts=prompts, completions=responses, **columns)
             log_thoughts(prompts, responses, columns)

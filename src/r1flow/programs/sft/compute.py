@@ -7,8 +7,8 @@ and the `response` to learn. The loss is the cross-entropy of the response and i
     response  "<think>8 + 16 = 24. …</think>so <answer>5</answer>" + end of sequence
 
 tokenised separately, as in sampling: so both see the same tokens where prompt and response meet, even if a tokenizer
-would merge across that border. DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4
-(distillation: SFT only, no RL).
+would merge across that border. Names of special tokens in a row stay text: a response has one end of sequence.
+DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT only, no RL).
 
 Token ids are written to a file among the stage's snapshots, once for all ranks, and read memory-mapped: as Python lists
 800,000 long responses would fill 60 GB in every rank.
@@ -30,7 +30,7 @@ from trl import SFTConfig, SFTTrainer
 from r1flow.core.errors import UserError
 from r1flow.core.flops import training_flops
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import render
+from r1flow.core.template import prompt_ids, render, text_ids
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import score_labels_only
@@ -151,12 +151,10 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
 
 def examples(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 for tokens that the loss counts."""
-    prompts = [render(tokenizer, row["question"]) for row in rows]
-    texts = [*prompts, *(row["response"] for row in rows)]
-    ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    prompts = prompt_ids(tokenizer, [render(tokenizer, row["question"]) for row in rows])
+    responses = text_ids(tokenizer, [row["response"] for row in rows])
     made = []
-    for prompt_ids, response_ids in zip(ids[: len(rows)], ids[len(rows) :], strict=True):
-        response_ids = [*response_ids, tokenizer.eos_token_id]
-        mask = [0] * len(prompt_ids) + [1] * len(response_ids)
-        made.append({"input_ids": prompt_ids + response_ids, "completion_mask": mask})
+    for asked, answered in zip(prompts, responses, strict=True):
+        answered = [*answered, tokenizer.eos_token_id]
+        made.append({"input_ids": asked + answered, "completion_mask": [0] * len(asked) + [1] * len(answered)})
     return made
