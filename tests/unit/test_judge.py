@@ -32,7 +32,6 @@ from fake_server import (
     without_a_clock,
 )
 
-from r1flow.core import endpoint as endpoints
 from r1flow.core.endpoint import LONGEST_PAUSE_S, Endpoint, Unanswered, after_s
 from r1flow.core.errors import UserError
 from r1flow.grading.verdict import Cause
@@ -251,9 +250,8 @@ def test_a_server_that_wants_to_be_left_alone_for_long_is_given_up() -> None:
         assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
 
 
-def test_a_reply_of_no_bounds_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_of_no_bounds_is_not_read_to_its_end() -> None:
     bomb = gzip.compress(b" " * 10_000_000)
-    monkeypatch.setattr(endpoints, "LARGEST_REPLY", 1_000_000)
     for body, headers in ((b" " * 10_000_000, {}), (bomb, {"Content-Encoding": "gzip"})):
         with FakeServer(script=[Reply(body=body, headers=headers)]) as server:
             assert ask(server, [REPLY]) == [None] and len(server.bodies) == 1
@@ -270,11 +268,10 @@ def test_a_reply_that_cannot_be_unpacked_is_no_score() -> None:
 
 
 @pytest.mark.parametrize("packing", ["gzip", "gzip, gzip", "zstd"])
-def test_a_packed_reply_is_bounded_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch, packing: str) -> None:
+def test_a_packed_reply_is_bounded_before_it_is_unpacked(packing: str) -> None:
     """50 MB come in one part of 50 kB, or in one of nothing; how we don't ask for it, we don't unpack it."""
     bomb = gzip.compress(bytes(50_000_000))
     bomb = gzip.compress(bomb) if "," in packing else bomb
-    monkeypatch.setattr(endpoints, "LARGEST_REPLY", 1_000_000)
     with FakeServer(script=[Reply(body=bomb, headers={"Content-Encoding": packing})]) as server:
         ask(server, ["warm up"], attempts=1)
         server.script = [Reply(body=bomb, headers={"Content-Encoding": packing})]

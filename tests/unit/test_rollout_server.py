@@ -14,6 +14,7 @@ from tiny_weights import write_zeros
 
 from r1flow.commands import cli
 from r1flow.core.errors import UserError
+from r1flow.core.replies import LARGEST_REPLY
 from r1flow.training import rollout_server
 from r1flow.training.rollout_server import ADDRESS, find_server
 
@@ -124,11 +125,10 @@ def test_what_is_no_server_of_vllms_is_refused(tmp_path, reply) -> None:
         find_server(model(tmp_path / "model"), root(server), 0, print)
 
 
-def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(rollout_server, "LARGEST_REPLY", 1_000_000)
+def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path) -> None:
     folder = model(tmp_path / "model")
     answer = served(folder)(None)
-    padded = Reply(body=answer.body + b" " * 2_000_000)  # JSON still
+    padded = Reply(body=answer.body + b" " * LARGEST_REPLY)  # JSON still
     refused = pytest.raises(UserError, match="isn't a server for rollouts; start one with")
     with FakeServer(script=[Reply()], answer=lambda request: padded) as server, refused:
         find_server(folder, root(server), 0, print)

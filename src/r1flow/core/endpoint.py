@@ -16,7 +16,6 @@ import logging
 import math
 import os
 import re
-import zlib
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
+from r1flow.core import replies
 from r1flow.core.errors import UserError, printable
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every r
 TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
 LONGEST_PAUSE_S = 60.0  # no retry if a server asks for a longer pause: training can't wait for tomorrow's quota
 SHOWN_CHARACTERS = 200  # of a server's own message
-LARGEST_REPLY = 100_000_000  # bytes; 32k tokens with their ids and text are under 1 MB
 
 
 class Unanswered(Exception):
@@ -67,6 +66,7 @@ class Endpoint:
     attempts: int = 5
     backoff_s: float = 1.0  # the first pause; 0 never pauses
     cache: Path | None = None
+    most_bytes: int = replies.LARGEST_REPLY  # of one reply
 
     def __post_init__(self) -> None:
         parts = split_address(self.url) if isinstance(self.url, str) else None
@@ -97,11 +97,11 @@ class Endpoint:
         """
         names = [digest(body) for body in bodies]
         requests = dict(zip(names, bodies, strict=True))
-        replies = {name: self.recall(name, body, read) for name, body in requests.items()}
-        missing = {name: body for name, body in requests.items() if replies[name] is None}
+        answers = {name: self.recall(name, body, read) for name, body in requests.items()}
+        missing = {name: body for name, body in requests.items() if answers[name] is None}
         if missing:
-            replies |= complete(self.ask_all(missing, read))
-        return [replies[name] for name in names]
+            answers |= complete(self.ask_all(missing, read))
+        return [answers[name] for name in names]
 
     async def ask_all(self, requests: dict[str, Body], read: Callable[[str], T | None]) -> dict[str, T | None]:
         waiting = asyncio.Semaphore(self.concurrency)
@@ -130,11 +130,7 @@ class Endpoint:
             return failure
 
     def client(self) -> "AsyncClient":
-        from httpx import AsyncClient, Limits
-
-        local = urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")  # not through a proxy
-        limits, headers = Limits(max_connections=self.concurrency), {"Accept-Encoding": "gzip", **self.headers()}
-        return AsyncClient(headers=headers, timeout=self.timeout_s, limits=limits, trust_env=not local)
+        return replies.client(self.url, self.timeout_s, self.concurrency, self.headers())
 
     async def patiently(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """The result of `ask`, with retries; raises the last attempt's Unanswered."""
@@ -170,9 +166,10 @@ class Endpoint:
         from httpx import HTTPError
 
         address = self.url.rstrip("/") + path
-        try:  # httpx's own time limit restarts with every byte
-            async with asyncio.timeout(self.timeout_s), client.stream(method, address, json=body) as streamed:
-                response = await read_whole(streamed)
+        try:
+            response = await replies.exchange(client, method, address, self.timeout_s, self.most_bytes, json=body)
+        except replies.Unreadable as error:
+            raise Unanswered(str(error), error.again) from error
         except (HTTPError, TimeoutError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
         self.check(response)
@@ -238,28 +235,6 @@ class Endpoint:
             raise UserError(
                 f"endpoint: cache_dir {self.cache} can't be written ({error.strerror}); make room, or name another one"
             ) from error
-
-
-async def read_whole(streamed: "Response") -> "Response":
-    """The response with its content, decompressed; raises Unanswered if it is too large, or compressed unasked.
-
-    httpx would decompress a chunk before its size is known: 64 kB of gzip are 64 MB, and nested gzip has no limit.
-    """
-    from httpx import Response
-
-    packing, content = streamed.headers.get("Content-Encoding", "identity").lower(), bytearray()
-    if packing not in ("identity", "gzip"):
-        raise Unanswered(f"a reply compressed as {packing!r}, though only gzip was asked for", again=False)
-    unpacker = zlib.decompressobj(wbits=31) if packing == "gzip" else None
-    try:
-        async for part in streamed.aiter_raw():
-            content += unpacker.decompress(part, LARGEST_REPLY + 1 - len(content)) if unpacker else part
-            if len(content) > LARGEST_REPLY:
-                raise Unanswered(f"a reply of more than {LARGEST_REPLY // 10**6} MB", again=False)
-    except zlib.error as error:
-        raise Unanswered(f"a reply that can't be unpacked ({error})") from error
-    headers = {name: streamed.headers[name] for name in ("Content-Type", "Retry-After") if name in streamed.headers}
-    return Response(streamed.status_code, headers=headers, content=bytes(content))
 
 
 def split_address(url: str) -> SplitResult | None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from r1flow.core.endpoint import Endpoint, is_count, is_json_number
 from r1flow.core.errors import UserError
+from r1flow.core.replies import LARGEST_VERDICT
 from r1flow.core.template import GENERAL
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.classifier import judged_text
@@ -83,9 +84,8 @@ def judge(
     Raises UserError for invalid arguments, and when the endpoint refuses key, url or model.
     """
     check_arguments(model, sees, rubric, scale, sampling, max_chars)
-    endpoint = Endpoint(
-        url, api_key_env, timeout_s, concurrency, attempts, backoff_s, Path(cache_dir) if cache_dir else None
-    )
+    cache = Path(cache_dir) if cache_dir else None
+    endpoint = Endpoint(url, api_key_env, timeout_s, concurrency, attempts, backoff_s, cache, LARGEST_VERDICT)
     low, high = map(float, scale)
     criterion = rubric or (RUBRIC_WITH_GOLD if gold_column else RUBRICS[sees])
 

@@ -13,6 +13,9 @@ status KILLED. What MLflow refuses stays beside the folder, in r1_tiny-179524052
 line that is no record is skipped; a folder with unreadable files is renamed to r1_tiny-1795240527046.damaged.
 
 Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another server wait until it is named.
+A server also says where the artifacts go. From one that is asked over HTTP only a server's address is taken, since
+MLflow's client would write to any folder of this machine (file:) that a server names. What servers answer is read
+within limits (core/replies.py), and this process may take MEMORY bytes.
 
 Left out: reading metrics back from MLflow. The ids of models are kept in models.json, by their manifest's hash.
 """
@@ -23,11 +26,12 @@ import itertools
 import json
 import os
 import re
+import resource
 import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -47,11 +51,15 @@ from mlflow.entities import (
     RunTag,
 )
 from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.artifact.artifact_repository_registry import get_registered_artifact_repositories
+from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 from sqlalchemy.exc import SQLAlchemyError
 
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
+from r1flow.core.replies import bound_requests
 from r1flow.tracking.spool import (
     PARENT,
     PASSWORD,
@@ -68,6 +76,9 @@ TICK_S = 0.3
 RETRY_S = 3.0
 PARAM_CHARS = 6000
 DIGEST_CHARS = 36
+MEMORY = 4 * 2**30  # bytes; MLflow and a run's records take 0.3 GB
+ARTIFACT_SERVERS = ("mlflow-artifacts", "http", "https")  # schemes of artifacts' addresses that a server may name
+CREDENTIALS = ("username", "password", "token", "auth", "aws_sigv4", "client_cert_path")  # in MLflow's MlflowHostCreds
 METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.
@@ -93,6 +104,7 @@ Point = tuple[str, float, int, int]  # name, value, time in ms, step
 def main(argv: list[str]) -> int:
     """0: everything was delivered; 1: something is left, or a writer outlived its run."""
     os.nice(10)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     os.environ |= credentials()
     tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
     tracking.mkdir(parents=True, exist_ok=True)
@@ -520,7 +532,42 @@ class Delivery:
 
 @cache
 def client_of(uri: str) -> mlflow.MlflowClient:
+    bound_servers()
     return mlflow.MlflowClient(uri)
+
+
+@cache
+def bound_servers() -> None:
+    """Let servers neither send without end nor name places on this machine as those of their artifacts."""
+    bound_requests()
+    repositories = get_registered_artifact_repositories()
+    for scheme, make in list(repositories.items()):
+        repositories[scheme] = checked_repository(make)
+
+
+def checked_repository(make: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None) -> Any:
+        check_artifacts(artifact_uri, tracking_uri or mlflow.get_tracking_uri())
+        return make(artifact_uri, tracking_uri=tracking_uri, registry_uri=registry_uri)
+
+    return checked
+
+
+def check_artifacts(artifacts: str, server: str) -> None:
+    """Raise MlflowException for an address of artifacts that a server must not name."""
+    asked, named = urlsplit(server), urlsplit(artifacts)
+    if asked.scheme not in ("http", "https"):  # a database or a folder of ours
+        return
+    fault = ""
+    if named.scheme not in ARTIFACT_SERVERS:
+        fault = "only a server's address is taken; start it with --serve-artifacts"
+    elif named.netloc and named.hostname != asked.hostname:
+        held = get_default_host_creds(server)
+        if any(getattr(held, field, None) for field in CREDENTIALS):
+            fault = "another server, which must not get the credentials; let it serve the artifacts itself"
+    if fault:
+        said = f"{bare_address(server)} keeps its artifacts at {bare_address(artifacts)}: {fault}"
+        raise MlflowException(said, error_code=INVALID_PARAMETER_VALUE)
 
 
 @cache

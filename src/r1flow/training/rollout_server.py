@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from r1flow.core.endpoint import LARGEST_REPLY, split_address
+from r1flow.core import replies
+from r1flow.core.endpoint import complete, split_address
 from r1flow.core.errors import UserError
 from r1flow.model.pretrained import check_weights
 
@@ -113,16 +114,15 @@ def reply(url: str, timeout_s: float, **parameters: str) -> tuple[int, bytes] | 
     """Status and content; None without an answer, and for one that takes too long or is too large."""
     import httpx
 
-    until, content = time.monotonic() + timeout_s, bytearray()
-    try:  # httpx's own time limit restarts with every byte
-        with httpx.stream("GET", url, params=parameters, timeout=timeout_s) as response:
-            for part in response.iter_bytes():
-                content += part
-                if len(content) > LARGEST_REPLY or time.monotonic() > until:
-                    return None
-            return response.status_code, bytes(content)
-    except httpx.HTTPError:
+    async def ask() -> httpx.Response:
+        async with replies.client(url, timeout_s) as client:
+            return await replies.exchange(client, "GET", url, timeout_s, params=parameters)
+
+    try:
+        response = complete(ask())
+    except (httpx.HTTPError, TimeoutError, replies.Unreadable):
         return None
+    return response.status_code, response.content
 
 
 def vllm_config(url: str) -> dict[str, Any]:
