@@ -13,12 +13,18 @@ from typing import Any
 import yaml
 
 from r1flow.artifacts.manifest import sync
+from r1flow.core.files import read_yaml
 
-SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times faster
+
+class Dumper(yaml.SafeDumper):
+    """Writes a value that occurs twice twice, as aliases aren't read (core/files.py)."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def dump(config: dict[str, Any]) -> str:
-    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True, width=120)
+    return yaml.dump(config, Dumper=Dumper, sort_keys=True, allow_unicode=True, width=120)
 
 
 def config_digest(config: dict[str, Any]) -> str:
@@ -44,9 +50,10 @@ def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
 def holds(path: Path, config: dict[str, Any]) -> bool:
     try:
         return load_frozen(path) == config
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError):
         return False
 
 
 def load_frozen(path: Path) -> dict[str, Any]:
-    return yaml.load(path.read_text(), Loader=SafeLoader)
+    """The slice; raises OSError, or BadFile for what r1flow doesn't write."""
+    return read_yaml(path)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from r1flow.core.files import MOST_JSON, read_bounded, read_json
+
 MANIFEST, PROVENANCE = "manifest.json", "provenance.json"
 # Written beside the outputs but not part of them: what made them and what they cost.
 SIDECARS = {MANIFEST, PROVENANCE, "cost.json", "config.yaml", "costs.json", "making.html"}
@@ -38,10 +40,6 @@ def write_json(path: Path, value: Any) -> None:
     partial.replace(path)
 
 
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
-
-
 def read_cost(path: Path) -> dict[str, Any] | None:
     """What a stage or a part of one cost; None if that can't be read, as only tables and estimates depend on it."""
     try:
@@ -53,7 +51,7 @@ def read_cost(path: Path) -> dict[str, Any] | None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """A manifest; raises OSError, or ValueError for a file that is none."""
-    return parse_manifest(path.read_bytes())
+    return parse_manifest(read_bounded(path, MOST_JSON))
 
 
 def parse_manifest(text: bytes) -> dict[str, Any]:

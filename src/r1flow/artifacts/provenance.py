@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import Code
 from r1flow.artifacts.frozen import config_digest, load_frozen
@@ -149,5 +147,5 @@ def made_with(config: Path, then: dict[str, Any]) -> bool:
     """Whether the config that lies beside the outputs is the one that their provenance names."""
     try:
         return config_digest(deciding(load_frozen(config))) == then["config"]
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return False

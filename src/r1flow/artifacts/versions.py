@@ -31,6 +31,7 @@ import yaml
 
 from r1flow.artifacts import manifest
 from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
 
 DATA, POINTER = Path("data"), Path("data.dvc")
 RESULTS, PUBLISHED = Path("results"), Path("published")
@@ -69,13 +70,13 @@ def read_pointer(pointer: Path, folder: Path) -> tuple[str, dict[str, Any]]:
     """DVC's hash of the folder and the pointer's `meta`; raises UserError if it says anything else, or is of another
     folder."""
     try:
-        found = yaml.safe_load(pointer.read_text())
+        found = read_yaml(pointer)
         (out,), meta = found["outs"], found.get("meta", {})
         fine = found.keys() <= {"outs", "meta", "wdir"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
         fine &= out["path"] == folder.name and found.get("wdir", ".") == way(pointer, folder) and out["hash"] == "md5"
         if fine and isinstance(meta, dict) and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
             return out["md5"], meta
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     raise UserError(
         f"{pointer}: is no pointer to {folder}/, as r1flow writes it; nothing was touched: bring it back "
@@ -200,7 +201,7 @@ def pin(source: Path) -> None:
         shutil.copytree(source, DATA, ignore=shutil.ignore_patterns(".snakemake_timestamp"))
     if (error := dvc("add", DATA)) is not None:
         raise UserError(f"{DATA}: DVC can't add it: {error}")
-    contract = yaml.safe_load(POINTER.read_text())
+    contract = read_yaml(POINTER)
     contract["meta"] = {"config": config_digest(load_frozen(DATA / "config.yaml")), "files": contents(DATA)}
     POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
 

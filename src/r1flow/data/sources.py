@@ -29,6 +29,7 @@ import yaml
 
 from r1flow.artifacts.manifest import read_json, sha256, write_json
 from r1flow.core.errors import UserError, listed
+from r1flow.core.files import BadFile, read_yaml
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoFile
@@ -377,11 +378,9 @@ def lock_key(kind: str, repo: str, revision: str) -> str:
 def read_lock(path: Path = LOCK) -> dict[str, Any]:
     """The entries of the lock file; raises UserError for one that `lock` doesn't write."""
     try:
-        known = (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path}: {str(error).splitlines()[0]}; correct it, or remove it and run `r1flow lock` again"
-        ) from None
+        known = (read_yaml(path) or {}) if path.exists() else {}
+    except BadFile as error:
+        raise UserError(f"{error}: correct it, or remove it and run `r1flow lock` again") from None
     if not isinstance(known, dict):
         raise UserError(f"{path}: should be a mapping of entries; correct it, or remove it and run `r1flow lock` again")
     for key, entry in known.items():

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.files import read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks
 from r1flow.model.precision import NATIVE
@@ -90,6 +91,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
     names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
     if experiment not in names:
         raise UserError(f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(experiment, names)}")
+    refuse_aliases(conf)
     try:
         words = [f"experiment={experiment}", *shlex.split(overrides)]  # ValueError: a quote that doesn't end
         words += [] if run is None else [f"run='{run_name(run)}'"]
@@ -103,6 +105,14 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         said = nearest(conf, experiment, str(error)) or first_lines(error)
         said += "; Snakemake removes quotes at the very end, so let another override come last" if QUOTE in said else ""
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
+
+
+def refuse_aliases(conf: Path) -> None:
+    """Raise BadFile for a configuration whose aliases make a few lines stand for more than fits into memory."""
+    for path in sorted(conf.rglob("*.yaml")):
+        text = path.read_bytes()
+        if b"&" in text and b"*" in text:
+            read_yaml(path, aliases=True)
 
 
 def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:

@@ -17,10 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.files import read_yaml
 from r1flow.engine.plan import KEEP
 from r1flow.programs.costs import UNKNOWN, Cost, Estimator, model_in
 from r1flow.programs.specs import spec_of
@@ -35,7 +34,7 @@ ASSUMPTIONS = Path("conf/costs.yaml")
 
 @cache
 def read_assumptions(path: Path = ASSUMPTIONS) -> dict[str, Any]:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return read_yaml(path)
 
 
 def estimate(run: "Run", assumed: dict[str, Any]) -> list[Cost]:

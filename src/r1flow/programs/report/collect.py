@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
-import yaml
 
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
@@ -188,7 +187,7 @@ def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
 def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
     try:
         return load(path)
-    except (OSError, ValueError, yaml.YAMLError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise UserError(f"{path} can't be read ({str(error).splitlines()[0]}); run its stage again") from error
 
 

@@ -1,0 +1,90 @@
+"""Reads YAML and JSON files, whoever wrote them: what isn't one raises BadFile, and none takes long or much memory.
+
+    read_yaml(Path("results/r1_tiny/base/config.yaml"))         # {"device": "cpu", …}
+
+A file of 341 bytes can stand for 10^9 values, by YAML's aliases. What r1flow writes has none, so they are refused, and
+in a configuration of ours they may stand for few values. Refused is also what no file of ours comes near: nesting that
+overflows the C stack, and numbers that take hours to convert.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from r1flow.core.errors import UserError
+
+SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times faster
+MOST_YAML, MOST_JSON = 16_000_000, 64_000_000  # bytes; as Python's objects up to 25 times more
+DEEPEST = 100
+MOST_VALUES = 100_000
+LONG_NUMBER = re.compile(r"[-+\d][\d_:.]{99,}")  # 1:30:00 is a number to YAML, converted in quadratic time
+
+
+class BadFile(UserError, ValueError):
+    """A file that can't be read as what it should be."""
+
+
+def read_yaml(path: Path, aliases: bool = False) -> Any:
+    """The file's content, in which `aliases` may make up to MOST_VALUES; raises OSError, or BadFile with the line."""
+    try:
+        return parse_yaml(read_bounded(path, MOST_YAML), aliases)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise BadFile(f"{path}: can't be read as YAML ({one_line(error)}); bring it back or make it again") from None
+
+
+def parse_yaml(text: bytes, aliases: bool = False) -> Any:
+    """The value; raises ValueError or yaml.YAMLError."""
+    refuse_growth(text, aliases)
+    return yaml.load(text, Loader=SafeLoader)
+
+
+def refuse_growth(text: bytes, aliases: bool) -> None:
+    """Raise ValueError for YAML that takes far more time or memory than its size."""
+    values, open_ones = {}, [("", 0)]  # of each anchor, how many it stands for; anchor and count of what isn't closed
+    for event in yaml.parse(text, Loader=SafeLoader):
+        place, count = f"line {event.start_mark.line + 1}", 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_ones.append((event.anchor, 1))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, count = open_ones.pop()
+            values[anchor] = count
+        elif isinstance(event, yaml.ScalarEvent):
+            values[event.anchor] = count = 1
+            if event.implicit[0] and LONG_NUMBER.match(event.value):
+                raise ValueError(f"{place}: a number of {len(event.value)} digits")
+        elif isinstance(event, yaml.AliasEvent):
+            count = values.get(event.anchor, 0)
+            if not (aliases and count):  # 0: it stands within itself, or for nothing
+                raise ValueError(f"{place}: *{event.anchor} is an alias, which isn't taken: write the value itself")
+        open_ones[-1] = (open_ones[-1][0], open_ones[-1][1] + count)
+        if len(open_ones) > DEEPEST:
+            raise ValueError(f"{place}: more than {DEEPEST} levels")
+        if aliases and sum(count for _, count in open_ones) > MOST_VALUES:
+            raise ValueError(f"{place}: more than {MOST_VALUES} values, by aliases")
+
+
+def read_json(path: Path) -> Any:
+    """The file's content; raises OSError or BadFile."""
+    try:
+        return json.loads(read_bounded(path, MOST_JSON))
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{path}: can't be read as JSON ({one_line(error)}); bring it back or make it again") from None
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"more than {most // 10**6} MB")
+    return content
+
+
+def one_line(error: Exception) -> str:
+    """The error in a few words: "while parsing a flow node, line 3, column 5"."""
+    if isinstance(error, RecursionError):
+        return "too many levels"
+    said = re.sub(r'in "<\w+ string>", ', "", str(error))
+    return ", ".join(line.strip() for line in said.splitlines() if line.lstrip() != "^")
