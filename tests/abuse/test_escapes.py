@@ -83,6 +83,11 @@ WORK_OUTSIDE = {
     "if not subprocess.run(['/bin/bash', '-c', f'exec 3<>/dev/tcp/127.0.0.1/{PORT}']).returncode: print(16)",
     "event_queues": SYSCALL + "if call(425, 1, ctypes.create_string_buffer(120))[0] >= 0: print(16)",
     "watching_files": SYSCALL + "if call(253)[0] >= 0: print(16)",
+    "locks_of_files": "import fcntl, json\nreach(fcntl.flock, open(json.__file__), fcntl.LOCK_SH)",
+    "locks_of_records": "import fcntl, json\nreach(fcntl.lockf, open(json.__file__), fcntl.LOCK_SH)",
+    "whose_lock_it_is": "import fcntl, json\nreach(fcntl.fcntl, open(json.__file__), 5, bytes(32))",
+    "locks_of_open_files": "import fcntl, json\nreach(fcntl.fcntl, open(json.__file__), 36, bytes(32))",
+    "owners_of_files": "import fcntl, json\nreach(fcntl.fcntl, open(json.__file__), fcntl.F_SETOWN, os.getpid())",
     "shared_segments": SYSCALL + "made = call(29, 0, 4096, 0o1600)[0]\nif made >= 0: call(31, made, 0, 0), print(16)",
 }
 # Outside these would do harm, or need rights.
@@ -151,6 +156,7 @@ CALLS = {
     "bpf_and_perf": [298, 321],
     "userfaultfd": [323],
     "files_by_handle": [303, 304],
+    "locks": [73],
     "kernel_code": [175, 176, 246, 313, 320],  # modules, kexec
     "machine": [163, 167, 168, 169, 170, 171, 172, 173, 179],  # acct, swap, reboot, names, ports, quotas
     "clock": [159, 164, 227, 305],

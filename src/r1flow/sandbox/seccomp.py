@@ -5,7 +5,8 @@ here. Everything else fails with ENOSYS, "no such call", at which C libraries fa
 what interpreters and compiled programs need to compute, read files, start threads and processes, and wait. Left out are
 sockets of every family, other processes' memory (ptrace, process_vm_*), mounts and namespaces, io_uring, bpf, keys,
 System V and POSIX queues and segments (they outlive their makers), memfd_create (memory that no limit counts), owners
-and modes of files (Landlock doesn't watch those), process groups and sessions (by which the Landlock tier kills).
+and modes of files (Landlock doesn't watch those), process groups and sessions (by which the Landlock tier kills), and
+locks: all sandboxes see the same files of Python, and what one locks, another can tell.
 """
 
 import errno
@@ -15,8 +16,8 @@ from functools import cache
 from r1flow.core.errors import UserError
 
 FILES = """
-    access chdir close close_range copy_file_range dup dup2 dup3 faccessat faccessat2 fadvise64 fallocate fchdir fcntl
-    fdatasync flock fstat fstatfs fsync ftruncate getcwd getdents getdents64 link linkat lseek lstat mkdir mkdirat
+    access chdir close close_range copy_file_range dup dup2 dup3 faccessat faccessat2 fadvise64 fallocate fchdir
+    fdatasync fstat fstatfs fsync ftruncate getcwd getdents getdents64 link linkat lseek lstat mkdir mkdirat
     newfstatat open openat openat2 pipe pipe2 pread64 preadv preadv2 pwrite64 pwritev pwritev2 read readahead readlink
     readlinkat readv rename renameat renameat2 rmdir sendfile stat statfs statx symlink symlinkat truncate umask unlink
     unlinkat write writev
@@ -45,6 +46,11 @@ NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone takes
 PRCTL = {"PR_SET_KEEPCAPS": 8, "PR_SET_NAME": 15, "PR_GET_NAME": 16, "PR_CAPBSET_READ": 23, "PR_SET_NO_NEW_PRIVS": 38}
 # ioctl: is this a terminal, how much can be read, don't block, close on exec.
 IOCTL = {"TCGETS": 0x5401, "TIOCGWINSZ": 0x5413, "FIONREAD": 0x541B, "FIONBIO": 0x5421, "FIOCLEX": 0x5451}
+# fcntl: descriptors and their flags, and the size of a pipe.
+FCNTL = {
+    **{"F_DUPFD": 0, "F_GETFD": 1, "F_SETFD": 2, "F_GETFL": 3, "F_SETFL": 4},
+    **{"F_DUPFD_CLOEXEC": 1030, "F_SETPIPE_SZ": 1031, "F_GETPIPE_SZ": 1032},
+}
 
 
 @cache
@@ -64,6 +70,8 @@ def program() -> bytes:
         filter.add_rule(seccomp.ALLOW, "prctl", seccomp.Arg(0, equal, option))
     for request in IOCTL.values():
         filter.add_rule(seccomp.ALLOW, "ioctl", seccomp.Arg(1, equal, request))
+    for command in FCNTL.values():
+        filter.add_rule(seccomp.ALLOW, "fcntl", seccomp.Arg(1, equal, command))
     fd = os.memfd_create("filter")
     with open(fd, "r+b") as file:
         filter.export_bpf(file)
