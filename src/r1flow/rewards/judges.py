@@ -23,7 +23,7 @@ from typing import Any
 from r1flow.core.endpoint import Endpoint, is_count, is_json_number
 from r1flow.core.errors import UserError
 from r1flow.core.replies import LARGEST_VERDICT
-from r1flow.core.template import GENERAL
+from r1flow.core.template import GENERAL, INVISIBLE
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.classifier import judged_text
 from r1flow.rewards.models import asked, concerns
@@ -55,7 +55,8 @@ REMINDER = "Grade the reply above. Your last line is: Score: N"
 BRACKETS = str.maketrans("<>＜＞﹤﹥", "‹›‹›‹›")
 CONTROL = re.compile(r"\[(/?[A-Z_]+)\]")  # [INST], [/SYSTEM_PROMPT]: control tokens of some chat templates
 UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs")  # Unicode categories: control, format, unassigned, private use, surrogate
-KEPT = "\n\t\u200c\u200d"  # the joiners are part of how some languages are written
+KEPT = "\n\t\u200c\u200d"  # the joiners are part of how some languages are written, one at a time
+JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
 
 
 def judge(
@@ -150,9 +151,12 @@ def messages(rubric: str, data: dict[str, str], low: float, high: float) -> list
 
 
 def clean_for_judge(text: str) -> str:
-    """Text without invisible characters, and without tags and special tokens of any chat template."""
-    seen = "".join(c for c in text if c in KEPT or unicodedata.category(c) not in UNSEEN)
-    return CONTROL.sub(r"(\1)", seen.translate(BRACKETS))
+    """Text without invisible characters, and without tags and special tokens of any chat template.
+
+    Unicode counts some of them among letters and marks: behind any letter, 256 variation selectors spell out bytes.
+    """
+    seen = "".join(c for c in text if c in KEPT or not (unicodedata.category(c) in UNSEEN or INVISIBLE.match(c)))
+    return CONTROL.sub(r"(\1)", JOINERS.sub(r"\1", seen).translate(BRACKETS))
 
 
 def shortened(text: str, limit: int) -> str:
