@@ -470,7 +470,72 @@ BENT = {
     "its older name": ("sft_mix.trainer.model_init_kwargs", {"use_auth_token": SECRET}, "init_kwargs.use_auth_token: "),
     "the environment's name": ("zero_rl.rewards.own", {"args": {"HF_TOKEN": SECRET}}, "rewards.own.args.HF_TOKEN: "),
     "a server's key": ("evaluate.engine_options", {"api_key": SECRET}, "evaluate.engine_options.api_key"),
+    "a key that is no variable's name": (
+        "evaluate.engine_options",
+        {"api_key_env": f"{SECRET}-x"},
+        "api_key_env: this is",
+    ),
 }
+
+
+# Values that are keys wherever they stand, and names under which any value is one. None of them is a real one.
+LOOKS = ["hf_Hunter2x", "sk-hunter2-12345", "sk-proj-hunter2hunter2", "ghp_hunter2hunter2", "github_pat_hunter2hunter2"]
+LOOKS += ["glpat-hunter2hunter2", "xoxb-hunter2-hunter2", "AKIAHUNTER2HUNTER2XX", "Bearer hunter2x", "bearer hunter2x"]
+LOOKS += ["Basic aHVudGVyMg==", "eyJhbGciOiJIUzI1.eyJzdWIiOiJ4", "-----BEGIN RSA PRIVATE KEY-----", "x: hf_Hunter2x"]
+LOOKS += ["https://h/b?X-Amz-Signature=hunter2", "https://h/b?sv=1&sig=hunter2", "https://h/?X-Amz-Credential=hunter2"]
+LOOKS += ["https://h/b?X-Goog-Signature=hunter2&x=1", "s3://me:hunter2@h", "https://h/#access_token=hunter2"]
+NAMES = ["password", "db_password", "passwd", "pwd", "passphrase", "client_secret", "secrets", "credentials", "cookie"]
+NAMES += ["github_token", "bearer_token", "refresh_token", "private_key", "aws_secret_access_key", "Authorization"]
+NAMES += ["X-Api-Key", "apiKey", "accessToken", "AWS_ACCESS_KEY_ID", "ssh_key", "WANDB_API_KEY", "OPENAI_KEY"]
+HARMLESS = {
+    "eos_token": "</s>",
+    "pad_token": "x",
+    "max_tokens": 5,
+    "key": "a",
+    "api_key_env": "JUDGE_KEY",
+    "id_key": "id",
+}
+HARMLESS |= {"rubric": "Is it basic knowledge? Bearer bonds are bad.", "url": "http://h:8000/v1", "a": "hf_transfer"}
+HARMLESS |= {
+    "b": "task-1234-5678-90",
+    "c": "https://h/x?page=2&code_of_conduct=1",
+    "d": "risk-averse-2024",
+    "e": "hf_home",
+}
+
+
+@pytest.mark.parametrize("value", LOOKS)
+def test_what_looks_like_a_key_is_one_under_any_name(value: str) -> None:
+    for given in ({"note": value}, {"args": {"words": ["a", value]}}):
+        with pytest.raises(UserError) as refusal:
+            config.check_values("zero_rl.rewards.own", given)
+        assert "HF_TOKEN" in str(refusal.value) and "unter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_called_a_key_is_one_of_any_look(name: str) -> None:
+    with pytest.raises(UserError, match=rf"^zero_rl\.{name}: results, MLflow and model cards would show it"):
+        config.check_values("zero_rl", {name: SECRET})
+
+
+def test_what_is_no_secret_may_be_in_a_configuration() -> None:
+    config.check_values("zero_rl", HARMLESS)
+
+
+@pytest.mark.parametrize("variable", ["HF_TOKEN", "HOME"])
+def test_nothing_comes_from_the_environment_into_a_configuration(variable: str, monkeypatch) -> None:
+    monkeypatch.setenv(variable, SECRET)
+    for value in (f"${{oc.env:{variable}}}", f"x-${{ oc.env:{variable},y}}", f"${{oc.decode:${{oc.env:{variable}}}}}"):
+        with pytest.raises(UserError, match=r"^zero_rl\.note: takes a value from the environment") as refusal:
+            config.compose(ROOT / "conf", "r1_micro", f"'+zero_rl.note=\"{value}\"'")
+        assert SECRET not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["sk-hunter2", "a b", "", "hunter2=x", "0a1b2c", "deadbeefdeadbeefdeadbeef", "x" * 99])
+def test_a_variable_that_is_none_is_refused_and_not_shown(name: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        config.check_values("evaluate", {"engine_options": {"api_key_env": name}})
+    assert "evaluate.engine_options.api_key_env" in str(refusal.value) and (not name or name not in str(refusal.value))
 
 
 @pytest.mark.parametrize(("path", "value", "said"), BENT.values(), ids=BENT)

@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 # An address without a password: configurations are written to results and to MLflow, so addresses are visible.
 PLAIN_URL = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
+VARIABLE = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
+HEXADECIMAL = re.compile(r"[0-9a-f]{20,}", re.IGNORECASE)
 LOG = logging.getLogger(__name__)
 MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every request: the user must fix it
 TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
@@ -76,6 +78,8 @@ class Endpoint:
             "url has a password or key in it; name the environment variable that holds the key instead": parts
             and parts.username is None
             and not parts.query,
+            "api_key_env must be the name of an environment variable; set one to the key": not self.key_env
+            or is_variable(self.key_env),
             f"timeout_s {self.timeout_s!r} must be seconds, above 0": is_json_number(self.timeout_s)
             and self.timeout_s > 0,
             f"concurrency {self.concurrency!r} must be 1 or more": is_count(self.concurrency),
@@ -249,6 +253,11 @@ def split_address(url: str) -> SplitResult | None:
 
 def is_json_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_variable(value: Any) -> bool:
+    """Whether this can be the name of an environment variable, and not the key that should be in one."""
+    return isinstance(value, str) and bool(VARIABLE.fullmatch(value)) and not HEXADECIMAL.search(value)
 
 
 def is_count(value: Any) -> bool:

@@ -22,6 +22,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.files import read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks
+from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
 from r1flow.programs.keys import OneOrMore
 from r1flow.programs.specs import spec_of
@@ -34,16 +35,7 @@ WHOLE = dataclasses.make_dataclass(
     + [(stage, dict[str, Any]) for stage in STAGES],
 )
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-# Configurations are written to results, to MLflow and to model cards, so no secret may be in them.
-SECRET_KEY = re.compile(
-    r"(.*_)?(hub|hf|auth|access|api)_?token|token|(.*_)?(api|access|secret)_?key|password|secret", re.I
-)
-SECRET_ADDRESS = re.compile(r"://[^/\s]*@|://\S*[?&][^=\s]*(key|token|secret|password)[^=\s]*=", re.I)
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
-NO_SECRETS = (
-    "results, MLflow and model cards would show it; set HF_TOKEN in the environment for the hub, and for a server"
-    " name the variable that holds its key (api_key_env)"
-)
 # pydantic's errors for values of a wrong type, and the type that is wanted; a block has keys of its own.
 TYPE_FAULTS = {
     "bool_type": "bool",
@@ -97,6 +89,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         words += [] if run is None else [f"run='{run_name(run)}'"]
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             made = hydra_compose("config", overrides=words)
+            check_environment("", OmegaConf.to_container(made, resolve=False))
             return OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         key = error.full_key
@@ -335,8 +328,7 @@ def check_values(place: str, given: Any) -> None:
     if isinstance(given, dict | list):
         for key, value in given.items() if isinstance(given, dict) else enumerate(given):
             where = key_path(place, [key])
-            if value and SECRET_KEY.fullmatch(str(key)):
-                raise UserError(f"{where}: {NO_SECRETS}")
+            check_secret(where, key, value)
             if value and key == "trust_remote_code":
                 raise UserError(f"{where}: r1flow never runs code from a model's folder; remove this key")
             check_values(where, value)
@@ -344,8 +336,6 @@ def check_values(place: str, given: Any) -> None:
         raise UserError(f"{place}: {given!r} is no text, number, true, false or null; write one of these")
     elif isinstance(given, float) and not math.isfinite(given):
         raise UserError(f"{place}: {given} isn't a finite number; use another")
-    elif isinstance(given, str) and SECRET_ADDRESS.search(given):
-        raise UserError(f"{place}: the address has a password or key in it: {NO_SECRETS}")
 
 
 def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:

@@ -1,0 +1,57 @@
+"""Keeps secrets out of configurations, which are written to results, to MLflow and to model cards.
+
+A secret is told by the name of its key (api_key), by its look (hf_…, whatever the key), or by where it stands (the
+password or signature of an address). Only the name of a variable of the environment may be there: `api_key_env`.
+"""
+
+import re
+from typing import Any
+
+from r1flow.core.endpoint import is_variable
+from r1flow.core.errors import UserError
+
+TOKENS = "hub|hf|auth|access|api|bearer|session|refresh|id|security|service|oauth|user|personal|git|github|gitlab|wandb"
+TOKENS += "|mlflow|tracking|openai|anthropic|client|secret"
+KEYS = "api|access|secret|private|auth|signing|encryption|account|ssh|hf|wandb|openai|anthropic|aws|azure"
+WORDS = "password|passwd|passphrase|pwd|secrets?|credentials?|authorization|cookies?"
+KEY = re.compile(rf"(.*_)?({TOKENS})_?token|token|(.*_)?({KEYS})_?key(_id)?|(.*_)?({WORDS})", re.I)
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")  # accessToken, X-Api-Key
+IN_ADDRESS = "token|key|secret|passw|pwd|signature|credential"
+ADDRESS = re.compile(rf"://[^/\s]*@|://\S*[?&;#]([^=&\s]*({IN_ADDRESS})[^=&\s]*|sig|auth|access|sas|code)=", re.I)
+LOOK = re.compile(
+    r"(?<![A-Za-z0-9])(hf_(?=[a-zA-Z0-9]*[0-9A-Z])[A-Za-z0-9]{6,}|sk-(?=[\w-]*\d)[\w-]{8,}|gh[opsur]_[A-Za-z0-9]{8,}"
+    r"|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|AIza[\w-]{20,}|dapi[0-9a-f]{20,}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]+|(?i:bearer|basic)\s+(?=\S*[\d=])[\w.~+/=-]{6,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
+)
+ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\b")
+REMEDY = (
+    "results, MLflow and model cards would show it; set HF_TOKEN in the environment for the hub, and for a server"
+    " name the variable that holds its key (api_key_env)"
+)
+
+
+def check_secret(place: str, key: Any, value: Any) -> None:
+    """Raise UserError, which doesn't show it, where a configuration's value is a secret; `place` includes the key."""
+    name = CAMEL.sub("_", str(key))
+    if value and KEY.fullmatch(name):
+        raise UserError(f"{place}: {REMEDY}")
+    if not isinstance(value, str):
+        return
+    if LOOK.search(value):
+        raise UserError(f"{place}: this looks like a key or token: {REMEDY}")
+    if ADDRESS.search(value):
+        raise UserError(f"{place}: the address has a password or key in it: {REMEDY}")
+    if name.lower().endswith("key_env") and not is_variable(value):
+        raise UserError(f"{place}: this is no name of an environment variable; set one to the key, and write its name")
+
+
+def check_environment(place: str, given: Any) -> None:
+    """Raise UserError where a value is taken from the environment, before it is: a secret may have any look."""
+    if isinstance(given, dict | list):
+        for key, value in given.items() if isinstance(given, dict) else enumerate(given):
+            check_environment(f"{place}.{key}".removeprefix("."), value)
+    elif isinstance(given, str) and ENVIRONMENT.search(given):
+        raise UserError(
+            f"{place}: takes a value from the environment, which may be a secret and is another one elsewhere; write "
+            "the value itself, and for a server's key the name of the variable (api_key_env)"
+        )
