@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import itertools
 import json
 import math
 import os
@@ -494,6 +495,51 @@ def test_export_replaces_an_older_export_only_when_told(project):
     assert "the run old" in (project / "mine/README.md").read_text()
     assert main(["export", "results/new/align_rl", "mine", "--force"]) == 0
     assert "the run new" in (project / "mine/README.md").read_text()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("fails", [1, 2])
+def test_an_export_that_fails_loses_neither_model(project, monkeypatch, fails, error):
+    """The old one was removed before the new one was in place."""
+    assert main(["export", "results/old/align_rl", "mine"]) == 0
+    rename, calls = Path.rename, itertools.count(1)
+
+    def failing(self: Path, target: Path) -> Path:
+        if next(calls) == fails:
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    assert main(["export", "results/new/align_rl", "mine", "--force"]) in (2, 130)
+    assert "the run old" in (project / "mine/README.md").read_text() and not list(project.glob(".mine*"))
+
+
+@pytest.mark.parametrize("deeds", [0, 1, 2, 3])
+def test_an_export_that_is_killed_leaves_one_model_whole(tmp_path, deeds):
+    """After so many renames and removals; the test after it is that nothing is left when it isn't killed."""
+    for name in ("new", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(name)
+    program = f"""
+import os, shutil, sys
+from pathlib import Path
+from r1flow.commands import export
+left = {deeds}
+def counted(deed):
+    def done(*given, **named):
+        global left
+        if left == 0: os._exit(9)
+        left -= 1
+        return deed(*given, **named)
+    return done
+Path.rename, shutil.rmtree = counted(Path.rename), counted(shutil.rmtree)
+export.put_in_place(Path("new"), Path("old"))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=tmp_path)
+    assert ended.returncode == (9 if deeds < 3 else 0)
+    there = {path.name: (path / "config.json").read_text() for path in tmp_path.iterdir()}
+    assert there.pop("old", "old" if "old" in there.values() else "") == ("new" if deeds > 1 else "old")
+    assert len(there) == (1, 2, 1, 0)[deeds]
 
 
 @pytest.mark.parametrize("name", ["model/model.safetensors", "provenance.json", "manifest.json"])

@@ -579,8 +579,10 @@ def test_an_unknown_revision_or_run_is_one_line(project):
         publish(Path("other"))
 
 
-def test_nothing_is_restored_under_a_live_run(project):
+def test_nothing_is_restored_or_published_under_a_live_run(project):
     lock = hold(Path("scratch/live.lock"))
     with pytest.raises(UserError, match="a run is live"):
         restore(None, "tiny")
+    with pytest.raises(UserError, match="a run is live"):
+        publish(RUN)
     lock.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import provenance
-from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256
+from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
 from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError
 from r1flow.model.weights import check_finite
@@ -80,19 +80,38 @@ def run(arguments: argparse.Namespace) -> None:
     refuse_overwriting(destination, model, arguments.force)
     base = base_of(stage)
     text = card(stage, base)
-    partial = destination.absolute().with_name(f".{destination.absolute().name}.partial-{os.getpid()}")
+    partial = beside(destination, "partial")
     try:
         shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))  # Snakemake's time stamp
         (partial / "README.md").write_text(text)
         if (licence := base / "model" / LICENCE).is_file():
             shutil.copyfile(licence, partial / LICENCE)
-        if destination.exists():
-            shutil.rmtree(destination)
-        partial.replace(destination)
+        sync(partial)
+        put_in_place(partial, destination)
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise UserError(f"{destination}: can't be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # unless it is in place
     print(f"{destination}: model and card are there")
+
+
+def put_in_place(partial: Path, destination: Path) -> None:
+    """Rename a folder to `destination`; what is there is removed last, so that at each moment one of both is whole."""
+    replaced = beside(destination, "replaced")
+    if destination.exists():
+        destination.rename(replaced)
+    try:
+        partial.rename(destination)
+    except BaseException:
+        if replaced.exists():
+            replaced.rename(destination)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def beside(destination: Path, word: str) -> Path:
+    """A hidden folder on the same disk, of this process."""
+    return destination.absolute().with_name(f".{destination.absolute().name}.{word}-{os.getpid()}")
 
 
 def stage_folder(model: Path) -> Path:

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from r1flow.artifacts import versions
+from r1flow.commands.clean import refuse_live
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.verify import Hashing, problems, reads_pinned_data, stages
@@ -40,9 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
 def publish(run: Path, remote: str | None = None, as_json: bool = False) -> None:
     """Make the run's pointers, push what they name to the remote (None: the default one), print what to commit.
 
-    Raises UserError when a file isn't what its manifest says (nothing is published then), and when the remote can't
-    be reached (the pointers exist then).
+    Raises UserError when a file isn't what its manifest says, or a run is live in this folder (nothing is published
+    then), and when the remote can't be reached (the pointers exist then).
     """
+    lock = refuse_live(Path())  # noqa: F841  (held until all is pushed: no run may change a stage meanwhile)
     given, run = run_folder(run), versions.RESULTS / run.name
     if not (run.is_dir() and run.samefile(given)):
         raise UserError(f"{given}: isn't a run in this project's results/; nothing was published: name one of these")
