@@ -110,14 +110,14 @@ def test_programs_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest.
     scores: list[str] = []
     supervise, start, wait = process.supervise, subprocess.Popen, process.Watch.wait
 
-    def watched(argv, stdin, inherited, ends, limits):
+    def watched(argv, stdin, inherited, ends, limits, ticket):
         def started(*arguments, **options):
             keeper = start(*arguments, **options)
             select.select([ends[0][0]], [], [], 60)  # until the program has written
             return keeper
 
         monkeypatch.setattr(process.subprocess, "Popen", started)
-        return supervise(argv, stdin, inherited, ends, limits)
+        return supervise(argv, stdin, inherited, ends, limits, ticket)
 
     def look(watch: process.Watch) -> None:
         scores.extend((folder / "oom_score_adj").read_text() for folder in family(watch.process.pid))
@@ -218,7 +218,7 @@ def ended(output: bytes, limits: Limits) -> process.Watch:
         keeper = subprocess.Popen(["true"])
         os.waitid(os.P_PID, keeper.pid, os.WEXITED | os.WNOWAIT)
         os.write(writers[0], output)
-        watch = process.Watch(keeper, readers, limits, 0)
+        watch = process.Watch(keeper, readers, limits, 0, "")
         watch.wait()
         keeper.wait()
     return watch
@@ -232,7 +232,7 @@ def test_what_is_still_in_the_pipe_at_the_end_is_read_and_counts(monkeypatch: py
 
 
 def test_a_sandbox_that_outlives_its_kill_is_an_error() -> None:
-    watch = process.Watch(None, [], Limits(wall_s=0), 0)
+    watch = process.Watch(None, [], Limits(wall_s=0), 0, "")
     watch.stopped = Stop.WALL
     with pytest.raises(SandboxError, match=r"did not end within \d+ s of being killed"):
         watch.enforce()
@@ -258,14 +258,14 @@ def test_an_interrupted_run_leaves_nothing(tier: Tier, monkeypatch: pytest.Monke
 
 
 def test_root_s_programs_get_a_uid_of_their_own_and_others_a_namespace_of_users() -> None:
-    root, other = (bubblewrap.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4)) for uid in (30_007, None))
+    root, other = (bubblewrap.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4), "t") for uid in (30_007, None))
     assert "--reuid=30007" in root and "--unshare-user" not in root and "--nproc=4:4" in root
     assert "--unshare-user" in other and "/usr/bin/setpriv" not in other and "--nproc=5:5" in other  # and the shell
 
 
 def test_without_root_a_cage_keeps_the_uid_and_counts_from_what_its_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock, "tasks", lambda uid: 100)
-    root, other = (landlock.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4)) for uid in (30_007, None))
+    root, other = (landlock.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4), "t") for uid in (30_007, None))
     assert root[5] == "30007" and "--nproc=4:4" in root
     assert other[5] == "-1" and "--nproc=104:104" in other
 

@@ -14,13 +14,14 @@ import queue
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from types import ModuleType
 
 from r1flow.core import processes
 from r1flow.core.errors import UserError
-from r1flow.sandbox import bubblewrap, cgroup, landlock, seccomp
+from r1flow.sandbox import bubblewrap, cgroup, landlock, leftovers, seccomp
 from r1flow.sandbox.process import (
     ENVIRONMENT,
     Limits,
@@ -97,8 +98,10 @@ def run(
             "{report}": str(ends[1][2]),
         }
         command = [words.get(word, word) for word in command]
-        argv = module.argv(command, uid, script, file, filter, ends[1][3], limits)
-        return supervise(cgroup.entering(group, argv), source, [script, filter], ends, limits)
+        ticket = leftovers.ticket()
+        argv = module.argv(command, uid, script, file, filter, ends[1][3], limits, ticket)
+        result = supervise(cgroup.entering(group, argv), source, [script, filter], ends, limits, ticket)
+        return replace(result, stderr=result.stderr.removeprefix(module.GREETING))
 
 
 @contextmanager
@@ -142,6 +145,7 @@ def tier() -> Tier:
 
 @cache
 def available() -> Tier:
+    leftovers.end_leftovers()
     faults = {}
     for tier in Tier:
         fault = fault_of(tier)

@@ -20,7 +20,9 @@ NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"
 # A shell is process 1 of the namespace: killing it kills everything. bubblewrap kills it when we die, which it couldn't
 # do to a command of another uid. Why not bubblewrap's own process 1: that isn't bubblewrap's child, so it would be left
 # to the container's init, and many containers have none. No signal from inside the namespace reaches the shell.
-FIRST = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
+# It starts the program only if our end of its standard error is still open, so never after we have died (leftovers.py).
+GREETING = b"\n"  # on standard error, not a part of the result
+FIRST = ("/bin/sh", "-c", 'echo >&2 || exit; "$@"; exit $?')
 TOOLS = ("bwrap", "prlimit", "setpriv")
 LINKS = ("bin", "lib", "lib64", "sbin")
 DEVICES = ("null", "zero", "random", "urandom")
@@ -43,9 +45,16 @@ def program_path(program: int, file: str) -> str:
 
 
 def argv(
-    command: Sequence[str], uid: int | None, program: int, file: str, filter: int, status: int, limits: Limits
+    command: Sequence[str],
+    uid: int | None,
+    program: int,
+    file: str,
+    filter: int,
+    status: int,
+    limits: Limits,
+    ticket: str,
 ) -> list[str]:
-    """bubblewrap's command line; `uid` is the one to drop to when we are root."""
+    """bubblewrap's command line; `uid` is the one to drop to when we are root, `ticket` a word to find it by."""
     if uid is None:
         user, drop = ["--unshare-user"], []
     else:
@@ -58,7 +67,7 @@ def argv(
         *("--die-with-parent", "--new-session", "--as-pid-1"),
         *mounts(interpreter.own(), program, file, limits),
         *("--chdir", "/", "--seccomp", str(filter), "--json-status-fd", str(status), "--"),
-        *FIRST,
+        *(*FIRST, ticket),
         *drop,
         *limited(command, limits, limits.processes + (uid is None)),  # an ordinary user's shell counts
     ]

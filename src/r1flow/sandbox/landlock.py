@@ -18,6 +18,8 @@ from r1flow.core.errors import UserError
 from r1flow.sandbox import cage, interpreter
 from r1flow.sandbox.process import Limits, limited
 
+GREETING = b""
+TOOLS = ("prlimit", "setpriv")
 LINKS, DEVICES = ("/bin", "/sbin", "/lib", "/lib64"), ("/dev/zero", "/dev/random", "/dev/urandom")
 PATHS = (*interpreter.SYSTEM_FOLDERS, *LINKS, *DEVICES, "/etc/ld.so.cache")
 
@@ -26,7 +28,8 @@ def why_not() -> str | None:
     """Why this tier can't be tried here."""
     if cage.abi() < cage.ABI:
         return f"this kernel has Landlock ABI {max(0, cage.abi())}, and {cage.ABI} is needed (Linux 6.12)"
-    return None if shutil.which("prlimit", path="/usr/bin") else "/usr/bin/prlimit is missing"
+    missing = [tool for tool in TOOLS if not shutil.which(tool, path="/usr/bin")]
+    return f"/usr/bin/{missing[0]} is missing" if missing else None
 
 
 def python(uid: int | None) -> str:
@@ -40,9 +43,16 @@ def program_path(program: int, file: str) -> str:
 
 
 def argv(
-    command: Sequence[str], uid: int | None, program: int, file: str, filter: int, status: int, limits: Limits
+    command: Sequence[str],
+    uid: int | None,
+    program: int,
+    file: str,
+    filter: int,
+    status: int,
+    limits: Limits,
+    ticket: str,
 ) -> list[str]:
-    """The cage's command line; `uid` is the one to drop to when we are root."""
+    """The cage's command line; `uid` is the one to drop to when we are root. Nothing outlives it, so no ticket."""
     if limits.disk_mb:
         raise UserError("limits.disk_mb: the Landlock tier has no writable folder; set it to 0, or install bubblewrap")
     paths = [path for path in PATHS if os.path.exists(path)] + interpreter.parts(python(uid))

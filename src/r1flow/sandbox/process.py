@@ -24,12 +24,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from r1flow.sandbox.leftovers import end_leftovers
+
 CHUNK_BYTES = 1 << 16
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
 GRACE_S = 10.0  # how long, after a kill, the kernel may take to end everything
 STACK_MB = 64  # deep recursion in C; also what a thread reserves, so it counts against memory_mb
-# If memory runs out, the programs are killed, not their caller: set before anything is started, which inherits it.
-FIRST_TO_GO = ("/bin/sh", "-c", '{ echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"', "sh")
+# Everything ends with its caller, from the first moment on: the kernel is asked to kill, and then the parent must still
+# be the caller. If memory runs out, the programs are killed, not their caller: what is started inherits that.
+FIRST = '[ "$PPID" = "$0" ] || exit; { echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
+FIRST_TO_GO = ("/usr/bin/setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", "-c", FIRST)
 KILLED = 128 + signal.SIGKILL
 CPU_SHARE = 0.75  # of the limit: the kernel enforces it in ticks, and accounts more exactly (0.95 s for 1 s)
 
@@ -138,16 +142,23 @@ def close(fds: Sequence[int]) -> None:
 
 
 def supervise(
-    argv: Sequence[str], stdin: int, inherited: Sequence[int], ends: tuple[list[int], list[int]], limits: Limits
+    argv: Sequence[str],
+    stdin: int,
+    inherited: Sequence[int],
+    ends: tuple[list[int], list[int]],
+    limits: Limits,
+    ticket: str,
 ) -> Result:
     """Run a keeper to its end, or to a limit's; `ends` are those of stdout, stderr, report and status.
+
+    `ticket` is a word of the keeper's command line by which a part of it that was left behind is found.
 
     Raises SandboxError if the keeper could not start its command.
     """
     readers, writers = ends
     started = time.monotonic()
     process = subprocess.Popen(
-        [*FIRST_TO_GO, *argv],
+        [*FIRST_TO_GO, str(os.getpid()), *argv],
         stdin=stdin,
         stdout=writers[0],
         stderr=writers[1],
@@ -158,7 +169,7 @@ def supervise(
     )
     close(writers)
     writers[:] = [-1] * len(writers)
-    watch = Watch(process, readers, limits, started)
+    watch = Watch(process, readers, limits, started, ticket)
     try:
         watch.wait()
         cpu_s = watch.reap()
@@ -170,8 +181,11 @@ def supervise(
 class Watch:
     """A keeper and its pipes, read until it ends or a limit is passed."""
 
-    def __init__(self, process: subprocess.Popen, readers: list[int], limits: Limits, started: float) -> None:
-        self.process, self.readers, self.started = process, readers, started
+    def __init__(
+        self, process: subprocess.Popen, readers: list[int], limits: Limits, started: float, ticket: str
+    ) -> None:
+        self.process, self.readers, self.started, self.ticket = process, readers, started, ticket
+        self.killed_early = False  # before the keeper said who its child is, which may be left behind
         self.deadline = started + limits.wall_s
         self.most_bytes = int(limits.output_mb * (1 << 20))
         self.got = {fd: bytearray() for fd in readers}
@@ -229,6 +243,7 @@ class Watch:
         """End everything in the sandbox: all others end with its first process, and the keeper waits for it."""
         self.read(self.readers[3])
         child = self.told().get("child-pid")
+        self.killed_early |= child is None
         with contextlib.suppress(ProcessLookupError):
             os.kill(*((child, signal.SIGKILL) if child else (self.process.pid, signal.SIGTERM)))
 
@@ -244,6 +259,8 @@ class Watch:
         """CPU seconds of the keeper and of what it waited for."""
         _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
+        if self.killed_early:
+            end_leftovers(self.ticket)
         return usage.ru_utime + usage.ru_stime
 
     def abandon(self) -> None:
@@ -254,6 +271,7 @@ class Watch:
                 self.process.wait(GRACE_S)
             self.process.kill()
             self.process.wait()
+            end_leftovers(self.ticket)
 
 
 def result(watch: Watch, cpu_s: float, limits: Limits) -> Result:
