@@ -289,6 +289,15 @@ def test_a_hub_that_cannot_be_reached_is_said_with_the_remedy(hub, tmp_path, mon
     assert "HF_HUB_OFFLINE" not in str(refusal.value), "what a branch is now, no cache knows"
 
 
+def test_a_cache_that_cannot_be_written_is_said_with_the_remedy(hub, tmp_path, monkeypatch):
+    """As in a container whose user has no HOME; another transfer wouldn't help. Here a file is in the way."""
+    dataset(hub)
+    (tmp_path / "home").touch()
+    hub.connect(monkeypatch, tmp_path / "home/hub")
+    with pytest.raises(UserError, match=r"home/hub.*, and huggingface_hub's cache is there; set HF_HUB_CACHE to a"):
+        fetched()
+
+
 def test_no_file_that_matches_is_said_with_those_there_are(hub):
     dataset(hub)
     with pytest.raises(UserError, match=r"main/\*\.parquet; it has README.md, test.jsonl, train.jsonl"):

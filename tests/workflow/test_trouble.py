@@ -82,6 +82,12 @@ def test_a_place_where_a_run_would_fail_at_its_end_is_refused_at_its_start(tmp_p
     assert done.returncode != 0 and "export PYTHONUTF8=1" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_home_that_cannot_be_written_is_not_needed(empty_checkout):
+    """In a container whose user is nobody's; Snakemake would keep a cache of sources there."""
+    done = empty_checkout.snakemake("--dry-run", hooks={"HOME": "/proc/nohome", "XDG_CACHE_HOME": ""})
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "22 to compute (22 never timed)", done.stderr
+
+
 def test_a_dry_run_ends_with_the_plan_and_its_commands_hold_any_name(copy, tmp_path):
     name = "my (model) $(touch ran); `touch ran`"
     shutil.copytree(copy.folder / "results/r1_micro/base/model", copy.folder / name)

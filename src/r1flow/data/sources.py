@@ -330,6 +330,9 @@ def explained(where: str, from_cache: bool = True) -> Iterator[None]:
         if is_offline_mode():
             why = "the cache hasn't all of it, and " if from_cache else ""
             raise line(f"{why}HF_HUB_OFFLINE forbids asking the hub; unset HF_HUB_OFFLINE") from None
+        if isinstance(error, OSError) and error.filename:  # of this machine, not of the transfer
+            remedy = "set HF_HUB_CACHE to a folder that you may write"
+            raise line(f"{error.filename}: {error.strerror}, and huggingface_hub's cache is there; {remedy}") from None
         reason = str(error.__cause__ or error).partition("\n")[0] or type(error).__name__
         otherwise = (
             "; if all of it was fetched before, set HF_HUB_OFFLINE=1 to use the cache alone" if from_cache else ""
