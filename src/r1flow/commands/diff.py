@@ -249,11 +249,10 @@ def paired(a: Path, b: Path, task: str) -> "Interval | None":
 
 
 def stored_pass_at_1(folder: Path, task: str) -> "PerProblem":
-    import pyarrow.parquet as parquet
-
     from r1flow.core.metrics import PROBLEM_METRICS, as_asked, by_problem
+    from r1flow.core.parquet import read_rows
 
     columns = ["task", "problem_id", "correct", "thinking", "paraphrased"]
-    rows = parquet.read_table(folder / "samples.parquet", columns=columns).to_pylist()
+    [rows] = read_rows([folder / "samples.parquet"], columns)
     chosen = by_problem(row for row in filter(as_asked, rows) if (row["task"] == "general") == (task == "general"))
     return {problem: PROBLEM_METRICS["pass_at_1"](samples) for problem, samples in chosen.items()}

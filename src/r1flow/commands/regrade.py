@@ -20,8 +20,6 @@ from pathlib import Path
 from reprlib import repr as brief  # an answer may be enormous; --json has all of it
 from typing import Any
 
-import pyarrow.parquet as parquet
-
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
@@ -29,6 +27,7 @@ from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.trace import Record, folder_of, read_record
 from r1flow.core.errors import UserError
+from r1flow.core.parquet import read_rows
 from r1flow.programs import filters
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
@@ -171,7 +170,8 @@ def counts(rows: list[Row]) -> dict[Number, Any]:
 
 
 def read_stored_samples(record: Record) -> list[Row]:
-    return parquet.read_table(record.folder / "samples.parquet").to_pylist()
+    [rows] = read_rows([record.folder / "samples.parquet"])
+    return rows
 
 
 GRADERS: dict[str, Callable[[Record], Graded]] = {

@@ -1,4 +1,4 @@
-"""Writes a Parquet file row by row, for tables that may not fit in memory.
+"""Writes a Parquet file row by row, for tables that may not fit in memory; reads the rows of samples.parquet.
 
     with Table(stage.work / "samples.parquet", SCHEMA, "zstd") as table:
         table.write({"problem_id": "3f0c…", "sample_index": 0, "completion": "<think>…", …})
@@ -7,6 +7,7 @@ Rows wait in memory until there are enough for a row group; where it ends depend
 give the same bytes. If writing is interrupted, there is no file.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +15,14 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from r1flow.core.apart import length_of, read_apart
+from r1flow.core.errors import UserError
+from r1flow.core.files import BadFile
+
 GROUP_ROWS = 2**16
+READ_ROWS = 2**10
+VALUE_BYTES = 64  # of memory for a number or an empty text
+MOST_CHARACTERS, MOST_UNPACKED = 2**25, 1000  # of the rows of files together: so many, and times their size
 GROUP_CHARACTERS = 2**24  # 16 MB of text, or more where it isn't ASCII
 
 
@@ -47,3 +55,38 @@ class Table:
         if self.rows:
             self.writer.write_table(pa.Table.from_pylist(self.rows, schema=self.schema))
         self.rows, self.characters = [], 0
+
+
+def read_rows(paths: list[Path], columns: list[str] | None = None) -> list[list[dict[str, Any]]]:
+    """The rows of each file, read in a process apart, since a published run may be a stranger's.
+
+    Raises BadFile, and UserError for files that unpack to far more than samples do.
+    """
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    found: list[list[dict[str, Any]]] = [[]]
+    room = MOST_CHARACTERS + MOST_UNPACKED * size
+    names = ", ".join(map(str, paths))
+    for row in read_apart("r1flow.core.parquet:rows_of_tables", paths, columns, size=size, what=names):
+        if row is None:
+            found.append([])
+            continue
+        found[-1].append(row)
+        room -= length_of(row) + VALUE_BYTES * len(row)
+        if room < 0:
+            raise UserError(f"{names}: {size} bytes unpack to more than {MOST_UNPACKED} times as much; that isn't read")
+    return found[:-1]
+
+
+def rows_of_tables(paths: list[Path], columns: list[str] | None) -> Iterator[dict[str, Any] | None]:
+    """The rows of one file after another, and None at the end of each."""
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(READ_ROWS, columns=columns):
+                    yield from batch.to_pylist()
+        except MemoryError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            said = str(error).splitlines()[0]
+            raise BadFile(f"{path} can't be read ({said}); run its stage again, or restore it") from None
+        yield None

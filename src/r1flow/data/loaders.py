@@ -22,11 +22,12 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
@@ -79,6 +80,20 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
                 count.leave_out(str(error), f"{place}: {error}")
             else:
                 yield found
+
+
+def load_apart(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
+    """The same in a process apart (core/apart.py): whatever the files say, it has little memory and no endless time."""
+    size = sum((folder / name).stat().st_size for name in names)
+    where = ", ".join(str(folder / name) for name in names)
+    found = yield from read_apart("r1flow.data.loaders:counted_rows", folder, names, source, size=size, what=where)
+    count.add(found)
+
+
+def counted_rows(folder: Path, names: list[str], source: dict[str, Any]) -> Generator[Row, None, Count]:
+    count = Count()
+    yield from load_source(folder, names, source, count)
+    return count
 
 
 def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
@@ -222,6 +237,8 @@ def mapped(row: Row, source: dict[str, Any]) -> Row:
             check_text(found[ours], source["max_field_characters"])
         except Damaged as error:
             raise Damaged(f"{error} in {', '.join(columns)}") from None
+        except MemoryError:  # in a process apart
+            raise Damaged(f"row too large in {', '.join(columns)}") from None
         except (TypeError, KeyError, AttributeError, IndexError, ValueError, StopIteration, RecursionError):
             raise Damaged(f"wrong type in {', '.join(columns)}") from None
     if "chosen" in found and found["chosen"] == found["rejected"]:

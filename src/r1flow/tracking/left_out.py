@@ -90,6 +90,13 @@ class Count:
             self.damaged += damaged
             self.first.setdefault(reason, place)
 
+    def add(self, other: "Count") -> None:
+        """Count another's rows, too."""
+        self.read += other.read
+        self.damaged += other.damaged
+        self.left_out.update(other.left_out)
+        self.first = other.first | self.first
+
     @property
     def kept(self) -> int:
         return self.read - self.left_out.total()

@@ -109,7 +109,7 @@ def share_out(
     """Put a split's rows into the files that their ids decide; `owners` maps each id to the file that has it."""
     count = Count()
     names = matching(str(fetched.folder), fetched.files, source["files"][split])
-    for row in loaders.load_source(fetched.folder, names, source, count):
+    for row in loaders.load_apart(fetched.folder, names, source, count):
         file = split_of(row["id"], into)
         if row["id"] in owners:
             owner = owners[row["id"]]

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as parquet
 
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
 from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, per_problem
+from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
 from r1flow.programs.metrics_schema import first_fault
 from r1flow.programs.report.self_correction import self_correction
@@ -167,7 +167,8 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
         raise UserError(f"report: {stage} is a model of {run}, and evaluate/{stage} is not among its inputs")
     configs = {job: read_input(folder / "config.yaml", frozen.load_frozen) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
-    rows = {model: read_samples(evaluated[model] / "samples.parquet") for model in order_models(evaluated)}
+    models = order_models(evaluated)
+    rows = dict(zip(models, read_samples([evaluated[model] / "samples.parquet" for model in models]), strict=True))
     samples = {model: [row for row in found if as_asked(row)] for model, found in rows.items()}
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
@@ -200,12 +201,13 @@ def read_metrics(job: str, folder: Path, config: dict[str, Any]) -> dict[str, An
     return metrics
 
 
-def read_samples(path: Path) -> list[Row]:
-    """The rows of a model's samples.parquet."""
-    table = read_input(path, parquet.read_table)
-    if missing := sorted(COLUMNS - set(table.column_names)):
-        raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which has to write it")
-    return table.to_pylist()
+def read_samples(paths: list[Path]) -> list[list[Row]]:
+    """The rows of each model's samples.parquet."""
+    found = read_rows(paths)
+    for path, rows in zip(paths, found, strict=True):
+        if missing := sorted(COLUMNS - rows[0].keys()) if rows else []:
+            raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which has to write it")
+    return found
 
 
 def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) -> None:
