@@ -12,11 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from r1flow.core.errors import UserError
 
-SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's is ten times faster
 MOST_YAML, MOST_JSON = 16_000_000, 64_000_000  # bytes; as Python's objects up to 25 times more
 DEEPEST = 100
 MOST_VALUES = 100_000
@@ -31,20 +28,27 @@ def read_yaml(path: Path, aliases: bool = False) -> Any:
     """The file's content, in which `aliases` may make up to MOST_VALUES; raises OSError, or BadFile with the line."""
     try:
         return parse_yaml(read_bounded(path, MOST_YAML), aliases)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadFile(f"{path}: can't be read as YAML ({one_line(error)}); bring it back or make it again") from None
 
 
 def parse_yaml(text: bytes, aliases: bool = False) -> Any:
-    """The value; raises ValueError or yaml.YAMLError."""
-    refuse_growth(text, aliases)
-    return yaml.load(text, Loader=SafeLoader)
+    """The value; raises ValueError."""
+    import yaml  # here, as manifests are read without it
+
+    try:
+        refuse_growth(text, aliases)
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # libyaml's: ten times faster
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
 
 
 def refuse_growth(text: bytes, aliases: bool) -> None:
     """Raise ValueError for YAML that takes far more time or memory than its size."""
+    import yaml
+
     values, open_ones = {}, [("", 0)]  # of each anchor, how many it stands for; anchor and count of what isn't closed
-    for event in yaml.parse(text, Loader=SafeLoader):
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         place, count = f"line {event.start_mark.line + 1}", 0
         if isinstance(event, yaml.CollectionStartEvent):
             open_ones.append((event.anchor, 1))
