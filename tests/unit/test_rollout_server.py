@@ -14,7 +14,7 @@ from tiny_weights import write_zeros
 
 from r1flow.commands import cli
 from r1flow.core.errors import UserError
-from r1flow.core.replies import LARGEST_REPLY
+from r1flow.core.servers import LARGEST_REPLY
 from r1flow.training import rollout_server
 from r1flow.training.rollout_server import ADDRESS, find_server
 

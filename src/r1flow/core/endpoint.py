@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
-from r1flow.core import replies
+from r1flow.core import servers
 from r1flow.core.errors import UserError, printable
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Endpoint:
     attempts: int = 5
     backoff_s: float = 1.0  # the first pause; 0 never pauses
     cache: Path | None = None
-    most_bytes: int = replies.LARGEST_REPLY  # of one reply
+    most_bytes: int = servers.LARGEST_REPLY  # of one reply
 
     def __post_init__(self) -> None:
         parts = split_address(self.url) if isinstance(self.url, str) else None
@@ -134,7 +134,7 @@ class Endpoint:
             return failure
 
     def client(self) -> "AsyncClient":
-        return replies.client(self.url, self.timeout_s, self.concurrency, self.headers())
+        return servers.client(self.url, self.timeout_s, self.concurrency, self.headers())
 
     async def patiently(self, ask: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """The result of `ask`, with retries; raises the last attempt's Unanswered."""
@@ -171,8 +171,8 @@ class Endpoint:
 
         address = self.url.rstrip("/") + path
         try:
-            response = await replies.exchange(client, method, address, self.timeout_s, self.most_bytes, json=body)
-        except replies.Unreadable as error:
+            response = await servers.exchange(client, method, address, self.timeout_s, self.most_bytes, json=body)
+        except servers.Unreadable as error:
             raise Unanswered(str(error), error.again) from error
         except (HTTPError, TimeoutError) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error

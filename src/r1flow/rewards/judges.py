@@ -22,7 +22,7 @@ from typing import Any
 
 from r1flow.core.endpoint import Endpoint, is_count, is_json_number
 from r1flow.core.errors import UserError
-from r1flow.core.replies import LARGEST_VERDICT
+from r1flow.core.servers import LARGEST_VERDICT
 from r1flow.core.template import GENERAL, INVISIBLE
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.classifier import judged_text

@@ -15,7 +15,7 @@ line that is no record is skipped; a folder with unreadable files is renamed to 
 Credentials go only to the server that $MLFLOW_TRACKING_URI names; records for another server wait until it is named.
 A server also says where the artifacts go. From one that is asked over HTTP only a server's address is taken, since
 MLflow's client would write to any folder of this machine (file:) that a server names. What servers answer is read
-within limits (core/replies.py), and this process may take MEMORY bytes.
+within limits (core/servers.py), and this process may take MEMORY bytes.
 
 Left out: reading metrics back from MLflow. The ids of models are kept in models.json, by their manifest's hash.
 """
@@ -59,7 +59,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
-from r1flow.core.replies import bound_requests
+from r1flow.core.servers import bound_requests
 from r1flow.tracking.spool import (
     PARENT,
     PASSWORD,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from r1flow.core import replies
+from r1flow.core import servers
 from r1flow.core.endpoint import complete, split_address
 from r1flow.core.errors import UserError
 from r1flow.model.pretrained import check_weights
@@ -115,12 +115,12 @@ def reply(url: str, timeout_s: float, **parameters: str) -> tuple[int, bytes] | 
     import httpx
 
     async def ask() -> httpx.Response:
-        async with replies.client(url, timeout_s) as client:
-            return await replies.exchange(client, "GET", url, timeout_s, params=parameters)
+        async with servers.client(url, timeout_s) as client:
+            return await servers.exchange(client, "GET", url, timeout_s, params=parameters)
 
     try:
         response = complete(ask())
-    except (httpx.HTTPError, TimeoutError, replies.Unreadable):
+    except (httpx.HTTPError, TimeoutError, servers.Unreadable):
         return None
     return response.status_code, response.content
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 import pytest
 from fake_server import FakeServer, Reply, says
 
-from r1flow.core import replies
+from r1flow.core import servers
 from r1flow.core.endpoint import Endpoint
 from r1flow.training import rollout_server
 
-BOMB = bytes(replies.LARGEST_REPLY + 1)
+BOMB = bytes(servers.LARGEST_REPLY + 1)
 TOO_MUCH = {
     "plain": Reply(body=BOMB),
     "gzip": Reply(body=gzip.compress(BOMB), headers={"Content-Encoding": "gzip"}),
@@ -54,7 +54,7 @@ def requests(monkeypatch: pytest.MonkeyPatch):
     """The library with which MLflow's client asks, as the delivery has it."""
     requests = pytest.importorskip("requests")
     monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", requests.adapters.HTTPAdapter.send)  # is put back
-    replies.bound_requests()
+    servers.bound_requests()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return requests
 
@@ -70,10 +70,10 @@ def test_no_client_reads_more_than_its_bytes_or_unpacks_what_it_did_not_ask_for(
 
 
 def test_a_verdict_may_have_a_megabyte_and_a_sample_more() -> None:
-    long = says("x" * (replies.LARGEST_VERDICT + 1))
+    long = says("x" * (servers.LARGEST_VERDICT + 1))
     with FakeServer(answer=lambda body: long) as server:
-        assert Endpoint(server.url, attempts=1, most_bytes=replies.LARGEST_VERDICT).ask([{}], read=len) == [None]
-        assert Endpoint(server.url, attempts=1).ask([{}], read=len) == [replies.LARGEST_VERDICT + 1]
+        assert Endpoint(server.url, attempts=1, most_bytes=servers.LARGEST_VERDICT).ask([{}], read=len) == [None]
+        assert Endpoint(server.url, attempts=1).ask([{}], read=len) == [servers.LARGEST_VERDICT + 1]
 
 
 def test_an_honest_reply_is_read_whatever_charset_it_names(requests) -> None:
@@ -87,7 +87,7 @@ def test_an_honest_reply_is_read_whatever_charset_it_names(requests) -> None:
 
 @pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"])
 def test_time_is_counted_by_the_clock_and_not_from_byte_to_byte(start: bytes, requests, monkeypatch) -> None:
-    monkeypatch.setattr(replies, "PATIENCE", 0.05)
+    monkeypatch.setattr(servers, "PATIENCE", 0.05)
     began = time.monotonic()
     with dripping(start) as url:
         assert Endpoint(url, timeout_s=0.5, attempts=1).ask([{}], read=len) == [None]
