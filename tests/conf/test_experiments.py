@@ -5,6 +5,7 @@ import copy
 import importlib.util
 import math
 import re
+import shlex
 import shutil
 from functools import cache, partial, reduce
 from pathlib import Path
@@ -357,9 +358,19 @@ def test_an_unknown_experiment_is_refused_with_the_closest_known_one():
 
 
 def test_empty_words_of_the_command_line_are_as_none_given():
-    """`--config overrides= run=` reaches us as None."""
+    """`overrides: null` in a file of Snakemake's --configfile is None."""
+    assert Run.compose(ROOT, overrides="", run="") == Run.compose(ROOT)
     assert Run.compose(ROOT, overrides=None, run=None) == Run.compose(ROOT)
     assert Run.compose(ROOT, overrides=None, run="mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    "path", ["/m/a=b", "/m/a#b", "/m/é", "/m/a;b", "/m/{a}", "/m/a(b)", "~/m", "/m/a!=b", "/m/a'b", "/m\\'b\\\\", "<m>"]
+)
+def test_a_value_may_have_any_character(path):
+    """Hydra's grammar has none of these without quotes, and says so in its own terms."""
+    composed = config.composed(ROOT / "conf", "r1_zero", shlex.join([f"base.init_from={path}", "seed=2"]), None)
+    assert (composed["base"]["init_from"], composed["seed"]) == (path, 2)
 
 
 @pytest.mark.parametrize("word", ["experimnt", "root", "cls"])

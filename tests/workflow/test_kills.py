@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,24 @@ def test_a_stage_that_is_killed_alone_is_explained(empty_checkout):
     kill = dict(stage="data", event="start", n=1, victim="stage", flag=str(empty_checkout.folder / "killed"))
     done = empty_checkout.snakemake("--until", "data", hooks={"HOOK_KILL": json.dumps([kill])})
     assert done.returncode == 1
-    assert "r1flow: SIGKILL mostly comes from the kernel, when memory runs out" in done.stderr
+    assert " was killed. SIGKILL mostly comes from the kernel, when memory" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("when", ["Building DAG", "data] started"])
+def test_ctrl_c_twice_ends_with_a_line(empty_checkout, when):
+    """Snakemake would end with tracebacks of 70 lines: the second one interrupts its waiting for the stages."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
+    piped = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=empty_checkout.folder, start_new_session=True, **piped) as run:
+        said = ""
+        while when not in said and (line := run.stderr.readline()):
+            said += line
+        for _ in range(2):
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGINT)
+        said += run.stderr.read()
+    assert run.returncode == 1 and "Traceback" not in said
+    assert said.splitlines()[-1].startswith("r1flow: interrupted")
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A full disk, a folder that can't be written: a line that says so, nothing half-written, and the run goes on."""
 
+import fcntl
 import re
 import shutil
 import subprocess
@@ -77,15 +78,41 @@ def test_a_results_folder_that_cannot_be_made_is_a_line_and_nothing_is_lost(copy
 def test_a_place_where_a_run_would_fail_at_its_end_is_refused_at_its_start(tmp_path):
     run = checkout(tmp_path / "a?b")
     done = run.snakemake("--dry-run")
-    assert done.returncode != 0 and "a?b: MLflow's database can't be" in done.stderr
+    assert done.returncode != 0 and "a?b: there is a ? in it, and MLflow's database can't be" in done.stderr
     done = run.snakemake("--dry-run", hooks={"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"})
     assert done.returncode != 0 and "export PYTHONUTF8=1" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_run_that_fails_ends_with_the_reason_alone(empty_checkout):
+    """And not with what Snakemake says of it: a rule's line, a command of 300 characters, where to look above."""
+    done = empty_checkout.snakemake("--until", "data", hooks={"HOOK_FAIL": "data.seed: 2;\nuse 1"})
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "r1flow: data failed: data.seed: 2; use 1 (logs/r1_micro/data.log)"
+    assert not re.search("Traceback|Exception|WorkflowError|non-zero", done.stderr)
+
+    with (empty_checkout.folder / "scratch/live.lock").open("a") as live:
+        fcntl.flock(live, fcntl.LOCK_EX)
+        done = empty_checkout.snakemake("--until", "data")
+    assert done.stderr.splitlines()[-1].startswith("r1flow: a run is live in this folder already")
+    assert not re.search("Traceback|UserError", done.stderr)
 
 
 def test_a_home_that_cannot_be_written_is_not_needed(empty_checkout):
     """In a container whose user is nobody's; Snakemake would keep a cache of sources there."""
     done = empty_checkout.snakemake("--dry-run", hooks={"HOME": "/proc/nohome", "XDG_CACHE_HOME": ""})
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "22 to compute (22 never timed)", done.stderr
+
+
+@pytest.mark.parametrize("run", ["007", "1e3", "3.10", "nan"])
+def test_a_run_s_name_that_looks_like_a_number_is_that_text(empty_checkout, run):
+    """As in `r1flow plan`; Snakemake reads 7, 1000.0, 3.1 and no number, and cuts the overrides at the #."""
+    words = {"run": run, "overrides": "stages=[data,base] base.init_from=/m/a #b={c: d}"}
+    done = empty_checkout.snakemake("--dry-run", **words)
+    assert done.returncode != 0 and "'#b={c:' isn't KEY=VALUE" in done.stderr
+
+    shown = ("--dry-run", "--quiet", "all", "--printshellcmds")
+    done = empty_checkout.snakemake(*shown, run=run, overrides="stages=[data]")
+    assert done.returncode == 0 and f" --run {run} " in done.stdout, done.stderr
 
 
 def test_a_dry_run_ends_with_the_plan_and_its_commands_hold_any_name(copy, tmp_path):

@@ -2,8 +2,21 @@
 # composes the configuration here, once.
 
 import atexit
+import os
+import re
+import signal
 import sys
+import threading
 from pathlib import Path
+
+
+def on_interrupt(answer):
+    """Have Ctrl-C answered by this function."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, answer)
+
+
+on_interrupt(lambda *_: sys.exit("r1flow: interrupted before anything was started"))
 
 from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable
@@ -14,29 +27,48 @@ from r1flow.recipe.stages import MODELS, RECIPE, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
 
-# Messages that Snakemake repeats between the stages' own lines; they are left out.
+# Messages that Snakemake repeats between the stages' own lines; they are left out, and so is what says no more than
+# that a stage has failed: the run ends with the reason (`endings`).
 CHATTER = (
     "Select jobs to execute",
     "Execute ",
     "Conda environments: ignored",
     "Using shell",
     "Touching output file",
+    "Exiting because a job execution failed",
 )
-logger.addFilter(lambda record: not str(record.msg).startswith(CHATTER))
+STAGE_FAILED = re.compile(
+    r"RuleException:\nCalledProcessError.*\nCommand '.*r1flow-stage \S+ (\S+) .*"
+    r"(returned non-zero exit status 1(?:30)?\.|died with <Signals.(SIGKILL|SIGINT|SIGTERM))",
+    re.S,
+)
+KILLED = (
+    "SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). The same command goes on where the"
+    " stage was; with a smaller batch_size or trainer.per_device_train_batch_size it needs less memory, and begins again."
+)
+endings = []  # what a run that failed or was interrupted says last
 
 
-def explain_kill(record):
-    """Say what SIGKILL means below Snakemake's own words: a killed stage can say nothing, and no hook hears of it."""
-    if "died with <Signals.SIGKILL" in str(record.msg):
-        record.msg = (
-            f"{record.msg}\nr1flow: SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). The same "
-            "command goes on where the stage was; with a smaller batch_size or trainer.per_device_train_batch_size it "
-            "needs less memory, and begins again."
-        )
-    return True
+def is_told(record):
+    """Whether Snakemake's message is shown; what it says of a stage's end, the stage or the run's last lines say."""
+    text = str(record.msg)
+    if found := STAGE_FAILED.match(text):
+        if found[3] == "SIGKILL":
+            endings.append(f"{found[1]} was killed. {KILLED}")
+        return False
+    if text.startswith("WorkflowError:\nAt least one job did not complete"):
+        return not endings
+    return not text.startswith(CHATTER)
 
 
-logger.addFilter(explain_kill)
+logger.addFilter(is_told)
+
+
+def interrupt(signum, frame):
+    """Stop at the first Ctrl-C, once; Snakemake would end with tracebacks at the second."""
+    on_interrupt(lambda *_: os.write(2, b"r1flow: the stages are being stopped; wait a moment\n"))
+    endings.append("interrupted; the same command goes on where the stages were")
+    raise KeyboardInterrupt
 
 
 def gpus_given():
@@ -46,6 +78,12 @@ def gpus_given():
     return {rule: gpu.value for rule, gpu in counts.items() if not gpu.is_evaluable()}
 
 
+def as_typed():
+    """The words after --config as `r1flow plan` reads them, too: Snakemake makes 7 of run=007 and cuts text at a #."""
+    pairs = (word.split("=", 1) for word in workflow.config_settings.config_args or [])
+    return {**config, **dict(pairs)}
+
+
 try:
     if workflow.is_main_process:
         check_place()
@@ -53,7 +91,7 @@ try:
         check_recipe()
         check_parts(workflow.resource_settings.overwrite_scatter)
         check_rules(workflow.resource_settings.overwrite_resources)
-        RUN = Run.compose(Path(workflow.basedir), **config)
+        RUN = Run.compose(Path(workflow.basedir), **as_typed())
         RUN.check_gpus(gpus_given())
         RUN.check_libraries()
         if not workflow.output_settings.dryrun:
@@ -186,7 +224,11 @@ wildcard_constraints:
 
 
 onstart:
-    RUN.begin()
+    try:
+        RUN.begin()
+    except (UserError, OSError) as error:
+        sys.exit(f"r1flow: {printable(str(error))}")
+    on_interrupt(interrupt)
 
 
 onsuccess:
@@ -195,4 +237,7 @@ onsuccess:
 
 
 onerror:
+    endings.extend(RUN.failures())
     RUN.end("FAILED")
+    lines = [f"r1flow: {printable(ending)}" for ending in endings]
+    atexit.register(print, "\n".join(lines), file=sys.stderr)

@@ -69,10 +69,17 @@ def check_not_examined(program: str, config: dict[str, Any]) -> None:
 
 
 def check_place() -> None:
-    """Refuse a run in a shell whose encoding would fail hours later, or in a folder where MLflow can't keep records."""
+    """Refuse a run in a shell whose encoding would fail hours later, or in a folder whose path others can't read."""
     check_encoding()
-    if "?" in str(Path.cwd()) and not os.environ.get("MLFLOW_TRACKING_URI"):
-        raise UserError(f"{Path.cwd()}: MLflow's database can't be in a path with a ? in it; rename the folder")
+    own_store = not os.environ.get("MLFLOW_TRACKING_URI")
+    unfit = {
+        "{}": "Snakemake takes braces in a path for names of its own",
+        ":": "Python and the shell take a : in PYTHONPATH and PATH for the end of a folder",
+        "?'": "MLflow's database can't be in such a path" if own_store else "",
+    }
+    for chars, why in unfit.items():
+        for char in filter(str(Path.cwd()).__contains__, chars if why else ""):
+            raise UserError(f"{Path.cwd()}: there is a {char} in it, and {why}; rename the folder")
 
 
 def check_encoding() -> None:

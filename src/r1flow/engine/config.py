@@ -48,7 +48,6 @@ TYPE_FAULTS = {
     "dataclass_type": "block",
 }
 BOUNDS = {"ge": "{:g} or more", "gt": "more than {:g}", "le": "{:g} or less", "lt": "less than {:g}"}
-QUOTE = "No closing quotation"  # shlex's message
 # Values of options that transformers' config class doesn't list, though it accepts no others; a test reads its source.
 WORDS = {
     "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
@@ -85,7 +84,8 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         raise UserError(f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(experiment, names)}")
     refuse_aliases(conf)
     try:
-        words = [f"experiment={experiment}", *shlex.split(overrides)]  # ValueError: a quote that doesn't end
+        given = shlex.split(overrides)  # ValueError: a quote that doesn't end
+        words = [f"experiment={experiment}", *map(quoted_override, given)]
         words += [] if run is None else [f"run='{run_name(run)}'"]
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             made = hydra_compose("config", overrides=words)
@@ -96,7 +96,6 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         raise UserError(f'{key}: the experiment leaves this value to you; add overrides="{key}=…"') from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         said = nearest(conf, experiment, str(error)) or first_lines(error)
-        said += "; Snakemake removes quotes at the very end, so let another override come last" if QUOTE in said else ""
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
 
 
@@ -106,6 +105,27 @@ def refuse_aliases(conf: Path) -> None:
         text = path.read_bytes()
         if b"&" in text and b"*" in text:
             read_yaml(path, aliases=True)
+
+
+def quoted_override(override: str) -> str:
+    """The override as Hydra reads it: with quotes around a value that isn't of its grammar, such as /models/a#b=c.
+
+    A value that begins as a list, a block or a text in quotes stays as it is: a mistake in one must be said. Raises
+    ValueError for a word that has no value, such as the second one of a text with a blank.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Quote, QuotedString
+    from hydra.errors import OverrideParseException
+
+    key, equals, value = override.partition("=")
+    if override.startswith("#") or not (equals or override.startswith("~")):
+        raise ValueError(f"{override!r} isn't KEY=VALUE; text with a blank is quoted, as in key='two words'")
+    if value and value[0] not in "[{'\"":
+        try:
+            OverridesParser.create().parse_overrides([override])
+        except OverrideParseException:
+            return f"{key}={QuotedString(value, Quote.single).with_quotes()}"
+    return override
 
 
 def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:

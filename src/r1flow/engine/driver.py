@@ -42,7 +42,7 @@ from r1flow.engine import cost_estimate, gate, gpus, launch
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
 from r1flow.sampling.shards import ShardPart
-from r1flow.tracking.progress import Progress
+from r1flow.tracking.progress import FAILED, Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
 
@@ -119,7 +119,10 @@ def main(argv: list[str] | None = None) -> None:
         if not isinstance(error, UserError | launch.RankFailed | metrics_schema.IncompleteMetrics):
             print(printable(traceback.format_exc()), file=sys.stderr)
         sys.stderr.flush()
-        terminal.failed(in_words(error))
+        words = in_words(error)
+        terminal.failed(words)
+        if arguments.log:  # where the run's last lines have it from
+            print(f"{FAILED}{' '.join(words.split())}", file=sys.stderr, flush=True)
         sys.exit(1)
     terminal.finished(metrics)
 

@@ -27,6 +27,7 @@ from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.programs.report.making import write_making
 from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, sources_of, stage_of
 from r1flow.tracking import spool
+from r1flow.tracking.progress import FAILED
 
 FROZEN = Path(".config")
 WORDS = ("experiment", "overrides", "run", "libraries")
@@ -55,11 +56,8 @@ class Run:
         if libraries not in ("refuse", "rerun", "accept"):
             raise UserError(f"--config libraries={libraries}: use rerun or accept (default: refuse)")
         if not isinstance(overrides, str | None):
-            raise UserError(
-                f"--config overrides: Snakemake reads this as {overrides}, because of its ': '; write "
-                "a.b=1 a.c=2 instead of a={b: 1, c: 2}"
-            )
-        named = None if run == "" else run  # Snakemake reads `run=` and `overrides=` as None
+            raise UserError(f'--config overrides: {overrides!r} is no text; write overrides: "a.b=1 a.c=2"')
+        named = None if run == "" else run
         composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
         conf.check_run(composed)
         return cls(composed, libraries, root)
@@ -308,6 +306,16 @@ class Run:
         if Path(self.path("report")).exists():
             folders = {job: Path(self.folder(job)) for job in self.jobs}
             write_making(self.name, folders, Path(self.folder("report")))
+
+    def failures(self) -> list[str]:
+        """The jobs and parts that have failed since this run began, each with its reason and where its log is."""
+        found = []
+        for log in sorted(Path("logs", self.name).rglob("*.log")):
+            lines = log.read_text(errors="replace").splitlines() if log.stat().st_mtime >= LIVE.stat().st_mtime else []
+            if lines and lines[-1].startswith(FAILED):
+                job = log.relative_to(Path("logs", self.name)).with_suffix("")
+                found.append(f"{job} failed: {lines[-1].removeprefix(FAILED)} ({log})")
+        return found
 
     def outcome(self) -> str:
         """What a finished run ends with: its verdicts, where its report is, and the next command."""

@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from r1flow.core.errors import printable
 
 EVERY_S = 5.0
+FAILED = "failed: "  # how the last line of a failed stage's log begins; its reason follows
 LOG_LINES = 15
 HEADLINES = 3
 # Shown first when a stage ends, in this order; then whatever else its metrics begin with.

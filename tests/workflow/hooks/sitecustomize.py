@@ -1,6 +1,7 @@
 """What the tests put into a stage's process, by being first on its PYTHONPATH: the program itself knows nothing of it.
 
 HOOK_READS=<folder>: notes which leaves of its configuration each stage reads while it runs, one JSON file a process.
+HOOK_FAIL=<words>: every stage fails with a user's mistake, whose message these are.
 HOOK_KILL=<JSON>: kills when something happens the n-th time in a stage, each entry of the list once; counted over all
 of the stage's processes, as another stage's kill may have ended the first of them:
 
@@ -54,6 +55,16 @@ class Recorded(dict):
 
     def __ror__(self, other):
         return other | dict(self.items())
+
+
+def fail(words):
+    from r1flow.core.errors import UserError
+    from r1flow.engine import launch
+
+    def compute(program, stage):
+        raise UserError(words)
+
+    launch.compute = compute
 
 
 def record_reads(folder):
@@ -143,5 +154,7 @@ def wrap(owner, name, before):
 if any(word.endswith("r1flow-stage") for word in sys.orig_argv):
     if "HOOK_READS" in os.environ:
         record_reads(os.environ["HOOK_READS"])
+    if "HOOK_FAIL" in os.environ:
+        fail(os.environ["HOOK_FAIL"])
     if "HOOK_KILL" in os.environ:
         kill_when(json.loads(os.environ["HOOK_KILL"]))
