@@ -58,6 +58,7 @@ report: setup ## make the report of the run again
 
 ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000
 	@echo "http://127.0.0.1:5000/#/experiments/1/runs has the runs (r1flow, Training runs)"
+	@python -m r1flow.tracking.moved
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlflow.db --host 127.0.0.1 --workers 1
 
 bench: setup ## compare our sampling, GRPO and SFT with plain TRL, side by side

@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -359,6 +361,38 @@ def test_tables_and_small_files_are_artifacts_in_the_project(finished):
     names = [item.path for item in finished.client.list_artifacts(finished.runs["evaluate/zero_rl"].info.run_id)]
     assert names == ["samples.json"]
     assert list(finished.root.glob("mlruns/*/artifacts/config.yaml"))
+
+
+def test_a_project_that_was_copied_and_moved_has_its_artifacts_where_it_is(finished, project):
+    """Also those of records that were written before the move; MLflow has absolute paths, and makes old folders again.
+
+    The original keeps what is its own.
+    """
+    from r1flow.tracking.delivery import client_of
+    from r1flow.tracking.moved import path_of
+
+    first, moved = project / "first", project / "my é%41 x"
+    of_original = sorted(finished.root.rglob("*"))
+    shutil.copytree(finished.root, first)
+    os.chdir(first)
+    begin(first)
+    with stage("zero_rl") as run:
+        run.log_table("later", [{"question": "8 + 16?"}])
+    spool.end_execution("tiny", first, "FINISHED")
+    first.rename(moved)
+    os.chdir(moved)
+    assert spool.deliver(moved) == 0
+
+    client = client_of(f"sqlite:///{moved}/mlflow.db")
+    experiment = client.get_experiment_by_name("r1flow").experiment_id
+    found = {}
+    for run in client.search_runs([experiment]):
+        for item in client.list_artifacts(run.info.run_id):
+            assert Path(path_of(run.info.artifact_uri), item.path).is_relative_to(moved)
+            found.setdefault(run.info.run_name, []).append(item.path)
+    assert found["evaluate/zero_rl"] == ["samples.json"] and "later.json" in found["zero_rl"]
+    assert list(json.loads((moved / spool.TRACKING / "models.json").read_text())) == [f"sqlite:///{moved}/mlflow.db"]
+    assert not first.exists() and sorted(finished.root.rglob("*")) == of_original
 
 
 def test_nothing_is_left_once_all_is_delivered(finished):
@@ -825,6 +859,45 @@ def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, momen
     assert json.loads(found.data.tags["mlflow.loggedArtifacts"]) == [{"path": "completions.json", "type": "table"}]
     [model] = store.client.search_logged_models([found.info.experiment_id])
     assert model.status == "READY"
+
+
+def test_records_for_what_was_deleted_in_the_ui_wait_and_the_remedy_is_said(project, store, monkeypatch, capsys):
+    """A run that is restored gets them; for an experiment, another one that is named gets them all."""
+    from r1flow.tracking import delivery
+
+    folder = begin(project)
+    store()
+    with stage("zero_rl") as run:
+        run.log_metrics(1, {"reward": 0.5})
+        zero_rl = store()["zero_rl"].info
+        store.client.delete_run(zero_rl.run_id)
+        run.log_metrics(2, {"reward": 0.6})
+        assert not delivery.deliver_all(spool.TRACKING)
+    assert "mlflow runs restore --run-id ID" in capsys.readouterr().err
+    assert not spool.refused_records(folder).exists()
+    store.client.restore_run(zero_rl.run_id)
+    assert len(store.client.get_metric_history(store()["zero_rl"].info.run_id, "curve/reward")) == 2
+
+    store.client.delete_experiment(zero_rl.experiment_id)
+    spool.end_execution("tiny", project, "FINISHED")
+    assert not delivery.deliver_all(spool.TRACKING)
+    assert "MLFLOW_EXPERIMENT_NAME=other r1flow deliver" in capsys.readouterr().err
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
+    assert delivery.deliver_all(spool.TRACKING) and not folder.exists()
+    [other] = [found for found in store.client.search_experiments() if found.name == "other"]
+    assert {run.info.run_name for run in store.client.search_runs([other.experiment_id])} == {"tiny", "zero_rl"}
+
+
+def test_a_model_whose_run_was_deleted_keeps_no_evaluation_from_its_own_run(project, store):
+    begin(project)
+    with stage("zero_rl") as run:
+        run.finish({}, publish("zero_rl"))
+    spool.end_execution("tiny", project, "FINISHED")
+    store.client.delete_run(store()["zero_rl"].info.run_id)
+    begin(project)
+    with stage("evaluate/zero_rl", {"model": sha256(Path("results/tiny/zero_rl/manifest.json"))}) as run:
+        run.log_metrics(0, {"eval/reasoning/pass_at_1": 0.61})
+    assert store()["evaluate/zero_rl"].data.metrics == {"eval/reasoning/pass_at_1": 0.61}
 
 
 def test_two_machines_may_make_the_experiment_at_once(project, store, monkeypatch):

@@ -60,6 +60,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
 from r1flow.core.servers import bound_requests
+from r1flow.tracking.moved import follow_move, path_of
 from r1flow.tracking.spool import (
     PARENT,
     PASSWORD,
@@ -68,10 +69,12 @@ from r1flow.tracking.spool import (
     URI,
     bare_address,
     credentials,
+    project_store,
     refused_records,
     store,
 )
 
+MODELS = "models.json"
 TICK_S = 0.3
 RETRY_S = 3.0
 PARAM_CHARS = 6000
@@ -90,6 +93,14 @@ ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
 HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
 
 Record = dict[str, Any]
+# What MLflow says of a run or an experiment that somebody deleted in its UI; its records wait until it is restored.
+DELETED = "must be in the 'active' state"
+RESTORE = (
+    "It was deleted in MLflow: restore it (`mlflow runs restore --run-id ID`, `mlflow experiments restore -x ID`) and"
+    " run `r1flow deliver`; or send all to another experiment, by MLFLOW_EXPERIMENT_NAME=other r1flow deliver; or, to"
+    " send nothing, remove this folder"
+)
+
 RECORDS = {  # the fields that a line of each kind must have
     "start": {"time": int, "name": str, "tags": dict, "config": dict},
     "metrics": {"time": int, "step": object, "values": dict},  # MLflow checks the step
@@ -111,13 +122,25 @@ def main(argv: list[str]) -> int:
     with (tracking / "lock").open("w") as lock:
         if word and word != REDIRECT:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            correct_places(tracking)
             return watch(tracking, tracking / word)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print("a run is in progress in this folder, and it sends what is left, too", file=sys.stderr)
             return 1
+        correct_places(tracking)
         return sweep(tracking, word == REDIRECT)
+
+
+def correct_places(tracking: Path) -> None:
+    """After a move of the project, correct what was noted of its store: paths of artifacts, ids of models."""
+    for place in follow_move(Path()):
+        before = place.removesuffix("/mlruns")
+        print(f"the project was at {before} before; its artifacts are looked for where it is now", file=sys.stderr)
+        known = read_state(tracking / MODELS, {})
+        if models := known.pop(f"sqlite:///{path_of(before)}/mlflow.db", None):
+            write_json(tracking / MODELS, known | {project_store(Path())["uri"]: models})
 
 
 def watch(tracking: Path, own: Path) -> int:
@@ -202,6 +225,7 @@ _said: dict[Path, str] = {}
 def complain(folder: Path, error: Exception) -> None:
     """Print the reason to the log, but not twice in a row: a server may be away for days."""
     text = f"{folder}: {error}" if isinstance(error, FOREIGN) else "".join(traceback.format_exception(error))
+    text += f" {RESTORE}" if DELETED in text else ""
     if _said.get(folder) != text:
         print(printable(hide(text)), file=sys.stderr, flush=True)
     _said[folder] = text
@@ -231,12 +255,16 @@ class Delivery:
     def store(self) -> dict[str, Any] | None:
         """Where this execution's records go; None before its first line is there, our own store if that was lost."""
         if "store" in self.ledger:
-            return self.ledger["store"]
+            return self.of_today(self.ledger["store"])
         file = self.folder / f"{PARENT}.jsonl"
         alive = is_being_written(file)  # asked before reading: all that a dead writer wrote is there
         with file.open("rb") as stream:
             first = record_of_line(stream.readline())
-        return first.get("store") or (None if alive else store(Path()))
+        return self.of_today(first.get("store") or (None if alive else store(Path())))
+
+    def of_today(self, place: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The place; that of the project's own store as it is now: the folder may have been moved since."""
+        return place | project_store(Path()) if place and place.get("artifacts") else place
 
     def redirect(self) -> None:
         """Send this execution, from its start, to the store that the environment names."""
@@ -254,6 +282,7 @@ class Delivery:
         """Send all new records, close the runs of dead writers, remove the folder when no more records can come."""
         if not self.store:
             return
+        self.leave_deleted()
         # the parent, then by the time of the last line: a model is known before its evaluation begins
         files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
         alive = {
@@ -267,6 +296,17 @@ class Delivery:
         self.save()
         if not alive:
             shutil.rmtree(self.folder)
+
+    def leave_deleted(self) -> None:
+        """Send this execution, from its start, to the experiment that the environment names if its own was deleted."""
+        named = os.environ.get("MLFLOW_EXPERIMENT_NAME", "")
+        if named in ("", self.store["experiment"]):
+            return
+        own = self.client.get_experiment_by_name(self.store["experiment"])
+        if own and own.lifecycle_stage == "deleted":
+            self.store = self.store | {"experiment": named}
+            self.ledger = {"offsets": {}, "runs": {}, "store": self.store}
+            self.save()
 
     def deliver_file(self, file: Path) -> None:
         name = file.stem
@@ -295,6 +335,8 @@ class Delivery:
     def check_refused(self, name: str, error: MlflowException) -> None:
         """Raise unless the record is at fault: then the server still accepts a tag that the run has already."""
         if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:  # no run
+            raise error
+        if DELETED in str(error):
             raise error
         if error.error_code == "BAD_REQUEST":
             self.client.set_tag(self.run_id(name), *SOURCE)
@@ -433,7 +475,12 @@ class Delivery:
         """Show an evaluation on the model, on the run that made it, and its headlines on the parent."""
         points = [point for point in points if point[0].startswith("eval/")]
         if known := self.models().get(manifest):
-            self.log_points(known["run_id"], points, known["model_id"])
+            try:
+                self.log_points(known["run_id"], points, known["model_id"])
+            except MlflowException as error:
+                ours = [run["id"] for run in self.ledger["runs"].values()]
+                if DELETED not in str(error) or known["run_id"] in ours:
+                    raise  # else an earlier execution's run was deleted, and has nothing to show
         headlines = [
             (f"eval/{model}/{match[1]}", *point[1:]) for point in points if (match := HEADLINE.fullmatch(point[0]))
         ]
@@ -523,7 +570,7 @@ class Delivery:
 
     @property
     def models_file(self) -> Path:
-        return self.folder.parent / "models.json"
+        return self.folder.parent / MODELS
 
     def models(self) -> dict[str, dict[str, str]]:
         """Models in this store by the hash of their manifest: {"9f2c…": {"model_id": "m-…", "run_id": "…"}}."""

@@ -141,11 +141,13 @@ def deliver(root: Path, to: str | None = None) -> int:
 def store(root: Path) -> dict[str, str | None]:
     """Where records go: $MLFLOW_TRACKING_URI, or SQLite and a folder of artifacts in the project."""
     uri = os.environ.get(URI)
-    return {
-        "uri": bare_address(uri) if uri else f"sqlite:///{root.resolve()}/mlflow.db",
-        "artifacts": None if uri else (root.resolve() / "mlruns").as_uri(),
-        "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT),
-    }
+    place = {"uri": bare_address(uri), "artifacts": None} if uri else project_store(root)
+    return {**place, "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)}
+
+
+def project_store(root: Path) -> dict[str, str]:
+    """The store in the project; the only one whose records say where artifacts are."""
+    return {"uri": f"sqlite:///{root.resolve()}/mlflow.db", "artifacts": (root.resolve() / "mlruns").as_uri()}
 
 
 def bare_address(uri: str) -> str:
