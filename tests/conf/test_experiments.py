@@ -594,8 +594,8 @@ def test_numbers_in_scientific_notation_are_numbers():
         assert not re.search(r":\s*\d+e-?\d+\s*($|#)", path.read_text(), re.M), path
 
 
-def test_an_override_that_snakemake_reads_as_yaml_is_refused_with_the_remedy():
-    with pytest.raises(UserError, match="because of its ': '"):
+def test_overrides_that_are_no_text_are_refused_with_the_remedy():
+    with pytest.raises(UserError, match='is no text; write overrides: "a.b=1 a.c=2"'):
         Run.compose(ROOT, overrides={"+zero_rl.rewards.short={name": "my_rewards.brevity}"})
 
 

@@ -32,6 +32,7 @@ ELSEWHERE = {
     "large_step",
     "on_gpu",
     "math_verify_cases",
+    "spellings",
     "bookkeeping",
     "whole_run",
     "small_model",

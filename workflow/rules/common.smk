@@ -16,7 +16,13 @@ def on_interrupt(answer):
         signal.signal(signal.SIGINT, answer)
 
 
-on_interrupt(lambda *_: sys.exit("r1flow: interrupted before anything was started"))
+def give_up(*_):
+    """End at once, as nothing is there to be stopped; sys.exit is lost where other code catches it."""
+    os.write(2, b"r1flow: interrupted before anything was started\n")
+    os._exit(1)
+
+
+on_interrupt(give_up)
 
 from r1flow.engine.checks import check_parts, check_place, check_rules
 from r1flow.core.errors import UserError, printable

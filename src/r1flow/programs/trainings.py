@@ -108,7 +108,10 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
             f" stages {', '.join(stages)}, or a hub id with its revision"
         )
     else:
-        check_model_files(folder)
+        try:
+            check_model_files(folder)
+        except UserError as error:
+            raise UserError(f"init_from: {error}") from None
         tokenizer = read_tokenizer(folder)
         place = f"init_from: {folder}"
         check_tags(place, lambda text: tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.decode)
