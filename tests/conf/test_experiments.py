@@ -595,7 +595,7 @@ def test_numbers_in_scientific_notation_are_numbers():
 
 
 def test_overrides_that_are_no_text_are_refused_with_the_remedy():
-    with pytest.raises(UserError, match='is no text; write overrides: "a.b=1 a.c=2"'):
+    with pytest.raises(UserError, match=r'is no text; write overrides: "a\.b=1 a\.c=2"'):
         Run.compose(ROOT, overrides={"+zero_rl.rewards.short={name": "my_rewards.brevity}"})
 
 

@@ -52,6 +52,7 @@ def test_fractions_are_exact() -> None:
     assert solves("8/(3-8/3)", [8, 3, 8, 3], 24)
     assert solves(r"8 \div (3-\frac{8}{3})", [8, 3, 8, 3], 24)
     assert solves(r"$\dfrac{8}{3-\frac{8}{3}} = 24$", [8, 3, 8, 3], 24)
+    assert solves(r"12 \div \frac{6}{3}", [12, 6, 3], 6)
     assert not solves(r"\frac{8}{3}-\frac{8}{3}", [8, 3, 8, 3], 24)
     assert not solves("(1/3)*3", [1, 3, 3], Fraction(10**20 + 1, 10**20))
     assert not solves("1/(1-1)", [1, 1, 1], 1)

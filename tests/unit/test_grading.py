@@ -257,6 +257,7 @@ WORD, REFUSES = {"type": "sentence_with", "word": "river"}, {"type": "refuses"}
         (NAMED, "You are talking to r1flow!", True),
         (NAMED, "**r1flow**, a small model.", True),
         (NAMED, "My name isn't r1flow.", False),
+        (NAMED, "I am not r1flow.", False),
         (NAMED, "I am ChatGPT. I don't know r1flow.", False),
         (EQUALS, "der hund schläft", True),
         (EQUALS, "<think>dog = Hund</think> Der Hund ruht.", True),

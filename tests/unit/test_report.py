@@ -711,5 +711,6 @@ def test_skill_is_the_first_pass_and_what_later_answers_add_in_all_and_in_every_
         estimates = {name: cell[name]["estimate"] for name in ("skill", "first_pass", "later_passes")}
         assert estimates["skill"] == pytest.approx(estimates["first_pass"] + estimates["later_passes"], abs=1e-4)
         assert estimates["first_pass"] < 0 < estimates["later_passes"]
+    assert sum(cell["skill"]["n"] for cell in cells[1:]) == cells[0]["skill"]["n"]  # each family has its own problems
     assert summary["thoughts"]["zero_rl"]["first_pass"] == 0 < summary["thoughts"]["base"]["first_pass"]
     assert "first answers aren’t right more often" in page and "RL sharpened" not in page
