@@ -183,6 +183,7 @@ def first_lines(error: Exception) -> str:
     return "; ".join(line for line in lines[:2] if not line.startswith(("object_type", "set HYDRA_FULL_ERROR")))
 
 
+@cache
 def trainer_fields(program: str) -> dict[str, str]:
     """Names and annotations of the trainer options that a program accepts, read from the wheels' source.
 
@@ -196,6 +197,7 @@ def trainer_fields(program: str) -> dict[str, str]:
     return fields
 
 
+@cache
 def trainer_choices(program: str) -> dict[str, list[str]]:
     """Allowed values of trainer options that take one of a few words: by enumeration, metadata, or our own lists."""
     enumerations, choices = {}, WORDS | spec_of(program).words

@@ -18,7 +18,9 @@ def is_program(problem: dict[str, Any]) -> bool:
 
 
 def is_gradable(problem: dict[str, Any]) -> bool:
-    """Whether the scorer accepts the problem's own gold answer, or can run its tests."""
+    """Whether the scorer accepts the problem's own gold answer, or can run its tests; a general prompt has a rule."""
+    if problem["task"] == GENERAL:
+        return True
     if is_program(problem):
         return code.can_be_run(problem.get("entry"))
     return generated.correct(problem["task"], problem["answer"], problem["answer"], problem.get("entry")) is not None

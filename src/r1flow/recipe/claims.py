@@ -244,11 +244,8 @@ def compare_later_passes(evidence: Evidence, first: str, second: str) -> Interva
     if isinstance(skilled, Absent):
         return skilled
     given = [evidence.thinking[model][SKILL_AT] for model in (first, second)]
-    added = []
-    for metrics in given:
-        solved, right_at_first = metrics["solved"], metrics[FIRST_PASS]
-        added.append({problem: solved[problem] - right_at_first[problem] for problem in solved})
-    return if_solved(compare_families(evidence, *added), *(metrics["solved"].values() for metrics in given))
+    solved = [metrics["solved"] for metrics in given]
+    return compare_remainders(evidence, solved, [metrics[FIRST_PASS] for metrics in given])
 
 
 def of_family(evidence: Evidence, family: str) -> Evidence:
@@ -270,8 +267,17 @@ def compare_modes(evidence: Evidence, first: str, second: str) -> Interval | Abs
             return missing
     asked = [evidence.scores[model]["reasoning"]["solved"] for model in (first, second)]
     given = [evidence.thinking[model][SKILL_AT]["solved"] for model in (first, second)]
-    habits = [{p: asked[i][p] - given[i][p] for p in asked[i].keys() & given[i].keys()} for i in (0, 1)]
-    return if_solved(compare_families(evidence, *habits), *(each.values() for each in (*asked, *given)))
+    return compare_remainders(evidence, asked, given)
+
+
+def compare_remainders(
+    evidence: Evidence, wholes: Sequence[PerProblem], parts: Sequence[PerProblem]
+) -> Interval | Absent:
+    """What is left of the difference between two models' `wholes` without that between their `parts`, by problem."""
+    remainders = []
+    for whole, part in zip(wholes, parts, strict=True):
+        remainders.append({problem: whole[problem] - part[problem] for problem in whole.keys() & part.keys()})
+    return if_solved(compare_families(evidence, *remainders), *(each.values() for each in (*wholes, *parts)))
 
 
 def compare_families(evidence: Evidence, first: PerProblem, second: PerProblem) -> Interval:

@@ -12,7 +12,7 @@ counted too, but never a reason for a warning. A row that is cut counts as lost:
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +89,18 @@ class Count:
             self.left_out[reason] += rows
             self.damaged += damaged
             self.first.setdefault(reason, place)
+
+    def keep(
+        self, rows: Iterable[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool], reason: str
+    ) -> list[dict[str, Any]]:
+        """The rows that are `wanted`, of a file's from its first on; the others are counted with this reason."""
+        kept = []
+        for number, row in enumerate(rows, 1):
+            if wanted(row):
+                kept.append(row)
+            else:
+                self.leave_out(reason, f"row {number} ({row['id']})")
+        return kept
 
     def add(self, other: "Count") -> None:
         """Count another's rows, too."""

@@ -172,12 +172,8 @@ def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[s
     problems, counts = [], {}
     for path in filter(Path.is_file, paths):
         rows = [row if "task" in row else {**row, "task": GENERAL} for row in read_jsonl(path)]
-        count, gradable = Count(len(rows)), []
-        for number, row in enumerate(rows, 1):
-            if row["task"] == GENERAL or is_gradable(row):
-                gradable.append(row)
-            else:
-                count.leave_out("ungradable", f"row {number} ({row['id']})")
+        count = Count(len(rows))
+        gradable = count.keep(rows, is_gradable, "ungradable")
         chosen = list(first_of_each(gradable, limit))  # no family or kind is in both files
         count.leave_out("limit", rows=len(gradable) - len(chosen))
         counts[path.name] = count

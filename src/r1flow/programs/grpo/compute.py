@@ -26,6 +26,7 @@ sections 2.2 (zero RL), 2.3.2, 2.3.4. Left out: tool use.
 import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -245,12 +246,8 @@ def cycled(rows: list[dict[str, Any]], count: int, order: random.Random) -> list
 
 def load_prompts(path: Path, limit: int | None, graded: Collection[str] = ()) -> tuple[list[dict[str, Any]], Count]:
     """The file's first prompts, without those that the rewards `graded` can't grade; and how many there were."""
-    count, rows = count_limited(path, limit), []
-    for number, row in enumerate(read_jsonl(path)[:limit], 1):
-        if can_be_graded(row, graded):
-            rows.append(row)
-        else:
-            count.leave_out("ungradable", f"row {number} ({row['id']})")
+    count = count_limited(path, limit)
+    rows = count.keep(read_jsonl(path)[:limit], partial(can_be_graded, graded), "ungradable")
     if not rows:
         reasons = f": {count}" if count.read else ""
         raise UserError(
@@ -268,7 +265,7 @@ def graded_by(rewards: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return found & {"accuracy", "code_tests"}
 
 
-def can_be_graded(row: dict[str, Any], graded: Collection[str]) -> bool:
+def can_be_graded(graded: Collection[str], row: dict[str, Any]) -> bool:
     """Whether the reward that looks at this row's answer can grade it; true if none does."""
     if not graded:
         return True

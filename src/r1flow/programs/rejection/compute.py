@@ -129,13 +129,8 @@ def gradable_prompts(path: Path, config: dict[str, Any]) -> tuple[list[Problem],
     count = count_limited(path, config["prompts"])
     if not any(each["name"] == "wrong" for each in config["filters"]):
         return problems, count
-    gradable = []
-    for number, problem in enumerate(problems, 1):
-        if problem.task == GENERAL or is_gradable(vars(problem)):
-            gradable.append(problem)
-        else:
-            count.leave_out("ungradable", f"row {number} ({problem.id})")
-    return gradable, count
+    gradable = count.keep(map(vars, problems), is_gradable, "ungradable")
+    return [Problem(**row) for row in gradable], count
 
 
 def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
