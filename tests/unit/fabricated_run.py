@@ -133,6 +133,7 @@ def fabricate_reasoning(
         "several_answers": False,
         "thinking": thinking,
         "paraphrased": False,
+        "intervention": None,
     }
 
 
@@ -169,6 +170,7 @@ def fabricate_general(
         "several_answers": None,
         "thinking": thinking,
         "paraphrased": False,
+        "intervention": None,
     }
 
 

@@ -17,6 +17,7 @@ from r1flow.core.processes import ordered_map
 from r1flow.core.schema import write_jsonl
 from r1flow.grading import code
 from r1flow.programs.evaluate import compute as evaluate
+from r1flow.programs.evaluate import interventions
 from r1flow.sampling import Completion, shards
 
 CONFIG = {
@@ -36,6 +37,8 @@ CONFIG = {
     "reflection_words": ["wait", "let me check", "warte"],
     "thinking": [],
     "paraphrased": 0,
+    "interventions": [],
+    "reflection_opening": "wait, let me check:",
 }
 RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think>so <answer>5</answer>"
 
@@ -51,7 +54,7 @@ class Scripted:
             apply_chat_template=lambda messages, **options: f"User: {messages[0]['content']}"
         )
 
-    def sample(self, prompts, params, seeds, on_progress=None):
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
         self.prompts, self.params, self.seeds = prompts, params, seeds
         return [Completion([1, 2, 3], self.text, self.finished) for _ in prompts]
 
@@ -188,10 +191,10 @@ class Thinks(Scripted):
         super().__init__("<answer>4</answer>")
         self.asked = []
 
-    def sample(self, prompts, params, seeds, on_progress=None):
-        pairs = zip(prompts, seeds, strict=True)
-        self.asked += [(params.temperature, params.opening, prompt, seed) for prompt, seed in pairs]
-        return [Completion([1, 2, 3], THOUGHT if params.opening else self.text, True) for _ in prompts]
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
+        rows = zip(openings, prompts, seeds, strict=True)
+        self.asked += [(params.temperature, *row) for row in rows]
+        return [Completion([1, 2, 3], THOUGHT if opening else self.text, True) for opening in openings]
 
 
 def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(examine):
@@ -249,8 +252,8 @@ class Knows:
     def __init__(self):
         self.asked, self.tokenizer = [], Scripted("").tokenizer
 
-    def sample(self, prompts, params, seeds, on_progress=None):
-        self.asked += [(prompt, params, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
+        self.asked += [(*row[:2], params, row[2]) for row in zip(prompts, openings, seeds, strict=True)]
         return [Completion([1, 2, 3], "what?" if "again" in prompt else RIGHT, True) for prompt in prompts]
 
 
@@ -258,11 +261,11 @@ def test_reasoning_is_asked_again_in_other_words_and_apart_from_all_else(examine
     problems, prompts = [problem("a"), problem("b", task="products")], [greeting("g")]
     sampler = Knows()
     metrics, rows, _ = examine(sampler, problems, prompts, thinking=[0.6], k=3, paraphrased=2, n_problems=1)
-    asked = {text: (params, seed) for text, params, seed in sampler.asked if text.startswith("User: a")}
-    again = [(text, params, seed) for text, params, seed in sampler.asked if "again" in text]
+    asked = {text: (params, seed) for text, _, params, seed in sampler.asked if text.startswith("User: a")}
+    again = [(text, params, seed) for text, _, params, seed in sampler.asked if "again" in text]
     assert len(sampler.asked) == 3 * 3 + 2 * 3 + 2 * 2 and len(again) == 4
-    plain = [(text, params, seed) for text, params, seed in sampler.asked if not params.opening and "again" not in text]
-    same = {(text.removeprefix("User: "), seed): params for text, params, seed in plain}
+    plain = [(text, params, seed) for text, opening, params, seed in sampler.asked if not opening]
+    same = {(text.removeprefix("User: "), seed): params for text, params, seed in plain if "again" not in text}
     assert asked and all(same[text.removeprefix("User: again "), seed] == params for text, params, seed in again)
     other = [row for row in rows if row["paraphrased"]]
     assert [(row["problem_id"], row["sample_index"], row["thinking"]) for row in other] == [
@@ -292,6 +295,76 @@ def test_other_temperatures_get_fewer_samples_and_at_0_one_tells_all(examine):
     assert drawn[6:8] == [(0.0, "a", 0), (0.0, "b", 0)]
     assert [t for t, *_ in drawn] == [None] * 6 + [0.0] * 2 + [1.0] * 4 + [0.6] * 6
     assert [index for t, _, index in drawn if t == 1.0] == [0, 1, 0, 1]
+
+
+class Recomputes(Scripted):
+    """Answers 4 in its thought, and right after reflection; remembers how its completions began."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.begun = []
+
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
+        self.begun += zip(openings, seeds, strict=True)
+        completions = []
+        for opening in openings:
+            thought = "" if opening.endswith("</think>") else " 4 + 1 = 5, so the answer is 5.</think>"
+            first = "4 + 1 = 4, so the answer is 4.</think>" if opening == "<think>" else thought
+            completions.append(Completion([1, 2], f"{first}<answer>{5 if thought else 4}</answer>", True))
+        return completions
+
+
+def test_a_thought_is_changed_after_its_first_answer_and_the_model_goes_on(examine):
+    names = ["no_reflection", "forced_reflection", "after_right", "after_wrong"]
+    sampler = Recomputes()
+    metrics, rows, _ = examine(sampler, [problem("a")], [greeting("g")], thinking=[0.6], k=2, interventions=names)
+    begun = "<think>4 + 1 = 4, so the answer is {}"
+    changed = [row for row in rows if row["intervention"]]
+    assert [row["intervention"] for row in changed] == [name for name in names for _ in range(2)]
+    texts = {row["intervention"]: row["completion"] for row in changed}
+    assert texts["no_reflection"] == begun.format("4.</think><answer>4</answer>")
+    again = ". wait, let me check: 4 + 1 = 5, so the answer is 5.</think><answer>5</answer>"
+    assert texts["forced_reflection"] == begun.format(4) + again and texts["after_right"] == begun.format(5) + again
+    wrong = int(texts["after_wrong"].removeprefix(begun.format("")).partition(".")[0])
+    assert texts["after_wrong"] == begun.format(wrong) + again and wrong - 5 in interventions.NEAR
+    solved = {name: tasks["reasoning"]["solved"] for name, tasks in metrics["interventions"].items()}
+    assert solved == {"no_reflection": 0.0, "forced_reflection": 1.0, "after_right": 1.0, "after_wrong": 1.0}
+    assert all(row["thinking"] == 0.6 for row in changed) and metrics["thinking"][0]["tasks"]["reasoning"]["k"] == 2
+    # Each sample's continuations are drawn alike, and not with the numbers that its beginning was drawn with.
+    first = {seed for opening, seed in sampler.begun if opening == "<think>"}
+    later = [seed for opening, seed in sampler.begun if opening.startswith("<think>4")]
+    assert later == later[:2] * 4 and not first & set(later)
+
+
+def test_thoughts_that_state_no_answer_are_left_as_they_are(examine):
+    metrics, rows, _ = examine(Thinks(), [problem("a")], thinking=[0.6], interventions=["forced_reflection"])
+    assert "interventions" not in metrics and not any(row["intervention"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("thought", "begun"),
+    [
+        (r"so \boxed{4}. Wait", r"so \boxed{7}."),
+        (r"the answer is $\boxed{\frac{1}{2}}$, hm", r"the answer is $\boxed{7}$"),
+        ("The answer is **4**!\n\nBut", "The answer is **7**!"),
+        ("the result is 4, and that is all", "the result is 7"),
+        ("also ist das Ergebnis 4", "also ist das Ergebnis 7"),
+    ],
+)
+def test_what_belongs_to_a_stated_answer_stays_with_it(thought, begun):
+    assert interventions.opening("after_right", thought, "7", "8", "hm:") == f"<think>{begun} hm:"
+    assert interventions.opening("no_reflection", thought, "7", "8", "hm:").startswith(f"<think>{thought[:8]}")
+
+
+def test_a_wrong_answer_is_a_near_number_or_another_problems():
+    problems = [problem(str(number), str(number)) for number in range(50)]
+    wrong = dict(interventions.wrong_answers(problems, 1))
+    assert {int(wrong[str(number)]) - number for number in range(50)} == set(interventions.NEAR)
+    words = [problem("a", "Paris", "cities"), problem("b", "Rome", "cities"), problem("c", "rome ", "cities")]
+    assert dict(interventions.wrong_answers(words, 1)) in (
+        {"a": "Rome", "b": "Paris", "c": "Paris"},
+        {"a": "rome ", "b": "Paris", "c": "Paris"},
+    )
 
 
 def test_limit_holds_for_each_family_and_kind(examine):

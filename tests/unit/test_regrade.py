@@ -47,7 +47,9 @@ class Scripted:
     positions = None
     tokenizer = SimpleNamespace(apply_chat_template=lambda messages, **_: messages[0]["content"])
 
-    def sample(self, prompts: list[str], params: Any, seeds: Any, on_progress: Any = None) -> list[Completion]:
+    def sample(
+        self, prompts: list[str], params: Any, seeds: Any, on_progress: Any = None, openings: Any = None
+    ) -> list[Completion]:
         nth = [prompts[:i].count(prompt) for i, prompt in enumerate(prompts)]
         texts = [
             "Hello there!" if prompt == "hi" else f"<think>we add {i}</think>it is <answer>{ANSWERS[nth[i]]}</answer>"
@@ -165,6 +167,7 @@ def test_a_more_lenient_grader_s_verdicts_are_all_there_with_their_numbers(
         "problem_id": "a",
         "sample_index": 1,
         "thinking": None,
+        "intervention": None,
         "paraphrased": False,
         "gold": "5",
         "answer": "five",

@@ -211,7 +211,7 @@ class Scripted:
         apply_chat_template=lambda messages, **options: " | ".join(turn["content"] for turn in messages)
     )
 
-    def sample(self, prompts, params, seeds, on_progress=None):
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
         self.prompts, self.params, self.seeds = prompts, params, seeds
         texts = [GOOD, GOOD.replace("<answer>5", "<answer>6"), GOOD.replace("then", "next")] * len(prompts)
         return [Completion([1, 2, 3], text, True) for text in texts[: len(prompts)]]
@@ -249,7 +249,7 @@ def test_the_model_is_asked_as_the_config_says(compute) -> None:
     asked = {"temperature": 0.3, "top_p": 0.5, "max_new_tokens": 7}
     metrics, _, sampler = compute(preamble=[example], prompts=2, **asked)
     assert sampler.prompts == ["an example | 0?"] * 3 + ["an example | 1?"] * 3
-    assert vars(sampler.params) == asked | {"opening": ""}
+    assert vars(sampler.params) == asked
     assert (metrics["samples"], metrics["prompts"]) == (6, 2)
 
 

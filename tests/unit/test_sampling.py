@@ -24,8 +24,8 @@ from r1flow.sampling.shards import WHOLE, ShardPart
 ROOT = Path(__file__).parents[2]
 SHARD = 4
 PROMPTS = [f"prompt {row}" for row in range(10)]  # two shards of four rows and one of two
-PARAMS, HOTTER = SamplingParams(0.6, 0.95, 8), SamplingParams(1.0, 0.95, 8, "<think>")
-ROWS = [(prompt, seed) for seed, prompt in enumerate(PROMPTS)]
+PARAMS, HOTTER = SamplingParams(0.6, 0.95, 8), SamplingParams(1.0, 0.95, 8)
+ROWS = [shards.Draw(prompt, seed) for seed, prompt in enumerate(PROMPTS)]
 GROUPS = [(PARAMS, ROWS)]
 
 
@@ -176,7 +176,7 @@ class Murmurs:
         self.asked: list[str] = []
         self.until = until
 
-    def sample(self, prompts, params, seeds, on_progress):
+    def sample(self, prompts, params, seeds, on_progress, openings):
         if len(self.asked) + len(prompts) > self.until:
             raise KeyboardInterrupt
         self.asked += prompts
@@ -229,7 +229,7 @@ def test_a_prompt_that_leaves_no_room_is_refused_before_the_first_shard(stage) -
     sampler = Murmurs()
     sampler.tokenizer = Letters(apply_chat_template=lambda messages, **options: messages[0]["content"])
     longest = max(map(len, PROMPTS))
-    last = [(GROUPS[0][0], [*GROUPS[0][1], ("x" * (longest + 1), 99)])]
+    last = [(GROUPS[0][0], [*GROUPS[0][1], shards.Draw("x" * (longest + 1), 99)])]
     sampler.positions = longest + GROUPS[0][0].max_new_tokens
     draw(stage, sampler)
     sampler.asked.clear()
@@ -319,8 +319,14 @@ def test_an_opening_follows_the_prompt_in_tokens_of_its_own() -> None:
         return {"input_ids": rows[0] if isinstance(text, str) else rows}
 
     assert letters("pa" + "bq")["input_ids"] == ["p", "X", "q"]
-    assert encode(letters, ["pa", "pabq", "pabq \n"], "bq") == [["p", "a", "b", "q"], ["p", "X", "q"], list("pXq \n")]
-    assert encode(letters, ["pa"], "") == [["p", "a"]] and encode(letters, [], "bq") == []
+    assert encode(letters, ["pa", "pab"], ["bq", "abab"]) == [["p", "a", "b", "q"], ["p", "X", "X", "X"]]
+    begun, thought = [*"p<think>"], "<think>ab"  # some templates' prompts begin the thought themselves
+    assert encode(letters, ["p", "p<think>", "p<think>\n"], [thought] * 3) == [
+        [*begun, "X"],
+        [*begun, "X"],
+        [*begun, "\n", "X"],
+    ]
+    assert encode(letters, ["pa"]) == encode(letters, ["pa"], [""]) == [["p", "a"]] and encode(letters, [], []) == []
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5])

@@ -136,6 +136,8 @@ def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[N
         for task, line in each["tasks"].items()
     }
     lines |= {f"{task} (paraphrased)": line for task, line in found.get("paraphrased", {}).get("tasks", {}).items()}
+    for name, tasks in found.get("interventions", {}).items():
+        lines |= {f"{task} ({name})": line for task, line in tasks.items()}
     numbers = {(task, name): mean for task, line in lines.items() for name, mean in line.items()}
     return {**numbers, (None, "ungradable"): ungradable}
 
@@ -180,7 +182,7 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 }
 
 
-NAME = ("task", "problem_id", "sample_index", "thinking", "paraphrased")  # what names a sample
+NAME = ("task", "problem_id", "sample_index", "thinking", "paraphrased", "intervention")  # what names a sample
 SAMPLE = (*NAME, "gold", "answer")
 
 
@@ -216,6 +218,7 @@ def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iter
     for change in here:
         given = f" (thinking given, {change['thinking']})" if change.get("thinking") is not None else ""
         given += " (paraphrased)" if change.get("paraphrased") else ""
+        given += f" ({change['intervention']})" if change.get("intervention") else ""
         which = f"{change['task']} {change['problem_id']} sample {change['sample_index']}{given}"
         answered = f"gold {brief(change['gold'])}, answer {brief(change['answer'])}"
         moved = f"{cell_text(change['before'])} → {cell_text(change['after'])}"

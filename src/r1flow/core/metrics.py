@@ -261,6 +261,11 @@ def as_asked(row: Row) -> bool:
     return row["thinking"] is None and not row["paraphrased"]
 
 
+def is_own_thought(row: Row) -> bool:
+    """Whether a sample's text is all the model's: no intervention has changed its beginning."""
+    return row.get("intervention") is None
+
+
 def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:
     """`summarise` for every task, and for all reasoning problems together under "reasoning"."""
     tasks = sorted({str(row["task"]) for row in rows})

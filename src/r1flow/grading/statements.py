@@ -29,12 +29,17 @@ def statements(text: str) -> list[str]:
 
     What is denied, asked or left open is no answer, nor are words outside of a box without a digit or formula.
     """
-    found = [(box.start, box.inside) for box in boxes(text)]
+    return [text[start:end] for start, end in spans(text)]
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Where each answer that `statements` finds begins and ends."""
+    found = [(box.end - 1 - len(box.inside), box.end - 1) for box in boxes(text)]
     for match in SAYS.finditer(text):
         said = SAID.match(text, match.end())
         if said and re.search(r"[\d$\\]", said[1]) and not any(p.search(said[0]) for p in (BOX, SAYS, UNDECIDED)):
-            found.append((match.start(), said[1].rstrip(" *")))
-    return [answer for _, answer in sorted(found)]
+            found.append((said.start(1), said.start(1) + len(said[1].rstrip(" *"))))
+    return sorted(found)
 
 
 def graded_statements(thought: str, entry_json: str | None) -> list[str]:

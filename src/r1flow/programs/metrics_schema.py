@@ -78,8 +78,12 @@ def evaluation_fault(config: Mapping[str, Any], metrics: dict[str, Any]) -> str 
             return f"thinking: {temperature} is missing"
         if missing := task_fault(f"thinking.{number}.tasks", given[temperature]):
             return missing
+    again = {f"interventions.{name}": tasks for name, tasks in metrics.get("interventions", {}).items()}
     if config["paraphrased"] and "reasoning" in metrics["tasks"]:
-        return task_fault("paraphrased.tasks", metrics.get("paraphrased", {}).get("tasks"))
+        again["paraphrased.tasks"] = metrics.get("paraphrased", {}).get("tasks")
+    for place, tasks in again.items():
+        if missing := task_fault(place, tasks):
+            return missing
     return None
 
 

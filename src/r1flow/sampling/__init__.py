@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.template import prompt_ids
+from r1flow.core.template import THINK_OPEN, prompt_ids
 
 # The options of each engine besides the batch size, with their types; for vllm they have vLLM's own names.
 ENGINES: dict[str, dict[str, type]] = {
@@ -52,7 +52,6 @@ class SamplingParams:
     temperature: float  # 0: greedy
     top_p: float  # 1: the whole distribution
     max_new_tokens: int
-    opening: str = ""  # text that every response begins with, as tokens of its own; completions don't repeat it
 
 
 @dataclass(frozen=True)
@@ -63,13 +62,22 @@ class Completion:
 
 
 class Sampler(Protocol):
-    """One completion per prompt row, in the rows' order."""
+    """One completion per prompt row, in the rows' order.
+
+    `openings` are the texts that the responses begin with, one for each row, None: nothing; completions don't repeat
+    them.
+    """
 
     tokenizer: Any
     positions: int | None  # the most tokens of a prompt and its completion; None: no limit is known
 
     def sample(
-        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+        self,
+        prompts: list[str],
+        params: SamplingParams,
+        seeds: list[int],
+        on_progress: OnProgress | None = None,
+        openings: Sequence[str] | None = None,
     ) -> list[Completion]: ...
 
 
@@ -111,19 +119,23 @@ def check_engine(engine: str, options: Mapping[str, Any]) -> None:
             raise UserError(f"engine_options.{name}: {value!r} isn't of type {known[name].__name__}")
 
 
-def encode(tokenizer: Any, prompts: list[str], opening: str) -> list[list[int]]:
-    """The token ids of each prompt, followed by those of `opening`, unless the prompt already ends with it.
+def encode(tokenizer: Any, prompts: list[str], openings: Sequence[str] | None = None) -> list[list[int]]:
+    """The token ids of each prompt, followed by those of its opening, whose <think> isn't repeated after a prompt's.
 
-    The opening is tokenised alone, because a model that writes it starts a new token there; as one text, a tokenizer
+    An opening is tokenised alone, because a model that writes it starts a new token there; as one text, a tokenizer
     might merge its first letter with the prompt's last.
     """
     if not prompts:
         return []
     rows = prompt_ids(tokenizer, prompts)
-    begun = tokenizer(opening, add_special_tokens=False)["input_ids"] if opening else []
-    return [
-        row if prompt.rstrip().endswith(opening) else row + begun for prompt, row in zip(prompts, rows, strict=True)
-    ]
+    begun: dict[str, list[int]] = {"": []}
+    for number, (prompt, opening) in enumerate(zip(prompts, openings or [""] * len(prompts), strict=True)):
+        if prompt.rstrip().endswith(THINK_OPEN):
+            opening = opening.removeprefix(THINK_OPEN)
+        if opening not in begun:
+            begun[opening] = tokenizer(opening, add_special_tokens=False)["input_ids"]
+        rows[number] = rows[number] + begun[opening]
+    return rows
 
 
 def check_room_left(ids: Sequence[Sequence[int]], params: SamplingParams, positions: int | None) -> None:

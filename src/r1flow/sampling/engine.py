@@ -10,7 +10,7 @@ Shapes: R rows, P distinct prompts, S prompt tokens, T new tokens, H key-value h
 D head size, V vocabulary.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,9 +89,14 @@ class EngineSampler:
         self.batch_size = batch_size
 
     def sample(
-        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+        self,
+        prompts: list[str],
+        params: SamplingParams,
+        seeds: list[int],
+        on_progress: OnProgress | None = None,
+        openings: Sequence[str] | None = None,
     ) -> list[Completion]:
-        ids = encode(self.tokenizer, prompts, params.opening)
+        ids = encode(self.tokenizer, prompts, openings)
         new = self.engine.generate(ids, params, seeds, self.batch_size, on_progress)
         return completions(new, self.tokenizer, self.engine.eos_ids)
 

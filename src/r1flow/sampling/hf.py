@@ -5,6 +5,7 @@ chooses the token (draw.py, with the row's own numbers), and `generate` just tak
 finished rows are decoded on until the last row ends.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -31,20 +32,24 @@ class TransformersSampler:
         self.batch_size = batch_size
 
     def sample(
-        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+        self,
+        prompts: list[str],
+        params: SamplingParams,
+        seeds: list[int],
+        on_progress: OnProgress | None = None,
+        openings: Sequence[str] | None = None,
     ) -> list[Completion]:
-        new: list[list[int]] = []
-        for start in range(0, len(prompts), self.batch_size):
+        ids, new = encode(self.tokenizer, prompts, openings), []
+        for start in range(0, len(ids), self.batch_size):
             rows = slice(start, start + self.batch_size)
-            new += self.generate(prompts[rows], params, uniforms(seeds[rows], params.max_new_tokens))
+            new += self.generate(ids[rows], params, uniforms(seeds[rows], params.max_new_tokens))
             if on_progress:
                 on_progress(len(new), len(prompts))
         return completions(new, self.tokenizer, self.eos_ids)
 
-    def generate(self, prompts: list[str], params: SamplingParams, draws_RT: Tensor) -> list[list[int]]:
+    def generate(self, ids: list[list[int]], params: SamplingParams, draws_RT: Tensor) -> list[list[int]]:
         from transformers import GenerationConfig, LogitsProcessorList
 
-        ids = encode(self.tokenizer, prompts, params.opening)
         check_room_left(ids, params, self.positions)
         inputs = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
         width = inputs["input_ids"].shape[1]

@@ -17,7 +17,7 @@ row's low bits may depend on that (docs/scaling.md has measurements).
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,14 +77,20 @@ class ServerSampler:
         self.model = served_model(self.ask([("GET", "/models", None)], entries_of)[0], model_dir, model, self.url)
 
     def sample(
-        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+        self,
+        prompts: list[str],
+        params: SamplingParams,
+        seeds: list[int],
+        on_progress: OnProgress | None = None,
+        openings: Sequence[str] | None = None,
     ) -> list[Completion]:
-        bodies = [self.body(prompt, params, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+        asked = zip(prompts, openings or [""] * len(prompts), seeds, strict=True)
+        bodies = [self.body(prompt, opening, params, seed) for prompt, opening, seed in asked]
         path = "/chat/completions" if self.chat else "/completions"
         read = partial(self.completion, params.max_new_tokens)
         return self.ask([("POST", path, body) for body in bodies], read, on_progress)
 
-    def body(self, prompt: str, params: SamplingParams, seed: int) -> dict[str, Any]:
+    def body(self, prompt: str, opening: str, params: SamplingParams, seed: int) -> dict[str, Any]:
         common = {
             "model": self.model,
             "temperature": params.temperature,
@@ -92,9 +98,9 @@ class ServerSampler:
             "max_tokens": params.max_new_tokens,
         }
         if self.plain:
-            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": unmarked(prompt) + params.opening}
+            asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": unmarked(prompt) + opening}
             return common | asked | {"seed": seed & 0x7FFFFFFF}  # some servers take at most 31 bits
-        [ids] = encode(self.words, [prompt], params.opening)
+        [ids] = encode(self.words, [prompt], [opening])
         return (
             common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
         )

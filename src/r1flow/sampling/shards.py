@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
 
+class Draw(NamedTuple):
+    """A sample to draw."""
+
+    question: str
+    seed: int
+    opening: str = ""  # text that the response begins with
+
+
 class ShardPart(NamedTuple):
     """One of several parts of a stage's shards; as text 2-of-4."""
 
@@ -40,8 +48,7 @@ class ShardPart(NamedTuple):
 
 
 WHOLE = ShardPart(1, 1)
-Row = tuple[str, int]  # a question, and the seed of its sample
-Group = tuple[SamplingParams, list[Row]]  # rows, and how to sample them
+Group = tuple[SamplingParams, list[Draw]]  # rows, and how to sample them
 
 
 def params_of(config: dict[str, Any]) -> SamplingParams:
@@ -50,14 +57,18 @@ def params_of(config: dict[str, Any]) -> SamplingParams:
 
 
 def sample_shards(
-    stage: "Stage", groups: list[Group], part: ShardPart = WHOLE, before: Sequence[dict[str, str]] = ()
+    stage: "Stage",
+    groups: list[Group],
+    part: ShardPart = WHOLE,
+    before: Sequence[dict[str, str]] = (),
+    name: str = "shards",
 ) -> Iterator[Completion]:
     """One completion for each row of the groups, or of a part's, in order; finished shards are read back.
 
     The stage's model is loaded at the first missing shard, and asked after the turns `before`. All rows of a shard
-    belong to one group.
+    belong to one group. `name` is the folder's, which a stage's second sampling must choose.
     """
-    folder = stage.snapshots / "shards"
+    folder = stage.snapshots / name
     folder.mkdir(parents=True, exist_ok=True)
     mine = shards_of_part(groups, stage.config["shard_size"], part)
     done, total = 0, sum(len(rows) for _, _, rows in mine)
@@ -69,10 +80,10 @@ def sample_shards(
             if sampler is None:
                 sampler = load_engine(stage)
                 check_all_room(sampler, mine, before)
-            questions, seeds = [text for text, _ in rows], [seed for _, seed in rows]
-            prompts = {text: render(sampler.tokenizer, text, before) for text in set(questions)}
-            asked = [prompts[text] for text in questions]
-            shard = sampler.sample(asked, params, seeds, partial(report_rows, stage, done, total))
+            prompts = {text: render(sampler.tokenizer, text, before) for text in {row.question for row in rows}}
+            asked, seeds = [prompts[row.question] for row in rows], [row.seed for row in rows]
+            progress = partial(report_rows, stage, done, total)
+            shard = sampler.sample(asked, params, seeds, progress, [row.opening for row in rows])
             write(path, shard)
         else:
             stage.progress(done + len(rows), total, step="read back")
@@ -81,15 +92,16 @@ def sample_shards(
 
 
 def check_all_room(
-    sampler: Sampler, shards: list[tuple[int, SamplingParams, list[Row]]], before: Sequence[dict[str, str]]
+    sampler: Sampler, shards: list[tuple[int, SamplingParams, list[Draw]]], before: Sequence[dict[str, str]]
 ) -> None:
     """Refuse a prompt that is too long before the first shard is sampled, and not hours later in its own."""
     if sampler.positions is None:
         return
     for params in dict.fromkeys(params for _, params, _ in shards):
-        questions = {text for _, others, rows in shards if others == params for text, _ in rows}
-        prompts = [render(sampler.tokenizer, text, before) for text in sorted(questions)]
-        check_room_left(encode(sampler.tokenizer, prompts, params.opening), params, sampler.positions)
+        asked = {(row.question, row.opening) for _, others, rows in shards if others == params for row in rows}
+        questions, openings = zip(*sorted(asked), strict=True)
+        prompts = [render(sampler.tokenizer, text, before) for text in questions]
+        check_room_left(encode(sampler.tokenizer, prompts, openings), params, sampler.positions)
 
 
 def load_engine(stage: "Stage") -> Sampler:
@@ -100,7 +112,7 @@ def load_engine(stage: "Stage") -> Sampler:
 
 def shards_of_part(
     groups: list[Group], size: int, part: ShardPart = WHOLE
-) -> list[tuple[int, SamplingParams, list[Row]]]:
+) -> list[tuple[int, SamplingParams, list[Draw]]]:
     """A part's shards, each with its first row's number; every row is in one shard and every shard in one part."""
     shards, first = [], 0
     for params, rows in groups:

@@ -12,6 +12,7 @@ decoding.
 """
 
 import os
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,16 @@ class VllmSampler:
         self.positions = self.llm.llm_engine.model_config.max_model_len
 
     def sample(
-        self, prompts: list[str], params: SamplingParams, seeds: list[int], on_progress: OnProgress | None = None
+        self,
+        prompts: list[str],
+        params: SamplingParams,
+        seeds: list[int],
+        on_progress: OnProgress | None = None,
+        openings: Sequence[str] | None = None,
     ) -> list[Completion]:
         if not prompts:
             return []
-        ids = encode(self.tokenizer, prompts, params.opening)
+        ids = encode(self.tokenizer, prompts, openings)
         check_room_left(ids, params, self.positions)
         self.llm.reset_prefix_cache()
         outputs = self.llm.generate(

@@ -4,7 +4,8 @@ Inputs: `model`, a model directory, and `data`, the folder with <split>.jsonl (p
 general_<split>.jsonl (prompts with a rule). Outputs: samples.parquet, one row per sample, and the means in
 metrics.json. Reasoning problems are asked again with <think> given, so that a model's skill can be told from its habit
 of thinking (docs/claims.md), and in wordings that no training row has; these samples are rows of the same file, with
-the temperature in `thinking`, and with `paraphrased` true.
+the temperature in `thinking`, and with `paraphrased` true. Samples with <think> given may be changed after their first
+answer and continued (interventions.py), to find out what reflection is worth.
 
 A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated with the same
 seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's own gold answer
@@ -18,19 +19,19 @@ Left out: few-shot prompts and greedy decoding (the paper finds that both hurt),
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of
-from r1flow.core.metrics import as_asked, normalise_answer, summarise_tasks
+from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import REWORDED, read_jsonl
@@ -39,6 +40,7 @@ from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import first_of_each, is_gradable, is_program
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
+from r1flow.programs.evaluate.interventions import Thought, openings
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.sampling import Completion, SamplingParams, seed_of, shards
 from r1flow.tracking.left_out import Count, tell_counts
@@ -70,18 +72,32 @@ SCHEMA = pa.schema(
         "several_answers": pa.bool_(),  # these and the final one aren't all spelt alike; null: not looked for
         "thinking": pa.float64(),  # the temperature at which <think> was given, which `completion` then begins with
         "paraphrased": pa.bool_(),  # asked in a wording that no training row has
+        "intervention": pa.string(),  # how the thought was changed (interventions.py); null: it is the model's own
     }
 )
 Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
+Question = tuple[dict[str, Any], int, str]  # a problem, the sample's index, and what its completion begins with
+Map = Callable[[Callable, Iterable], Iterator]  # ordered_map's
+CHANGED = "interventions"  # the folder of their shards, which can't be sampled before the samples that they change
 TABLE_ROWS = 40  # sample completions shown in tracking: the first ones of evenly spaced problems
 TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
+
+
+class Way(NamedTuple):
+    """A way of asking; the names are columns of samples.parquet."""
+
+    params: SamplingParams
+    thinking: float | None = None
+    paraphrased: bool = False
+    intervention: str | None = None
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
     """Sample, grade, summarise; metrics are {"tasks": {task: …}, "reasoning": …, "general": …, "ungradable": count}.
 
-    `thinking` has the tasks' metrics with <think> forced, [{"temperature": 0.6, "tasks": {task: …}}, …], and
-    `paraphrased` those in held-out wordings, {"tasks": {task: …}}, if they were asked. If problems ask for programs,
+    `thinking` has the tasks' metrics with <think> forced, [{"temperature": 0.6, "tasks": {task: …}}, …],
+    `paraphrased` those in held-out wordings, {"tasks": {task: …}}, if they were asked, and `interventions` those of
+    thoughts that were changed, {"forced_reflection": {task: …}, …}. If problems ask for programs,
     also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
@@ -108,45 +124,60 @@ def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) 
     """The means of the samples as asked, by task and overall; with <think> given, by temperature; and paraphrased."""
     summaries = summarise_tasks([row for row in rows if as_asked(row)])
     overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
-    given = {t: [row for row in rows if row["thinking"] == t] for t in temperatures}
+    given = {t: [row for row in rows if row["thinking"] == t and is_own_thought(row)] for t in temperatures}
     thinking = [{"temperature": t, "tasks": summarise_tasks(found)} for t, found in given.items()]
     again = [row for row in rows if row["paraphrased"]]
     paraphrased = {"paraphrased": {"tasks": summarise_tasks(again)}} if again else {}
-    return {"tasks": summaries, **overall, "thinking": thinking, **paraphrased}
+    names = dict.fromkeys(row["intervention"] for row in rows if not is_own_thought(row))
+    changed = {name: summarise_tasks([row for row in rows if row.get("intervention") == name]) for name in names}
+    interventions = {"interventions": changed} if changed else {}
+    return {"tasks": summaries, **overall, "thinking": thinking, **paraphrased, **interventions}
 
 
 def sample_part(stage: "Stage", part: shards.ShardPart) -> Iterator[Completion]:
     """Sample a part of the shards, which `compute` reads back later."""
     problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
-    return answer(stage, problems, part)
+    return answer(stage, groups(stage, problems), part)
 
 
 def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Write samples.parquet; returns the columns of each row that metrics need, and some rows for tracking's table."""
     config = stage.config
-    asked = [(params, *question) for params, group in groups(stage, problems) for question in group]
-    grade = grader(config["language"], config["languages"], config["reflection_words"])
-    model = stage.name.removeprefix("evaluate/")
     apart = max(1, len(problems) // TABLE_ROWS) * config["k"]
-    verdicts, shown = [], []
+    given = Way(shards.params_of(config), config["temperature"])
+    verdicts, shown, thoughts = [], [], []
     samples = Table(stage.work / "samples.parquet", SCHEMA, compression="zstd")
     with samples as table, ordered_map() as each:
-        pairs = zip(asked, answer(stage, problems), strict=True)
-        for number, row in enumerate(each(partial(row_of, model, grade), pairs)):
+        for number, (way, question, row) in enumerate(grade_all(stage, each, groups(stage, problems))):
             table.write(row)
             verdicts.append(brief(row))
             if number % apart == 0:
                 shown.append(row)
+            if way == given and config["interventions"]:
+                thoughts.append(Thought(*question[:2], row["completion"]))
+        for _, _, row in grade_all(stage, each, changed(stage, thoughts), CHANGED):
+            table.write(row)
+            verdicts.append(brief(row))
     return verdicts, shown
 
 
-def row_of(
-    model: str, grade: Grade, asked_and_answered: tuple[tuple[SamplingParams, dict[str, Any], int], Completion]
-) -> dict[str, Any]:
-    (params, problem, index), completion = asked_and_answered
-    row = grade(problem, replace(completion, text=params.opening + completion.text))
-    way = {"thinking": params.temperature if params.opening else None, "paraphrased": problem.get("paraphrased", False)}
-    return {"model": model, "sample_index": index, **row, **way}
+def grade_all(
+    stage: "Stage", each: Map, asked: list[tuple[Way, list[Question]]], name: str = "shards"
+) -> Iterator[tuple[Way, Question, dict[str, Any]]]:
+    """Every question with the way of asking it and its sample's row."""
+    config, model = stage.config, stage.name.removeprefix("evaluate/")
+    grade = grader(config["language"], config["languages"], config["reflection_words"])
+    questions = [(way, question) for way, group in asked for question in group]
+    pairs = zip(questions, answer(stage, asked, name=name), strict=True)
+    for (way, question), row in zip(questions, each(partial(row_of, model, grade), pairs), strict=True):
+        yield way, question, row
+
+
+def row_of(model: str, grade: Grade, asked_and_answered: tuple[tuple[Way, Question], Completion]) -> dict[str, Any]:
+    (way, (problem, index, opening)), completion = asked_and_answered
+    row = grade(problem, replace(completion, text=opening + completion.text))
+    columns = {name: value for name, value in way._asdict().items() if name != "params"}
+    return {"model": model, "sample_index": index, **row, **columns}
 
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
@@ -183,19 +214,30 @@ def load_problems(data: Path, name: str, limit: int | None) -> tuple[list[dict[s
     return problems, counts
 
 
-def groups(
-    stage: "Stage", problems: list[dict[str, Any]]
-) -> list[tuple[SamplingParams, list[tuple[dict[str, Any], int]]]]:
+def groups(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[Way, list[Question]]]:
     """Every way of asking, with its problems and sample indices: as asked, with <think> given, and paraphrased."""
     config, plain = stage.config, shards.params_of(stage.config)
-    ways = [(plain, problems, config["k"])]
+    ways = [(Way(plain), problems, config["k"])]
     reasoning = [problem for problem in problems if problem["task"] != GENERAL]
     for temperature in config["thinking"]:
-        given = replace(plain, temperature=temperature, opening=THINK_OPEN)
+        given = Way(replace(plain, temperature=temperature), temperature)
         ways.append((given, reasoning, samples_given(config, temperature)))
     if config["paraphrased"]:
-        ways.append((plain, paraphrased(stage.inputs["data"], config["split"], reasoning), config["paraphrased"]))
-    return [(params, [(p, index) for p in asked for index in range(samples)]) for params, asked, samples in ways]
+        others = paraphrased(stage.inputs["data"], config["split"], reasoning)
+        ways.append((Way(plain, paraphrased=True), others, config["paraphrased"]))
+    found = []
+    for way, asked, samples in ways:
+        opening = "" if way.thinking is None else THINK_OPEN
+        found.append((way, [(problem, index, opening) for problem in asked for index in range(samples)]))
+    return found
+
+
+def changed(stage: "Stage", thoughts: list[Thought]) -> list[tuple[Way, list[Question]]]:
+    """Every intervention, with the thoughts that it changes (interventions.py)."""
+    config = stage.config
+    found = openings(thoughts, config["interventions"], config["reflection_opening"], config["seed"])
+    way = Way(shards.params_of(config), config["temperature"])
+    return [(way._replace(intervention=name), questions) for name, questions in found.items()]
 
 
 def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -207,19 +249,25 @@ def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[d
             f"{path}: it lacks {missing} of the {len(problems)} problems that evaluate.paraphrased asks in other words"
         )
         raise UserError(f"{what}; run the data stage again, or set evaluate.paraphrased=0")
-    return [{**problem, "question": questions[problem["id"]], "paraphrased": True} for problem in problems]
+    return [{**problem, "question": questions[problem["id"]]} for problem in problems]
 
 
 def answer(
-    stage: "Stage", problems: list[dict[str, Any]], part: shards.ShardPart = shards.WHOLE
+    stage: "Stage",
+    asked: list[tuple[Way, list[Question]]],
+    part: shards.ShardPart = shards.WHOLE,
+    name: str = "shards",
 ) -> Iterator[Completion]:
     """One completion for every question of every group, or for those in `part`, in order."""
-    config = stage.config
-    rows = [
-        (params, [(problem["question"], seed_of(config["seed"], problem["id"], index)) for problem, index in asked])
-        for params, asked in groups(stage, problems)
-    ]
-    return shards.sample_shards(stage, rows, part)
+    rows = []
+    for way, questions in asked:
+        group = []
+        for problem, index, opening in questions:
+            # What an opening was drawn with can't be used again: after it, these numbers are no longer random.
+            drawn = problem["id"] if way.intervention is None else f"{problem['id']}/intervention"
+            group.append(shards.Draw(problem["question"], seed_of(stage.config["seed"], drawn, index), opening))
+        rows.append((way.params, group))
+    return shards.sample_shards(stage, rows, part, name=name)
 
 
 def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> Grade:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import REWORDED
@@ -24,6 +24,8 @@ class Evaluate(Sampled):
     reflection_words: list[str]
     thinking: list[NotNegative]
     paraphrased: ZeroOrMore  # 0: not asked
+    interventions: list[Literal["no_reflection", "forced_reflection", "after_right", "after_wrong"]]
+    reflection_opening: str
     lost_share: Share = MOST_LOST
 
 
@@ -33,6 +35,11 @@ def check_evaluate(config: dict[str, Any]) -> None:
     for number, temperature in enumerate(config["thinking"]):
         if temperature in config["thinking"][:number]:  # temperatures name metrics
             raise UserError(f"thinking: {config['thinking']}; use each temperature once")
+    if config["interventions"] and config["temperature"] not in config["thinking"]:
+        raise UserError(
+            f"interventions: they change samples with <think> given at temperature {config['temperature']}, and"
+            f" thinking: {config['thinking']} has none; add {config['temperature']} to it"
+        )
     if config["engine_options"].get("model"):
         raise UserError(
             "engine_options.model: evaluate examines several models, and this is one name for all; leave it out, and"
@@ -57,7 +64,8 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     problems = least(estimator.rows.get(split, UNKNOWN), limit and limit * families)
     prompts = least(estimator.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
     given = sum(samples_given(config, temperature) for temperature in config["thinking"])
-    samples = problems * (config["k"] + given + config["paraphrased"]) + prompts * config["k"]
+    changed = config["k"] * len(config["interventions"])  # at most: not every thought states an answer
+    samples = problems * (config["k"] + given + config["paraphrased"] + changed) + prompts * config["k"]
     return cost_of_sampling(estimator, job, config, samples)
 
 

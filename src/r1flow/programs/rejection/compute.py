@@ -168,7 +168,9 @@ def sample_problems(
     stage: Stage, problems: list[Problem], part: shards.ShardPart = shards.WHOLE
 ) -> Iterator[Completion]:
     """One completion for every question, or for those in `part`, in order."""
-    rows = [(problem.question, seed_of(stage.seed, problem.id, index)) for problem, index in questions(stage, problems)]
+    rows = []
+    for problem, index in questions(stage, problems):
+        rows.append(shards.Draw(problem.question, seed_of(stage.seed, problem.id, index)))
     group = shards.params_of(stage.config), rows
     return shards.sample_shards(stage, [group], part, stage.config["preamble"])
 

@@ -8,7 +8,7 @@ lacks is an error.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,16 @@ import pyarrow as pa
 from r1flow.artifacts import frozen
 from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, listed
-from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, per_problem
+from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, is_own_thought, per_problem
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
 from r1flow.programs.metrics_schema import first_fault
+from r1flow.programs.report.reflection import placed_rows, reflection_rows, with_intervals
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
 from r1flow.programs.report.spent import spent
 from r1flow.programs.report.tries import tries
-from r1flow.recipe.claims import FIRST_PASS, SCOPES, Claim, Evidence, judge_claims
+from r1flow.recipe.claims import FIRST_PASS, SCOPES, SKILL_AT, Claim, Evidence, judge_claims
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
 
 BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain")  # scored strictly and leniently
@@ -36,7 +37,7 @@ FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 COLUMNS = {
     *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
     *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
-    *("first_correct", "several_answers", "paraphrased"),
+    *("first_correct", "several_answers", "paraphrased", "intervention"),
 }
 
 
@@ -51,6 +52,7 @@ class Results:
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
     configs: Mapping[str, dict[str, Any]]  # job -> its config
     toy: bool = False  # too small for verdicts
+    changed: Mapping[str, list[Row]] = field(default_factory=dict)  # model -> samples that interventions have changed
 
     @property
     def models(self) -> list[str]:
@@ -126,6 +128,13 @@ class Results:
         return self_correction(self.thinking, [model for model in self.models if model in (*BASES, *RL_STAGES)])
 
     @cached_property
+    def reflection(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The rows of every model whose thoughts were changed, and of starts with reflection placed as a stage does."""
+        own = {model: self.thinking[model][SKILL_AT] for model in self.changed}
+        rows = with_intervals(self.evidence, reflection_rows(self.evidence, own, self.changed))
+        return rows, placed_rows(self.evidence, rows, self.starts)
+
+    @cached_property
     def kinds(self) -> dict[str, dict[str, float]]:
         """Model -> kind of general prompt -> share of the replies that pass the kind's rule."""
         found: dict[str, dict[str, list[bool]]] = {}
@@ -173,14 +182,19 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
     thinking = {model: by_temperature(found) for model, found in rows.items()}
-    return Results(run, samples, thinking, summaries, metrics, configs, toy)
+    changed = {}
+    for model, found in rows.items():
+        # at another temperature than the one that decides they aren't compared
+        if others := [row for row in found if not is_own_thought(row) and row["thinking"] == SKILL_AT]:
+            changed[model] = others
+    return Results(run, samples, thinking, summaries, metrics, configs, toy, changed)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
     """The samples with <think> given, by the temperature at which they were drawn."""
     found: dict[float, list[Row]] = {}
     for row in rows:
-        if row["thinking"] is not None:
+        if row["thinking"] is not None and is_own_thought(row):
             found.setdefault(row["thinking"], []).append(row)
     return found
 

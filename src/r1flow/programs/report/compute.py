@@ -18,7 +18,8 @@ are in files of their own (making.py). Left out: anything that needs a network o
                    "left_out": {"data": {"rl.jsonl": {"read": 1200, "kept": 1198, "left_out": {"leak": 2}}, …}, …}}
 
 A part of a claim, or a step, that compares models of which neither solves any problem says so as `why`; the summary of
-a toy has "toy": true, and `warnings` has the stages that learnt little or nothing, with the reasons.
+a toy has "toy": true, `warnings` has the stages that learnt little or nothing, with the reasons, and `reflection`
+is there where evaluate.interventions asks for some (reflection.py).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import render_report
+from r1flow.programs.report.reflection import summarise_reflection
 from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_families, summarise_skills, summarise_steps
@@ -58,6 +60,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "families": summarise_families(results.family_steps),
         "pass_at_k": summarise_tries(results.tries),
         "self_correction": summarise_self_correction(results.self_correction),
+        **({"reflection": summarise_reflection(*found)} if any(found := results.reflection) else {}),
         "flops": results.spent,
         "paraphrased": rounded(results.paraphrased),
         "left_out": counts_by_stage(results.metrics),

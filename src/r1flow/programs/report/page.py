@@ -15,6 +15,7 @@ from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
 from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
+from r1flow.programs.report.reflection import present_reflection
 from r1flow.programs.report.rows import left_out_rows, warnings_of, whole_files
 from r1flow.programs.report.self_correction import has_several, worth
 from r1flow.programs.report.skills import sharpened
@@ -125,6 +126,7 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         self_correction={model: found for model, found in results.self_correction.items() if has_several(found)},
         few_answers={model: found for model, found in results.self_correction.items() if not has_several(found)},
         worth=worth,
+        reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
         spent=results.spent,
         paraphrased=paraphrased_shares(results),
         rejections=[

@@ -34,6 +34,7 @@ from r1flow.programs.report.figures import (
     to_svg,
 )
 from r1flow.programs.report.page import VERDICTS, beside_the_paper, headline, present_claim
+from r1flow.programs.report.reflection import present_reflection, reflection_over, summarise_reflection
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import CELLS, comparisons, said_of_skill, summarise_steps
 from r1flow.programs.report.templates import difference, fill, scale
@@ -124,6 +125,12 @@ class Seeds:
     @cached_property
     def self_correction(self) -> dict[str, dict[str, Any]]:
         return self_correction_over(self.runs)
+
+    @cached_property
+    def reflection(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The rows of models and families, and of starts with reflection placed; none where a run has none."""
+        told = [run.summary.get("reflection") for run in self.runs]
+        return reflection_over(told) if all(told) else ([], [])
 
 
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
@@ -272,6 +279,7 @@ def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
         },
         "kinds": {model: {kind: describe_interval(e) for kind, e in row.items()} for model, row in seeds.kinds.items()},
         "self_correction": summarise_self_correction(seeds.self_correction),
+        **({"reflection": summarise_reflection(*found)} if any(found := seeds.reflection) else {}),
         "steps": summarise_steps(seeds.steps),
         **({"toy": True} if seeds.toy else {}),
     }
@@ -307,6 +315,7 @@ def render_seeds(seeds: Seeds) -> str:
         ours="these runs",
         kinds=seeds.kinds,
         self_correction=seeds.self_correction,
+        reflection=present_reflection(*seeds.reflection, MIN_SEEDS),
         temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
         figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
     )

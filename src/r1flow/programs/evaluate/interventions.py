@@ -1,0 +1,78 @@
+"""What is reflection worth? Thoughts are cut after their first answer, changed, and continued by their own model.
+
+The model's own sample with <think> given, up to the first answer that it states, becomes the opening of a new one:
+
+    no_reflection      <think>first 8 + 16 = 25, so the result is 25.</think>
+    forced_reflection  <think>first 8 + 16 = 25, so the result is 25. wait, let me check:
+    after_right        <think>first 8 + 16 = 25, so the result is 24. wait, let me check:
+    after_wrong        <think>first 8 + 16 = 25, so the result is 26. wait, let me check:
+
+Reflection that goes by the answer before it solves more after a right one than after a wrong one; to a second try it
+makes no difference; without a ritual as many problems are solved. Samples that state no answer in their thought are
+left as they are. Left out: steps that are changed too, which takes a parser for each family's.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from r1flow.core.metrics import normalise_answer
+from r1flow.core.template import THINK_CLOSE, THINK_OPEN
+from r1flow.grading.statements import spans
+from r1flow.sampling import seed_of
+
+REST = re.compile(r"[}*$]*[.;!?]?")  # what still belongs to a stated answer
+NEAR = (-10, -2, -1, 1, 2, 10)  # how far a wrong number is from the right one: the slips of our own corpus
+
+
+class Thought(NamedTuple):
+    """A sample with <think> given."""
+
+    problem: dict[str, Any]
+    index: int
+    text: str
+
+
+def openings(
+    thoughts: Iterable[Thought], interventions: Iterable[str], reflection: str, seed: int
+) -> dict[str, list[tuple[dict[str, Any], int, str]]]:
+    """For each intervention, (problem, sample index, opening) of every thought that states an answer."""
+    thoughts = [thought for thought in thoughts if spans(inside(thought.text))]
+    found = {}
+    for name in interventions:
+        wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
+        found[name] = [
+            (problem, index, opening(name, inside(text), problem["answer"], wrong[problem["id"]], reflection))
+            for problem, index, text in thoughts
+        ]
+    return found
+
+
+def inside(text: str) -> str:
+    """The thought in a completion."""
+    return text.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
+
+
+def opening(name: str, thought: str, right: str, wrong: str, reflection: str) -> str:
+    """The thought up to its first answer, which is changed as the intervention says, and then what it goes on with."""
+    start, end = spans(thought)[0]
+    stated = {"after_right": right, "after_wrong": wrong}.get(name, thought[start:end])
+    begun = f"{THINK_OPEN}{thought[:start]}{stated}{REST.match(thought, end)[0]}"
+    return begun + THINK_CLOSE if name == "no_reflection" else f"{begun} {reflection}"
+
+
+def wrong_answers(problems: Iterable[dict[str, Any]], seed: int) -> Iterator[tuple[str, str]]:
+    """A wrong answer by problem id: a number near the right one, or else another problem's answer of its family."""
+    unique = {problem["id"]: problem for problem in problems}
+    families: dict[str, list[str]] = {}
+    for problem in unique.values():
+        families.setdefault(problem["task"], []).append(problem["answer"])
+    for problem in unique.values():
+        rng, right = random.Random(seed_of(seed, problem["id"], 0)), problem["answer"]
+        if re.fullmatch(r"-?\d{1,18}", right, re.ASCII):
+            yield problem["id"], str(int(right) + rng.choice(NEAR))
+            continue
+        spelt = normalise_answer(right)
+        others = sorted({each for each in families[problem["task"]] if normalise_answer(each) != spelt})
+        yield problem["id"], rng.choice(others) if others else "0"

@@ -1,0 +1,177 @@
+"""What reflection is worth: thoughts that were changed after their first answer, beside the model's own.
+
+docs/claims.md ("What reflection is worth") has the measures and the rule, written down before the runs. The samples
+are those of evaluate.interventions (programs/evaluate/interventions.py).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from r1flow.core.metrics import Interval, PerProblem, Row, is_solved, mean_interval
+from r1flow.recipe.claims import (
+    CANT_TELL,
+    DOES_NOT_HOLD,
+    HOLDS,
+    Evidence,
+    Part,
+    compare_families,
+    describe_interval,
+    over_families,
+)
+
+OWN, FORBIDDEN, FORCED, RIGHT, WRONG = "own", "no_reflection", "forced_reflection", "after_right", "after_wrong"
+WAYS = {  # of continuing a thought, and their names in the table
+    OWN: "as it goes on by itself",
+    FORBIDDEN: "without reflection",
+    FORCED: "with reflection",
+    RIGHT: "with it, after a right answer",
+    WRONG: "with it, after a wrong answer",
+}
+ALL = "all families"
+WORTH, READS, REFLECTS = "worth", "reads", "reflects"
+IS = {  # by the verdict on what it reads, of reflection that is worth something
+    HOLDS: "is worth something, and depends on the answer before it: more is solved after a right one than a wrong one",
+    DOES_NOT_HOLD: "is a second try: it is worth something, and whether the answer before it is right or wrong makes no"
+    " difference",
+    CANT_TELL: "is worth something; whether it depends on the answer before it, we can’t tell",
+}
+ISNT = {
+    DOES_NOT_HOLD: "is a ritual: without it as many problems are solved",
+    CANT_TELL: "may or may not be worth anything: we can’t tell",
+}
+BEYOND = {
+    HOLDS: "solves more than its start does with reflection placed alike: RL added more than where to reflect",
+    DOES_NOT_HOLD: "solves no more than its start does with reflection placed alike: RL added where to reflect",
+    CANT_TELL: "may or may not solve more than its start does with reflection placed alike: we can’t tell",
+}
+
+
+def reflection_rows(
+    evidence: Evidence, thoughts: Mapping[str, Sequence[Row]], changed: Mapping[str, Sequence[Row]]
+) -> list[dict[str, Any]]:
+    """For every model whose thoughts were changed, over all families and in each: the share solved in every way.
+
+    `thoughts` are the models' samples as they were, of which those count that were changed too.
+    """
+    rows = []
+    for model, others in changed.items():
+        names = {(row["problem_id"], row["sample_index"]) for row in others}
+        own = [row for row in thoughts[model] if (row["problem_id"], row["sample_index"]) in names]
+        solved = {OWN: share_of(own, is_solved)}
+        for way in dict.fromkeys(row["intervention"] for row in others):
+            solved[way] = share_of([row for row in others if row["intervention"] == way], is_solved)
+        reflects = share_of(own, lambda row: row["reflections"] > 0)
+        families = sorted({evidence.families[problem] for problem in solved[OWN]})
+        for family in (ALL, *families):
+            kept = {way: of_one(evidence, values, family) for way, values in solved.items()}
+            row = {"model": model, "family": family, "samples": len(own), "of": len(thoughts[model]), "solved": kept}
+            rows.append(row | {REFLECTS: over_families(evidence, of_one(evidence, reflects, family)).estimate})
+    return rows
+
+
+def share_of(rows: Iterable[Row], holds: Any) -> PerProblem:
+    """Of each problem, the share of its samples for which this holds."""
+    found: dict[str, list[bool]] = {}
+    for row in rows:
+        found.setdefault(row["problem_id"], []).append(bool(holds(row)))
+    return {problem: float(np.mean(values)) for problem, values in found.items()}
+
+
+def of_one(evidence: Evidence, values: PerProblem, family: str) -> PerProblem:
+    """The values of one family's problems, or of all."""
+    return {p: value for p, value in values.items() if family in (ALL, evidence.families[p])}
+
+
+def with_intervals(evidence: Evidence, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with intervals: of each way, of reflection's worth, and of the worth of a right answer before it."""
+    found = []
+    for row in rows:
+        solved = row["solved"]
+        cells = {way: over_families(evidence, values) for way, values in solved.items()}
+        for name, (one, other) in {WORTH: (FORCED, FORBIDDEN), READS: (RIGHT, WRONG)}.items():
+            if {one, other} <= solved.keys():
+                cells[name] = compare_families(evidence, solved[one], solved[other])
+        found.append(row | {"cells": cells})
+    return found
+
+
+def placed_rows(
+    evidence: Evidence, rows: Iterable[Mapping[str, Any]], starts: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """For each RL stage, against its start with reflection placed alike: as often in each family as the stage's.
+
+    The start's expected share is that with reflection forced, times how often the stage reflects in the problem's
+    family, and that without it, times the rest.
+    """
+    solved = {row["model"]: row["solved"] for row in rows if row["family"] == ALL}
+    shares = {(row["model"], row["family"]): row[REFLECTS] for row in rows}
+    found = []
+    for stage, start in starts.items():
+        if stage in solved and {FORCED, FORBIDDEN} <= solved.get(start, {}).keys():
+            placed = {}
+            for problem, forced in solved[start][FORCED].items():
+                share = shares.get((stage, evidence.families[problem]))
+                if share is not None:
+                    placed[problem] = share * forced + (1 - share) * solved[start][FORBIDDEN][problem]
+            difference = compare_families(evidence, solved[stage][OWN], placed)
+            found.append({"pair": (stage, start), "placed": over_families(evidence, placed), "beyond": difference})
+    return found
+
+
+def present_reflection(
+    rows: Sequence[Mapping[str, Any]], placed: Sequence[Mapping[str, Any]], at_least: int
+) -> dict[str, Any]:
+    """What reflection.html.jinja shows; a verdict needs `at_least` problems, or seeds."""
+    ways = [way for way in WAYS if rows and way in rows[0]["cells"]]
+    said = {row["model"]: said_of_reflection(row["cells"], at_least) for row in rows if row["family"] == ALL}
+    beyond = [(*row["pair"], said_of_placing(row["beyond"], at_least)) for row in placed]
+    return {"rows": rows, "ways": {way: WAYS[way] for way in ways}, "said": said, "placed": placed, "beyond": beyond}
+
+
+def said_of_reflection(cells: Mapping[str, Interval], at_least: int) -> str:
+    """In words what reflection is; empty where it wasn't measured."""
+    if not {WORTH, READS} <= cells.keys():
+        return ""
+    worth = Part(WORTH, cells[WORTH], at_least=at_least).verdict
+    return IS[Part(READS, cells[READS], at_least=at_least).verdict] if worth == HOLDS else ISNT[worth]
+
+
+def said_of_placing(beyond: Interval, at_least: int) -> str:
+    return BEYOND[Part("beyond", beyond, at_least=at_least).verdict]
+
+
+def summarise_reflection(rows: Iterable[Mapping[str, Any]], placed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """As summary.json has them: {"models": {"base": {"products": {"samples": 640, "own": {…}, …}, …}, …}, …}."""
+    models: dict[str, Any] = {}
+    for row in rows:
+        cells = {name: describe_interval(interval) for name, interval in row["cells"].items()}
+        told = {"samples": row["samples"], "of": row["of"], REFLECTS: round(row[REFLECTS], 6), **cells}
+        models.setdefault(row["model"], {})[row["family"]] = told
+    pairs = {}
+    for row in placed:
+        stage, start = row["pair"]
+        numbers = {name: describe_interval(row[name]) for name in ("placed", "beyond")}
+        pairs[stage] = {"start": start, **numbers}
+    return {"models": models, "placed": pairs}
+
+
+def reflection_over(told: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows over several runs, of what each one's summary tells: means of their estimates, over seeds."""
+    rows, placed = [], []
+    for model, families in told[0]["models"].items():
+        for family, first in families.items():
+            each = [run["models"][model][family] for run in told]
+            cells = {}
+            for name in [*WAYS, WORTH, READS]:
+                if name in first:
+                    cells[name] = mean_interval([one[name]["estimate"] for one in each])
+            counts = {name: sum(one[name] for one in each) for name in ("samples", "of")}
+            row = {"model": model, "family": family, **counts, "cells": cells}
+            rows.append(row | {REFLECTS: float(np.mean([one[REFLECTS] for one in each]))})
+    for stage, first in told[0]["placed"].items():
+        each = [run["placed"][stage] for run in told]
+        numbers = {name: mean_interval([one[name]["estimate"] for one in each]) for name in ("placed", "beyond")}
+        placed.append({"pair": (stage, first["start"]), **numbers})
+    return rows, placed

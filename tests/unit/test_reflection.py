@@ -1,0 +1,110 @@
+"""What reflection is worth: the table, and what is said of it, on samples whose answer is known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fabricated_run import fabricate_run
+
+from r1flow.core.metrics import Row, mean_interval
+from r1flow.programs.report import collect, page, reflection
+from r1flow.programs.report.compute import summarise_run
+from r1flow.programs.report.reflection import BEYOND, IS, ISNT, OWN, WAYS, said_of_reflection
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Evidence
+
+FAMILIES = {f"{family}{number}": family for family in ("sums", "products") for number in range(40)}
+EVIDENCE = Evidence({}, families=FAMILIES)
+
+
+def samples(way: str | None, solved: dict[str, float], reflects: float = 0.0) -> list[Row]:
+    """Of each family's 40 problems this share is solved, other ones in each way; this share of thoughts reflects."""
+    rows, shift = [], 13 * list(WAYS).index(way or OWN)
+    for problem, family in FAMILIES.items():
+        number = int(problem.removeprefix(family))
+        right = (number + shift) % 40 < 40 * solved[family]
+        row = {"problem_id": problem, "sample_index": 0, "correct_lenient": right, "finished": True}
+        rows.append(row | {"reflections": int(number < 40 * reflects), "intervention": way})
+    return rows
+
+
+def changed(**solved: float) -> list[Row]:
+    return [row for way, share in solved.items() for row in samples(way, dict.fromkeys(("sums", "products"), share))]
+
+
+def rows_of(own: list[Row], others: list[Row]) -> list[dict[str, Any]]:
+    found = reflection.reflection_rows(EVIDENCE, {"zero_rl": own}, {"zero_rl": others})
+    return reflection.with_intervals(EVIDENCE, found)
+
+
+def test_samples_that_state_no_answer_are_compared_nowhere() -> None:
+    every = samples("forced_reflection", {"sums": 1.0, "products": 1.0})
+    others = [row for row in every if row["problem_id"] != "sums39"]
+    whole, products, sums = rows_of(samples(None, {"sums": 0.5, "products": 0.25}, reflects=0.25), others)
+    assert [row["family"] for row in (whole, products, sums)] == ["all families", "products", "sums"]
+    assert (whole["samples"], whole["of"]) == (79, 80) and sums["cells"]["own"].n == 39
+    assert sums["cells"]["own"].estimate == pytest.approx(20 / 39) and products["cells"]["own"].estimate == 0.25
+    assert whole["cells"]["own"].estimate == pytest.approx((20 / 39 + 0.25) / 2)
+    assert sums["reflects"] == pytest.approx(10 / 39) and "worth" not in whole["cells"]
+
+
+@pytest.mark.parametrize(
+    ("solved", "words"),
+    [
+        ({"no_reflection": 0.2, "forced_reflection": 0.9, "after_right": 0.95, "after_wrong": 0.3}, IS[HOLDS]),
+        ({"no_reflection": 0.2, "forced_reflection": 0.9, "after_right": 1.0, "after_wrong": 1.0}, IS[DOES_NOT_HOLD]),
+        ({"no_reflection": 0.2, "forced_reflection": 0.9, "after_right": 0.95, "after_wrong": 0.9}, IS[CANT_TELL]),
+        ({"no_reflection": 0.9, "forced_reflection": 0.5, "after_right": 0.9, "after_wrong": 0.1}, ISNT[DOES_NOT_HOLD]),
+        ({"no_reflection": 0.5, "forced_reflection": 0.575, "after_right": 0.9, "after_wrong": 0.1}, ISNT[CANT_TELL]),
+        ({"forced_reflection": 0.9}, ""),
+    ],
+)
+def test_what_reflection_is_follows_from_its_worth_and_from_the_answer_before_it(solved, words) -> None:
+    whole = rows_of(samples(None, {"sums": 0.5, "products": 0.5}), changed(**solved))[0]
+    assert said_of_reflection(whole["cells"], 20) == words
+
+
+@pytest.mark.parametrize(("own", "said"), [(0.99, HOLDS), (0.2, DOES_NOT_HOLD), (0.85, CANT_TELL)])
+def test_reflection_is_placed_as_often_in_each_family_as_the_trained_model_reflects(own, said) -> None:
+    ways = {"no_reflection": {"sums": 0.5, "products": 0.0}, "forced_reflection": {"sums": 1.0, "products": 1.0}}
+    start = [row for way, solved in ways.items() for row in samples(way, solved)]
+    trained = samples(None, {"sums": own, "products": own}, reflects=0.8)
+    evidence, thoughts = EVIDENCE, {"base": samples(None, ways["no_reflection"]), "zero_rl": trained}
+    rows = reflection.reflection_rows(evidence, thoughts, {"base": start, "zero_rl": changed(forced_reflection=1.0)})
+    [placed] = reflection.placed_rows(evidence, rows, {"zero_rl": "base"})
+    sums, products = 0.8 * 1.0 + 0.2 * 0.5, 0.8 * 1.0 + 0.2 * 0.0
+    assert placed["placed"].estimate == pytest.approx((sums + products) / 2)
+    assert placed["beyond"].estimate == pytest.approx(round(40 * own) / 40 - (sums + products) / 2, abs=0.02)
+    assert reflection.said_of_placing(placed["beyond"], 20) == BEYOND[said]
+
+
+def test_the_report_its_summary_and_that_over_seeds_have_it(tmp_path: Path) -> None:
+    ways = {"no_reflection": 0.2, "forced_reflection": 0.9, "after_right": 0.9, "after_wrong": 0.9}
+
+    def edit(rows: list[Row]) -> list[Row]:
+        """Thoughts of the reasoning problems, changed, of which these shares are right."""
+        own = [row for row in rows if row["thinking"] == 0.6 and row["task"] != "general"]
+        for way, share in ways.items():
+            for number, row in enumerate(own):
+                right = number % 10 < 10 * share
+                rows = [*rows, row | {"intervention": way, "correct_lenient": right, "correct": right}]
+        return rows
+
+    results = collect.collect("r1_tiny", fabricate_run(tmp_path, ["base", "zero_rl"], edit=edit))
+    own = results.thinking["base"][0.6]
+    assert not any(row["intervention"] for row in own) and len(results.changed["base"]) > 2 * len(own)
+    config = {"caveats": [], "side_by_side": {"models": ["base"], "problems": 1}}
+    html = page.render_report(results, config, 1)
+    assert 'id="reflection"' in html and IS[DOES_NOT_HOLD] in html
+    summary = json.loads(json.dumps(summarise_run(results)))["reflection"]
+    assert summary["models"]["base"]["all families"]["forced_reflection"]["estimate"] == pytest.approx(0.9)
+    assert summary["placed"]["zero_rl"]["start"] == "base"
+    again, placed = reflection.reflection_over([summary] * 5)
+    whole = again[0]["cells"]["worth"]
+    assert (whole.estimate, whole.n) == (pytest.approx(0.7), 5) and placed[0]["beyond"].n == 5
+    assert reflection.summarise_reflection(again, placed)["models"].keys() == {"base", "zero_rl"}
+
+
+def test_over_seeds_a_verdict_needs_as_many_of_them_as_a_claim() -> None:
+    cells = {"worth": mean_interval([0.7, 0.72, 0.71]), "reads": mean_interval([0.0, 0.0, 0.0])}
+    assert said_of_reflection(cells, 5) == ISNT[CANT_TELL]
