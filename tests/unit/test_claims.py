@@ -166,7 +166,7 @@ def test_trainings_that_solve_nothing_are_not_compared():
     dev = {stage: dict.fromkeys(curve, 0.0) for stage, curve in whole.dev.items()}
     speed, steady, level, rise = c4(replace(whole, accuracy=nothing, dev=dev)).parts[2:6]
     assert {part.why for part in (speed, steady, level, rise)} == {"neither model solves any"}
-    assert {part.verdict for part in (speed, steady)} == {CANT_TELL}
+    assert {part.verdict for part in (speed, steady)} == {CANT_TELL} and not steady.counts
     one = {"reasoning_rl": whole.dev["reasoning_rl"], "zero_rl": dev["zero_rl"]}
     assert c4(replace(whole, dev=one)).parts[3].why == ""
     assert c2(replace(whole, accuracy=nothing)).parts[2].verdict == CANT_TELL
@@ -278,7 +278,7 @@ def test_a_start_is_steadier_where_the_same_problems_are_solved_along_a_straight
     part, swapped = steadiness(line, zigzag + line[:4]), steadiness(zigzag, line + line[:4])
     off = np.abs(residuals(zigzag))
     assert part.interval.estimate == pytest.approx(off.mean()) == pytest.approx(-swapped.interval.estimate)
-    assert part.counts and part.at_least == part.interval.n == 5 and (part.floor, part.ceiling) == (0.0, 0.01)
+    assert part.at_least == part.interval.n == 5 and (part.floor, part.ceiling) == (0.0, 0.01)
     assert steadiness(line, [0.7] * 9).interval.estimate == pytest.approx(0.0)
     assert steadiness(line, zigzag[:4]).verdict == CANT_TELL  # four have no verdict
 
@@ -387,9 +387,9 @@ MADE_OF = {
     "C1": [
         ("zero_rl", STRICT, "base", LENIENT, "reasoning", EFFECT, True),
         ("zero_rl", "solved", "base", "solved", 0.6, EFFECT, True),
+        ("zero_rl", "solved", "base", "solved", "best", EFFECT, True),
         ("zero_rl", "solved", "base", "solved", 1.0, EFFECT, False),
         ("zero_rl", "solved", "base", "solved", "mode", EFFECT, False),
-        ("zero_rl", "solved", "base", "solved", (0.6, 0.0), EFFECT, False),
         ("zero_rl", STRICT, "base", STRICT, "reasoning", EFFECT, False),
     ],
     "C2": [
@@ -458,6 +458,8 @@ def value(model: str, way: object, metric: str) -> float:
     """Another number for every model, metric and scope, or temperature with <think> given; mode is a difference."""
     if way == "mode":
         return value(model, "reasoning", metric) - value(model, 0.6, metric)
+    if way == "best":
+        return max(value(model, temperature, metric) for temperature in TEMPERATURES)
     return random.Random(f"{model} {way} {metric}").random()
 
 
@@ -488,6 +490,28 @@ def test_thoughts_must_grow_longer_over_the_whole_training(curve, verdict):
     assert part.counts and part.unit == "tokens per set of rollouts" and part.interval.n == 40
     assert part.interval.estimate == pytest.approx((curve[1] - curve[0]) / 39, abs=0.02)
     assert part.verdict == (verdict or part.verdict) and part.ceiling == pytest.approx(1 / 39)
+
+
+def test_skill_rises_only_where_each_model_at_its_own_best_temperature_does_better_too():
+    """The base model is as good, if it may choose: at 0 it solves what R1-Zero solves at 0.6."""
+    problems = [f"p{number}" for number in range(40)]
+    solved = {"base": {0.0: 30, 0.6: 10}, "zero_rl": {0.0: 20, 0.6: 30}}
+    scores, thinking = {}, {}
+    for model, counts in solved.items():
+        given = {t: {p: float(n < count) for n, p in enumerate(problems)} for t, count in counts.items()}
+        thinking[model] = {t: {"solved": values} for t, values in given.items()}
+        scores[model] = {"reasoning": dict.fromkeys(PROBLEM_METRICS, given[0.6])}
+    claim = c1(Evidence(scores, thinking=thinking, families=Everything()))
+    same, best = claim.parts[1:3]
+    assert (same.verdict, best.verdict, claim.verdict) == (HOLDS, DOES_NOT_HOLD, DOES_NOT_HOLD)
+    assert best.interval.estimate == 0.0 and same.interval.estimate == 0.5
+
+
+@pytest.mark.parametrize(("k", "needs"), [(1, True), (2, True), (3, False), (4, False), (None, False)])
+def test_fewer_than_three_votes_are_no_majority(k, needs):
+    claim = c3(replace(fabricated(("base", "zero_rl"), 30), k=k))
+    assert claim.parts[0].needs == ("evaluate.k: 3 or more" if needs else "")
+    assert (claim.verdict == NOT_IN_RUN) == needs
 
 
 def test_the_start_of_training_is_compared_step_by_step():

@@ -107,6 +107,13 @@ def test_the_p_value_is_that_of_the_one_sided_t_test_against_the_floor(claim, fl
     assert found.p == pytest.approx(ttest_1samp(values, floor, alternative="greater").pvalue)
 
 
+def test_a_claims_p_value_is_that_of_its_weakest_deciding_part():
+    weak, strong = (0.02, -0.01, 0.03, 0.01, -0.005), (0.3, 0.31, 0.29, 0.3, 0.32)
+    alone = ttest_1samp(weak, 0.0, alternative="greater").pvalue
+    assert judged(C8=[weak, strong])["C8"].p == judged(C8=[strong, weak])["C8"].p == pytest.approx(alone)
+    assert judged(C9=[strong, weak])["C9"].p < 0.001  # its other parts are only shown
+
+
 def test_seeds_that_agree_to_the_digit_have_a_p_value_too():
     assert judged(C6=[(0.5,) * 5])["C6"].p == 0.0
     assert judged(C6=[(0.0,) * 5])["C6"].p == 1.0

@@ -82,7 +82,8 @@ class Results:
         families = {row["problem_id"]: row["task"] for rows in self.samples.values() for row in rows}
         lengths = {stage: [value for _, value in self.history(stage, "thinking_length")] for stage in trained}
         dev = {stage: dict(self.history(stage, "dev/accuracy")) for stage in trained}
-        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths, dev)
+        k = min((tasks["reasoning"]["k"] for tasks in self.summaries.values() if "reasoning" in tasks), default=None)
+        return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths, dev, k)
 
     @cached_property
     def claims(self) -> list[Claim]:

@@ -59,7 +59,7 @@ from r1flow.recipe.stages import MODELS, RL_STAGES
 TOKENS = "tokens"  # the one measure of a model that is no share
 SELF_CORRECTION_MEANS = ("corrected_share", "second_try", "difference", "tokens_several", "tokens_one")
 MIN_SEEDS = 5  # with fewer no claim is decided
-LEVEL = 0.05  # of Holm's procedure: the chance that any primary part passes whose effect isn't above its floor
+LEVEL = 0.05  # of Holm's procedure: the chance that any claim holds of which a part's effect isn't above its floor
 CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
 
 
@@ -79,7 +79,7 @@ class Spread:
 
     claim: Claim
     values: tuple[list[float | None], ...]  # of every part: one estimate a run
-    p: float | None = None  # of the primary part
+    p: float | None = None  # of the part with the largest, among those that count
     adjusted: float | None = None  # by Holm's procedure, over the claims that are tested
 
     @property
@@ -138,7 +138,7 @@ def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
     names = claims_in_order(runs[0].summary["claims"])
     found = [spread_of(name, [run.summary["claims"][name] for run in runs]) for name in names]
     tested = [each for each in found if NOT_IN_RUN not in [part.verdict for part in each.claim.parts if part.counts]]
-    p_values = [p_value(each.primary) for each in tested]
+    p_values = [max(p_value(part) for part in each.claim.parts if part.counts) for each in tested]
     pairs = {each.claim.id: pair for each, *pair in zip(tested, p_values, holm(p_values), strict=True)}
     return [replace(each, p=p, adjusted=q) for each in found for p, q in [pairs.get(each.claim.id, (None, None))]]
 
