@@ -40,6 +40,22 @@ def test_every_experiment_composes_and_passes_its_checks(experiment):
     assert run.name == experiment and run.jobs[0] == "data" and run.jobs[-1] == "report"
 
 
+def test_the_controls_are_paid_as_they_say():
+    """A control that were paid for right answers would be zero_rl; one that kept wrong ones would teach them."""
+    run = Run.compose(ROOT, "controls")
+    paid = {}
+    for stage in ("zero_rl", "zero_rl_random", "zero_rl_format"):
+        rewards = run.slice(stage)["rewards"]
+        paid[stage] = {name for name, reward in rewards.items() if reward["weight"]}
+        assert "accuracy" in rewards  # logged, so that the curves can be compared
+    assert paid == {
+        "zero_rl": {"accuracy", "answer_format"},
+        "zero_rl_random": {"random_reward"},
+        "zero_rl_format": {"answer_format"},
+    }
+    assert {"name": "wrong"} in run.slice("self_data")["filters"]
+
+
 @pytest.mark.parametrize("wordings", [0, 1, 20])
 def test_the_number_of_wordings_is_the_data_stages(wordings):
     assert Run.compose(ROOT, overrides=f"data.wordings={wordings}").slice("data")["wordings"] == wordings

@@ -68,6 +68,21 @@ def folder(model, tmp_path_factory):
     return path
 
 
+@pytest.mark.parametrize("temperature", [0.6, 1.0, 1.7])
+def test_log_probabilities_are_those_at_the_temperature_of_the_draw(model, temperature) -> None:
+    """They are π_old of RL with the importance ratio of the sampler; at 1 alone a forgotten division isn't seen."""
+    prompts, logps = [[5, 6, 7], [9]], []
+    new = Engine(model, [EOS], dtype=torch.float32).generate(
+        prompts, SamplingParams(temperature, 1.0, 8), seeds=[1, 2], batch_size=2, logps=logps
+    )
+    for prompt, ids, found in zip(prompts, new, logps, strict=True):
+        with torch.no_grad():
+            logits_TV = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+        expected_TV = (logits_TV / temperature).log_softmax(-1)
+        expected_T = expected_TV[torch.arange(len(ids)), torch.tensor(ids)]
+        torch.testing.assert_close(torch.tensor(found), expected_T, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize(
     "kept", [{"repetition_penalty": 1.9}, {"no_repeat_ngram_size": 1}, {"suppress_tokens": list(range(2, 50))}]
 )

@@ -18,6 +18,7 @@ from r1flow.core.schema import write_jsonl
 from r1flow.grading import code
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.evaluate import interventions
+from r1flow.rewards.form import answer_format
 from r1flow.sampling import Completion, shards
 
 CONFIG = {
@@ -234,6 +235,15 @@ def test_reasoning_is_asked_again_with_a_thought_begun_and_nothing_else_is(exami
 def test_the_first_answer_of_a_thought_is_graded_like_the_final_one(examine, text, finished, first, several):
     _, rows, _ = examine(Scripted(text, finished), [problem("a")], [greeting("g")], k=1)
     assert [(row["first_correct"], row["several_answers"]) for row in rows] == [(first, several), (None, None)]
+
+
+@pytest.mark.parametrize("thought", ["2 + 3 = 5", "", " \u200b"])
+@pytest.mark.parametrize("answer", ["5", "∅", "", "  ", "\u200b"])
+def test_the_metric_of_the_form_is_the_reward_for_it(examine, thought, answer):
+    text = f"<think>{thought}</think><answer>{answer}</answer>"
+    _, rows, _ = examine(Scripted(text), [problem("a")], k=1)
+    assert float(rows[0]["well_formed"]) == answer_format()(["4 + 1 ="], [text])[0]
+    assert rows[0]["well_formed"] == (thought == "2 + 3 = 5" and answer in ("5", "∅"))
 
 
 def test_a_mathematical_answer_on_the_way_is_graded_as_mathematics(examine):

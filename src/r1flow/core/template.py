@@ -9,6 +9,7 @@ everything after the reasoning.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from typing import Any
@@ -91,9 +92,11 @@ class Response(str):
 
     @cached_property
     def well_formed(self) -> bool:
-        """One reasoning block at the very start, then text with one answer that ends it."""
+        """One reasoning block at the very start, then text with one answer that ends it, and something in both."""
         once = all(self.count(tag) == 1 for tag in TAGS)
-        return once and None not in (self.reasoning, self.answer) and self.rstrip().endswith(ANSWER_CLOSE)
+        if not once or None in (self.reasoning, self.answer) or not self.rstrip().endswith(ANSWER_CLOSE):
+            return False
+        return has_word(self.reasoning) and is_seen(self.answer)
 
     @cached_property
     def thinks(self) -> bool:
@@ -116,6 +119,15 @@ class Response(str):
 
 
 split = Response.parse  # under this name, 0.1.0 documented it for rewards of users' own
+
+
+def has_word(text: str) -> bool:
+    return any(character.isalnum() for character in INVISIBLE.sub("", text))
+
+
+def is_seen(text: str) -> bool:
+    """Whether anything in the text is visible: an answer may be a sign (∅, <), but not an invisible character."""
+    return any(unicodedata.category(character)[0] in "LNPS" for character in INVISIBLE.sub("", text))
 
 
 def last_answer(text: str) -> str | None:

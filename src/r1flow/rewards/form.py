@@ -6,13 +6,12 @@ Form is cheap to fake, so give these rewards a low weight beside accuracy. Left 
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import any_of, tokens
-from r1flow.core.template import GENERAL, INVISIBLE, TAGS, THINK_OPEN, Response
+from r1flow.core.template import GENERAL, INVISIBLE, TAGS, THINK_OPEN, Response, has_word, is_seen
 from r1flow.grading.final import boxes
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Reward, Scores, column, reward
@@ -37,20 +36,17 @@ def answer_format(prefilled: bool = False, summary: bool = False) -> Reward:
     def answer_format(
         prompts: Sequence[Any], texts: list[str], /, task: list[str | None] | None = None, **columns: Any
     ) -> Scores:
-        check = is_summarised if summary else is_formatted
-        return of_reasoning(texts, task, prefilled, lambda response: float(check(response)))
+        def pays(response: Response) -> float:
+            return float(is_summarised(response) if summary else response.well_formed)
+
+        return of_reasoning(texts, task, prefilled, pays)
 
     return answer_format
 
 
-def is_formatted(response: Response) -> bool:
-    """One reasoning block, then one answer that ends the text, and something in both."""
-    return response.well_formed and has_word(response.reasoning or "") and is_seen(response.answer or "")
-
-
 def is_summarised(response: Response) -> bool:
     """One reasoning block, then words for the reader with the answer in its tags or in a box."""
-    if is_formatted(response):
+    if response.well_formed:
         return has_letter(response.summary.removesuffix(response.answer or ""))
     found = list(boxes(response.summary))
     once = [response.count(tag) for tag in TAGS] == [1, 1, 0, 0] and len(found) == 1
@@ -59,17 +55,8 @@ def is_summarised(response: Response) -> bool:
     return has_word(response.reasoning or "") and has_letter(response.summary[: found[0].start])
 
 
-def has_word(text: str) -> bool:
-    return any(character.isalnum() for character in INVISIBLE.sub("", text))
-
-
 def has_letter(text: str) -> bool:
     return any(character.isalpha() for character in INVISIBLE.sub("", text))
-
-
-def is_seen(text: str) -> bool:
-    """Whether anything in the text is visible: an answer may be a sign (∅, <), but not an invisible character."""
-    return any(unicodedata.category(character)[0] in "LNPS" for character in INVISIBLE.sub("", text))
 
 
 def tag_count(prefilled: bool = False) -> Reward:
