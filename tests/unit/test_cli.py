@@ -654,7 +654,7 @@ def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, caps
     monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
     error = capsys.readouterr().err
-    assert "its chat template can't show the question: roles" in error and "\x1b" not in error
+    assert "the chat template can't show a question (roles" in error and "\x1b" not in error
 
 
 def test_a_model_without_a_chat_template_is_a_line_with_the_remedy(project, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Contracts: what a folder promises is read from its files, and what doesn't fit is refused by both names."""
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from r1flow.artifacts import contract as contracts
 from r1flow.artifacts import manifest
-from r1flow.artifacts.contract import check_contracts, contract_of, of_inputs
+from r1flow.artifacts.contract import check_contracts, contract_apart, contract_of, of_inputs
 from r1flow.core.errors import UserError
 from r1flow.core.template import TAGS
 from r1flow.programs.specs import spec_of
@@ -409,3 +411,77 @@ def test_another_template_than_the_reward_models_is_refused_unless_the_stage_set
     said = refusal("grpo", GRPO, model=model, reward_model=judge)
     assert f"the chat_template of input model ({model}) differs from that of input reward_model ({judge})" in said
     assert refusal("grpo", GRPO | {"template": TEMPLATE}, model=model, reward_model=judge) is None
+
+
+# Folders of strangers
+
+LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+GROWING = {
+    "type": "Sequence",
+    "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 99}] * 9,
+}
+BACKTRACKING = {
+    "type": "Split",
+    "pattern": {"Regex": r"((\w|[a-z0-9 :=])+)+\d\d\d!"},
+    "behavior": "Isolated",
+    "invert": False,
+}
+LOUD = {  # a file and what is written into it; what is said
+    "a template for ever": ("chat_template.jinja", LOOP, "chat template or settings: reading it took more than 1 s"),
+    "a template of 100 GB": ("chat_template.jinja", "{{ 'a' * 10 ** 11 }}", "more than 5.. MB of memory"),
+    "a template of ever longer texts": (
+        "chat_template.jinja",
+        "{% set t = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set t.x = t.x ~ t.x %}{% endfor %}",
+        "more than 5.. MB of memory",
+    ),
+    "a template in a list": ("tokenizer_config.json", {"chat_template": [["default"]]}, None),
+    "a template that is a number": ("tokenizer_config.json", {"chat_template": 7}, "its chat_template is no text"),
+    "a token that is a list": (
+        "tokenizer_config.json",
+        {"eos_token": ["a"]},
+        r"eos_token is \['a'\], which is no text",
+    ),
+    "deep settings": ("tokenizer_config.json", "[" * 90_000, "tokenizer_config.json: can't be read as JSON"),
+    "settings that are a list": ("config.json", "[]", "config.json holds no settings"),
+    "a size in words": ("config.json", {"vocab_size": "many"}, "config.json: vocab_size is many, no int"),
+    "architectures that are a number": (
+        "config.json",
+        {"architectures": 5},
+        "config.json: architectures is 5, no list",
+    ),
+    "ends that are words": (
+        "generation_config.json",
+        {"eos_token_id": ["</s>"]},
+        "eos_token_id is .*, which are no ids",
+    ),
+    "a tokenizer that is none": ("tokenizer.json", "{", "tokenizer.json can't be read .*save_pretrained"),
+    "a deep tokenizer": ("tokenizer.json", "[" * 90_000, "tokenizer.json can't be read"),
+    "a normaliser that grows": ("tokenizer.json", {"normalizer": GROWING}, "more than 5.. MB of memory|more than 1 s"),
+    "a pattern that backtracks": ("tokenizer.json", {"pre_tokenizer": BACKTRACKING}, None),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "said"), LOUD.values(), ids=LOUD)
+def test_a_folder_from_outside_ends_no_process_and_takes_no_time(model, monkeypatch, name, content, said):
+    """None: whether it can be read is the library's affair, but it is one line or a contract, within the limits."""
+    monkeypatch.setattr(contracts, "APART_S", 1.0)
+    if "chat_template" in content:  # instead of the file
+        (model / "chat_template.jinja").unlink()
+    if isinstance(content, str):
+        (model / name).write_text(content)
+    else:
+        change(model / name, **content)
+    try:
+        found = contract_apart(model)
+    except UserError as error:
+        assert str(model) in str(error) and "\n" not in str(error)
+        assert re.search(said or "", str(error)), error
+    else:
+        assert said is None and found["eos_token_id"] == 0
+
+
+def test_a_folder_of_ours_is_not_read_apart(tmp_path, monkeypatch):
+    model = write_model(tmp_path / "base" / "model")
+    write(tmp_path / "base" / "manifest.json", {"stage": "base", "files": {}, "contract": {"dtype": "F32"}})
+    monkeypatch.setattr(contracts, "read_apart", None)
+    assert of_inputs({"model": model})["model"][1] == {"dtype": "F32"}

@@ -12,7 +12,7 @@ import pytest
 from tiny_gguf import SHAPES, TOKENS, VALUES, weights, write_gguf
 
 from r1flow.core.errors import UserError
-from r1flow.data.gguf import read_header
+from r1flow.data.gguf import read_header, read_llama
 from r1flow.engine.run import Run
 from r1flow.programs.costs import model_in
 
@@ -171,3 +171,37 @@ def test_the_words_of_a_refusal_name_no_more_than_three_tensors(tmp_path):
     with pytest.raises(UserError) as refusal:
         read_header(write_gguf(tmp_path / "a.gguf", tensors={name: numpy.zeros(4, "float32") for name in OTHERS}))
     assert len(re.findall("weight is", str(refusal.value))) <= 3 and "more" in str(refusal.value)
+
+
+def damaged(path: Path, field: bytes, number: int) -> Path:
+    """A file in which the count after a tensor's name is another."""
+    content = bytearray(write_gguf(path).read_bytes())
+    place = content.index(field) + len(field)
+    content[place : place + 4] = struct.pack("<I", number)
+    path.write_bytes(content)
+    return path
+
+
+def test_a_tensor_has_few_dimensions(tmp_path):
+    """The product of millions of them takes hours."""
+    path = damaged(tmp_path / "a.gguf", b"output_norm.weight", 5)
+    with pytest.raises(UserError, match=r"no GGUF file that can be read \(a tensor of 5 dimensions\)"):
+        read_header(path)
+
+
+def test_a_header_is_short_and_so_is_what_it_says_of_itself(tmp_path, monkeypatch):
+    path = write_gguf(tmp_path / "a.gguf", {"general.architecture": "long " * 100_000})
+    with pytest.raises(UserError) as refused:
+        read_header(path)
+    assert len(str(refused.value)) < 1000 and str(refused.value).endswith("from a hub or a folder")
+    monkeypatch.setattr("r1flow.data.gguf.LONGEST_HEADER", 1 << 18)
+    with pytest.raises(UserError, match="a header of more than 0 MB"):
+        read_header(path)
+
+
+def test_a_template_in_a_file_that_never_ends_is_one_line(tmp_path, monkeypatch):
+    loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    path = write_gguf(tmp_path / "a.gguf", {"tokenizer.chat_template": loop})
+    monkeypatch.setattr("r1flow.data.gguf.APART_S", 1.0)
+    with pytest.raises(UserError, match=r"a\.gguf: its tokenizer or chat template: reading it took more than 1 s"):
+        read_llama(path)

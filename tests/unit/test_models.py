@@ -41,7 +41,7 @@ def test_what_is_no_reward_model_is_one_line_at_the_start(tmp_path: Path, change
 def test_a_config_that_is_no_json_is_one_line(tmp_path: Path) -> None:
     folder(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UserError, match="is no JSON"):
+    with pytest.raises(UserError, match="can't be read as JSON"):
         reward_model(tmp_path)
 
 

@@ -1,10 +1,15 @@
 """Completions taken apart: whatever a model writes, hostile texts included."""
 
+import signal
+import threading
 from functools import cached_property
 
+import jinja2.sandbox
 import pytest
 
-from r1flow.core.template import Response, split
+from r1flow.core import template
+from r1flow.core.errors import UserError
+from r1flow.core.template import Response, render, split
 from r1flow.programs.evaluate.compute import grader
 from r1flow.rewards.combine import combine
 from r1flow.sampling import Completion
@@ -136,3 +141,35 @@ def test_an_evaluation_takes_each_response_apart_once(taken_apart):
     for asked in (problem, prompt):
         grade(asked, Completion(ids=[1], text=WHOLE, finished=True))
     assert taken_apart == [WHOLE] * 2
+
+
+def test_a_template_that_never_ends_for_some_question_is_one_line(monkeypatch):
+    """What was tried once may still wait for a longer question."""
+    monkeypatch.setattr(template, "RENDER_S", 0.3)
+    loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    text = "{{ messages[-1].content }}{% if messages[-1].content|length > 9 %}" + loop + "{% endif %}"
+    rendered = jinja2.sandbox.ImmutableSandboxedEnvironment().from_string(text)
+
+    class Tokenizer:
+        chat_template = text
+
+        def apply_chat_template(self, messages, **options):
+            return rendered.render(messages=messages)
+
+    before = signal.getsignal(signal.SIGVTALRM)
+    assert render(Tokenizer(), "short") == "short"
+    with pytest.raises(UserError, match=r"can't show a question \(it takes more than 0.3 s\); use another"):
+        render(Tokenizer(), "a longer question")
+    assert signal.getsignal(signal.SIGVTALRM) == before and signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+    in_thread = threading.Thread(target=lambda: render(Tokenizer(), "short"))
+    in_thread.start()
+    in_thread.join()
+
+
+def test_a_template_that_raises_is_one_line():
+    class Tokenizer:
+        def apply_chat_template(self, messages, **options):
+            raise TypeError("roles must\nalternate")
+
+    with pytest.raises(UserError, match=r"can't show a question \(roles must alternate\); use another"):
+        render(Tokenizer(), "?")

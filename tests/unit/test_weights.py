@@ -69,7 +69,7 @@ HARM = {
         ("Git LFS pointer .*git lfs pull", lambda path: path.write_text(POINTER)),
     ],
     INDEX: [
-        ("no JSON", lambda path: path.write_text("{")),
+        ("can't be read as JSON", lambda path: path.write_text("{")),
         ("no weight_map", lambda path: path.write_text("{}")),
         ("no weight_map", lambda path: path.write_text('{"weight_map": {"a": 1}}')),
         ("isn't the name of a file", lambda path: path.write_text('{"weight_map": {"a": "../model.safetensors"}}')),
@@ -79,12 +79,12 @@ HARM = {
     "config.json": [
         ("has no config.json", Path.unlink),
         ("holds no settings", lambda path: path.write_text("[]")),
-        ("no JSON", lambda path: path.write_text("[" * 90_000)),
-        ("no JSON", lambda path: path.write_bytes(b"\xff\xfe{")),
+        ("can't be read as JSON", lambda path: path.write_text("[" * 90_000)),
+        ("can't be read as JSON", lambda path: path.write_bytes(b"\xff\xfe{")),
         ("Git LFS pointer", lambda path: path.write_text(POINTER)),
     ],
     "generation_config.json": [
-        ("no JSON", lambda path: path.write_text("{")),
+        ("can't be read as JSON", lambda path: path.write_text("{")),
         ("Git LFS pointer", lambda path: path.write_text(POINTER)),
     ],
     "tokenizer.json": [("Git LFS pointer", lambda path: path.write_text(POINTER))],

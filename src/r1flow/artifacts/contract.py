@@ -8,6 +8,9 @@ It is read from the files of a model directory, also of one from outside, withou
 when they have the same vocabulary and split a text alike, however their files are written. A folder with neither model
 nor tokenizer has no contract: the rows of rejection's mix.jsonl are text, which a student with another tokenizer may
 learn from. Left out: the lengths of single rows, which only the programs that read them know.
+
+A folder from outside is described in a process apart (`contract_apart`), before transformers reads it: its tokenizer
+and its template have then run once, within limits. It costs such a folder 0.2 s; what a stage made has its manifest.
 """
 
 import hashlib
@@ -15,11 +18,15 @@ import json
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
-from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
-from r1flow.model.weights import header_of, shards_of
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags, within_time
+from r1flow.model.weights import AGAIN, header_of, read_object, shards_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Contract = dict[str, Any]
 Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
@@ -27,19 +34,52 @@ PROBE = "  Wait: 24 - 19 = 5, 1234.5 × x²\n\tschläft's, naïve, 日本 <think
 FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
 # What a policy and its reward model share.
 SHARED = ("tokenizer", "eos_token_id", "pad_token_id", "chat_template")
+LONGEST = 300  # characters of what a library says
+SAVE_AGAIN = "save it again with save_pretrained"
+APART_S = RENDER_S / 2  # CPU time; the largest tokenizers take 2 s
 
 
-def contract_of(folder: Path, labels: str | None = None) -> Contract | None:
+def contract_of(folder: Path, labels: str | None = None, keeps_tags: bool = False) -> Contract | None:
     """The contract of a stage's folder or a model directory; None where there is neither model nor tokenizer.
 
     `labels` is what the loss was computed on (from a program's spec). None: not known; a reward model gets "pairs".
+    With `keeps_tags`, raises UserError for a tokenizer that loses the tags within a text.
     """
-    places = (folder / "model", folder / "tokenizer", folder)
-    place = next((place for place in places if (place / "tokenizer.json").is_file()), None)
+    place = place_of_tokenizer(folder)
     if place is None:
         return None
-    contract = describe_tokenizer(place)
+    tokenizer = read_tokenizer(place)
+    if keeps_tags:
+        check_tags(str(place), lambda text: tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.decode)
+    contract = describe_tokenizer(place, tokenizer)
     return contract | describe_model(place, labels) if (place / "config.json").is_file() else contract
+
+
+def place_of_tokenizer(folder: Path) -> Path | None:
+    places = (folder / "model", folder / "tokenizer", folder)
+    return next((place for place in places if (place / "tokenizer.json").is_file()), None)
+
+
+def contract_apart(folder: Path, keeps_tags: bool = False) -> Contract | None:
+    """`contract_of` a folder that anybody may have written, from a process apart; raises UserError."""
+    place = place_of_tokenizer(folder)
+    if place is None:
+        return None
+    size = sum(path.stat().st_size for path in place.iterdir() if path.suffix in (".json", ".jinja"))
+    what = f"{place}: its tokenizer.json, chat template or settings"
+    [found] = read_apart(f"{__name__}:made_apart", folder, keeps_tags, size=size, what=what, cpu_s=APART_S)
+    return found
+
+
+def made_apart(folder: Path, keeps_tags: bool) -> Iterator[Contract | None]:
+    """In the process apart."""
+    try:
+        yield contract_of(folder, keeps_tags=keeps_tags)
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # a stranger's settings may be of any shape
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST]
+        raise UserError(f"{folder}: its settings can't be read ({said}); {SAVE_AGAIN}") from None
 
 
 def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
@@ -48,18 +88,26 @@ def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
     for name, path in inputs.items():
         folder = path.parent if path.name == "model" else path
         known = read_contract(folder / "manifest.json")
-        edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), contract_of(path))
+        edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), contract_apart(path))
     return edges
 
 
-def describe_tokenizer(folder: Path) -> Contract:
-    """The tokenizer's part of the contract; a tag that decoding doesn't give back has None instead of ids."""
+def read_tokenizer(folder: Path) -> "Tokenizer":
+    """A model's tokenizer, read without transformers; raises UserError if it can't be read."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    try:
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers has no exceptions of its own
+        raise UserError(f"{folder}/tokenizer.json can't be read ({str(error)[:LONGEST]}); {SAVE_AGAIN}") from error
+
+
+def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
+    """The tokenizer's part of the contract; a tag that decoding doesn't give back has None instead of ids."""
     tokenizer.no_padding()  # a tokenizer that has padded or cut a batch is saved with these settings
     tokenizer.no_truncation()
-    config, template = read_contract(folder / "tokenizer_config.json"), template_of(folder)
+    path = folder / "tokenizer_config.json"
+    config, template = read_contract(path), template_of(folder)
 
     def ids(tag: str) -> list[int] | None:
         found = tokenizer.encode(tag, add_special_tokens=False).ids
@@ -67,7 +115,10 @@ def describe_tokenizer(folder: Path) -> Contract:
 
     def special(name: str) -> int | None:
         token = config.get(name)
-        return tokenizer.token_to_id(token["content"] if isinstance(token, dict) else token) if token else None
+        text = token.get("content") if isinstance(token, dict) else token
+        if not isinstance(text, str | None):
+            raise UserError(f"{path}: {name} is {str(token)[:LONGEST]}, which is no text; {SAVE_AGAIN}")
+        return tokenizer.token_to_id(text) if text else None
 
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     cut = tokenizer.encode(PROBE, add_special_tokens=False).ids
@@ -85,12 +136,19 @@ def describe_model(folder: Path, labels: str | None) -> Contract:
     """The weights' part of the contract; `ends_at` are the ids that end a text by the model's own settings."""
     config, generation = read_contract(folder / "config.json"), read_contract(folder / "generation_config.json")
     ends = generation.get("eos_token_id", config.get("eos_token_id"))
-    scores = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or [])
+    ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    wanted = {"architectures": list, "max_position_embeddings": int, "vocab_size": int, "quantization_config": dict}
+    for key, kind in wanted.items():
+        if not isinstance(config.get(key), kind | None):
+            raise UserError(f"{folder}/config.json: {key} is {str(config[key])[:LONGEST]}, no {kind.__name__}; {AGAIN}")
+    if not all(isinstance(end, int) for end in ends):
+        raise UserError(f"{folder}: eos_token_id is {str(ends)[:LONGEST]}, which are no ids; {AGAIN}")
+    scores = any(str(name).endswith("ForSequenceClassification") for name in config.get("architectures") or [])
     return {
-        "dtype": config.get("quantization_config", {}).get("quant_method") or dtype_of(folder),
+        "dtype": (config.get("quantization_config") or {}).get("quant_method") or dtype_of(folder),
         "max_length": config.get("max_position_embeddings"),
         "embeddings": config.get("vocab_size"),
-        "ends_at": ends if isinstance(ends, list) else [] if ends is None else [ends],
+        "ends_at": ends,
         "labels": labels or ("pairs" if scores else None),
     }
 
@@ -100,15 +158,21 @@ def text_digest(text: str) -> str:
 
 
 def read_contract(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return read_object(path) if path.is_file() else {}
 
 
 def template_of(folder: Path) -> str | None:
     """The chat template: a file of its own, or in older models an entry of tokenizer_config.json."""
     if (folder / "chat_template.jinja").is_file():
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
-    found = read_contract(folder / "tokenizer_config.json").get("chat_template")
-    return {entry["name"]: entry["template"] for entry in found}.get("default") if isinstance(found, list) else found
+    path = folder / "tokenizer_config.json"
+    found = read_contract(path).get("chat_template")
+    if isinstance(found, list):
+        entries = [entry for entry in found if isinstance(entry, dict) and entry.get("name") == "default"]
+        found = entries[-1].get("template") if entries else None
+    if not isinstance(found, str | None):
+        raise UserError(f"{path}: its chat_template is no text; write it into chat_template.jinja beside it")
+    return found
 
 
 def prefilled(template: str | None) -> bool | None:
@@ -119,7 +183,10 @@ def prefilled(template: str | None) -> bool | None:
     values = {"messages": [{"role": "user", "content": "?"}], "tools": None, "bos_token": "", "eos_token": ""}
     try:
         compiled = jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
-        return compiled.render(values, add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+        with within_time(RENDER_S):
+            return compiled.render(values, add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+    except MemoryError:  # it would take that of a training, too
+        raise
     except Exception:  # a template may raise anything
         return None
 

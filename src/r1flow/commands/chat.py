@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from r1flow.artifacts.contract import of_inputs
 from r1flow.commands.finding import tell
 from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError, printable
@@ -82,10 +83,9 @@ def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None
 
 def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
-    from jinja2 import TemplateError
-
     from r1flow.sampling import SamplingParams, seed_of
 
+    of_inputs({"model": model})  # one from outside tries its tokenizer and template apart
     sampler = load_quietly(model, arguments.engine)
     if not sampler.tokenizer.chat_template:
         raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
@@ -94,8 +94,8 @@ def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     def ask(question: str, number: int) -> tuple[str, bool]:
         try:
             prompt = render(sampler.tokenizer, question)
-        except TemplateError as error:
-            raise UserError(f"{model}: its chat template can't show the question: {error}") from error
+        except UserError as error:
+            raise UserError(f"{model}: {error}") from error
         [completion] = sampler.sample([prompt], params, [seed_of(arguments.seed, question, number)])
         return completion.text, completion.finished
 

@@ -4,8 +4,8 @@
 
 The first argument names a generator function, which gets the others; its values come back in batches, pickled, and so
 does what it returns or raises. What a file says of its own size decides nothing: the process may take FREE bytes of
-memory and GROWTH times `size`, which the caller measured, and CPU_S of CPU time between two batches. Whatever a parser
-does then, it ends with one line. The process ends with its caller, whose end of the pipe closes.
+memory and GROWTH times `size`, which the caller measured, and `cpu_s` of CPU time between two batches. Whatever a
+parser does then, it ends with one line. The process ends with its caller, whose end of the pipe closes.
 """
 
 import os
@@ -32,11 +32,15 @@ def memory_for(size: int) -> int:
     return min(MOST, FREE + GROWTH * size)
 
 
-def read_apart(function: str, *arguments: Any, size: int, what: Any) -> Generator[Any, None, Any]:
+def read_apart(
+    function: str, *arguments: Any, size: int, what: Any, cpu_s: float | None = None
+) -> Generator[Any, None, Any]:
     """What the generator function yields, as it comes; `what` is named where reading it takes too much.
 
     Returns what the function returns, and raises what it raises; UserError if it doesn't keep within its limits.
     """
+    cpu_s = cpu_s or CPU_S
+    remedy = "it isn't read: leave it out, or repair it"
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
@@ -45,7 +49,7 @@ def read_apart(function: str, *arguments: Any, size: int, what: Any) -> Generato
         start_new_session=True,  # Ctrl-C reaches the caller only
     )
     try:
-        process.stdin.write(pickled((function, arguments, memory_for(size), CPU_S)))
+        process.stdin.write(pickled((function, arguments, memory_for(size), cpu_s)))
         process.stdin.flush()
         while (frame := receive(process.stdout)) is not None:
             kind, value = frame
@@ -55,9 +59,9 @@ def read_apart(function: str, *arguments: Any, size: int, what: Any) -> Generato
                 return value
             else:
                 raise value
-        raise UserError(f"{what}: {end_in_words(process.wait(), size)}; it isn't read: leave it out, or repair it")
+        raise UserError(f"{what}: {end_in_words(process.wait(), size, cpu_s)}; {remedy}")
     except MemoryError:
-        raise UserError(f"{what}: {end_in_words(0, size)}; it isn't read: leave it out, or repair it") from None
+        raise UserError(f"{what}: {end_in_words(0, size, cpu_s)}; {remedy}") from None
     finally:
         process.kill()
         process.stdin.close()
@@ -65,9 +69,9 @@ def read_apart(function: str, *arguments: Any, size: int, what: Any) -> Generato
         process.wait()
 
 
-def end_in_words(status: int, size: int) -> str:
+def end_in_words(status: int, size: int, cpu_s: float) -> str:
     if status == -signal.SIGPROF:
-        return f"reading it took more than {CPU_S:g} s without a result"
+        return f"reading it took more than {cpu_s:g} s without a result"
     ended = f" (signal {-status})" if status < 0 else ""
     return f"reading its {size} bytes took more than {memory_for(size) >> 20} MB of memory{ended}"
 
@@ -127,9 +131,9 @@ def frames(make: Callable[..., Generator[Any, None, Any]], arguments: tuple[Any,
     except MemoryError:
         del values, batch
         yield "raised", MemoryError()
-    except Exception as error:
+    except BaseException as error:  # a panic of a library in Rust is no Exception, and can't be pickled
         yield "values", batch
-        yield "raised", error
+        yield "raised", error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def length_of(value: Any) -> int:

@@ -9,8 +9,11 @@ everything after the reasoning.
 """
 
 import re
+import signal
+import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import Any
 
@@ -29,6 +32,7 @@ INVISIBLE = re.compile(
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 KEPT = "\ufdd0"  # a character that no text has: after the first one of a name that is to stay text (`render`)
+RENDER_S = 60.0  # CPU time for a prompt, which takes 0.3 ms
 APART = ("reasoning_content", "reasoning", "thinking")  # where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss
 
 
@@ -149,7 +153,12 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
     asked = {"role": "user", "content": marked(question, names)}
 
     def shown(turns: Sequence[dict[str, str]]) -> str:
-        return tokenizer.apply_chat_template([*turns, asked], tokenize=False, add_generation_prompt=True)
+        try:
+            with within_time(RENDER_S):
+                return tokenizer.apply_chat_template([*turns, asked], tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template may raise anything
+            said = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"the chat template can't show a question ({said}); use another (`template`)") from error
 
     prompt = shown(turns)
     if not getattr(tokenizer, "chat_template", None) or not lost_turn(turns, prompt):  # None: a server renders it
@@ -162,6 +171,28 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
             " or no such turns (`preamble`)"
         )
     return prompt
+
+
+@contextmanager
+def within_time(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError after so much CPU time. Without effect in threads, where Python handles no signals.
+
+    A template runs for ever if it likes: jinja2's sandbox limits a loop, and not loops within loops. It takes 4 µs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: Any) -> None:
+        raise TimeoutError(f"it takes more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def lost_turn(turns: Iterable[dict[str, str]], prompt: str) -> str | None:

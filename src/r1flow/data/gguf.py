@@ -21,7 +21,10 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Self
 
+from r1flow.artifacts.contract import APART_S, PROBE, prefilled
+from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
+from r1flow.core.template import RENDER_S, within_time
 from r1flow.data.packages import PACKAGE
 
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}  # struct's
@@ -35,6 +38,8 @@ FRACTIONS = ("attention.layer_norm_rms_epsilon", "rope.freq_base")
 UNSCALED = {"llama.rope.scaling.type": ["none"]} | {
     f"llama.rope.{key}": [0, 1] for key in ("scaling.factor", "scale_linear")
 }
+MOST_DIMENSIONS = 4  # ggml's own limit
+LONGEST_HEADER = 1 << 26  # bytes; the largest vocabularies take 2^24, and Python's objects up to 20 times more
 INSTEAD = "take its safetensors from a hub or a folder"
 REPLY = "An answer."
 
@@ -109,20 +114,22 @@ def read_header(path: Path) -> Header:
 
 
 def in_one_line(text: str) -> str:
-    """Names in a file may have line breaks, by which it could write lines of its own into a message."""
-    return " ".join(text.split())
+    """Names in a file may be long and have line breaks, by which it could write lines of its own into a message."""
+    line = " ".join(text.split())
+    return line if len(line) <= 800 else f"{line[:400]} … {line[-400:]}"
 
 
 class Cursor:
-    """Reads one value after the other; raises struct.error at the end of the data."""
+    """Reads one value after the other; raises struct.error at the end of the data, ValueError in too long a header."""
 
     def __init__(self, data: mmap) -> None:
         self.data, self.at = data, 0
 
     def numbers(self, kinds: str) -> tuple[Any, ...]:
-        found = struct.unpack_from(f"<{kinds}", self.data, self.at)
-        self.at += struct.calcsize(f"<{kinds}")
-        return found
+        begin, self.at = self.at, self.at + struct.calcsize(f"<{kinds}")
+        if LONGEST_HEADER < self.at <= len(self.data):
+            raise ValueError(f"a header of more than {LONGEST_HEADER >> 20} MB")
+        return struct.unpack_from(f"<{kinds}", self.data, begin)
 
     def text(self) -> str:
         (length,) = self.numbers("Q")
@@ -148,9 +155,12 @@ def parse_header(cursor: Cursor) -> Header:
         found = {cursor.text(): cursor.value(*cursor.numbers("I")) for _ in range(values)}
     except KeyError as error:
         raise ValueError(f"a value of the unknown kind {error}") from None
-    table = [
-        (cursor.text(), cursor.numbers(f"{cursor.numbers('I')[0]}Q"), *cursor.numbers("IQ")) for _ in range(tensors)
-    ]
+    table = []
+    for _ in range(tensors):
+        name, (dimensions,) = cursor.text(), cursor.numbers("I")
+        if dimensions > MOST_DIMENSIONS:
+            raise ValueError(f"a tensor of {dimensions} dimensions")
+        table.append((name, cursor.numbers(f"{dimensions}Q"), *cursor.numbers("IQ")))
     alignment = found.get("general.alignment", 32)
     if type(alignment) is not int or alignment < 1:
         raise ValueError(f"general.alignment is {alignment!r}")
@@ -252,10 +262,9 @@ def read_llama(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     UserError as `read_header` does.
     """
     header = read_header(path)
-    try:
-        tokenizer = build_tokenizer(header.values)
-    except Exception as error:  # tokenizers has no exceptions of its own
-        raise UserError(f"{path}: its tokenizer can't be built ({in_one_line(str(error))}); {INSTEAD}") from error
+    what = f"{path}: its tokenizer or chat template"
+    [_] = read_apart(f"{__name__}:tried", path, size=LONGEST_HEADER, what=what, cpu_s=APART_S)
+    tokenizer = build_tokenizer(header.values)
     told = tokenizer.eos_token_id
     used = closing(tokenizer)
     if used is not None:
@@ -263,6 +272,17 @@ def read_llama(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     repaired = {} if used in (None, told) else {"eos_token_id": {"file": told, "used": used}}
     recorded = {"license": header.values.get("general.license"), "repaired": repaired}
     return build_model(path, header, tokenizer), tokenizer, recorded
+
+
+def tried(path: Path) -> Iterator[bool]:
+    """In a process apart: build a file's tokenizer, cut a text by it and run the chat template, once."""
+    values = read_header(path).values
+    try:
+        bare_tokenizer(values).encode(PROBE)
+    except Exception as error:  # tokenizers has no exceptions of its own
+        raise UserError(f"{path}: its tokenizer can't be built ({in_one_line(str(error))}); {INSTEAD}") from error
+    prefilled(values.get("tokenizer.chat_template"))
+    yield True
 
 
 def build_model(path: Path, header: Header, tokenizer: Any) -> Any:
@@ -308,10 +328,9 @@ def dequantised(path: Path, tensor: Tensor) -> Any:
     return gguf.dequantize(rows, gguf.GGMLQuantizationType[tensor.kind]).reshape(tensor.shape)
 
 
-def build_tokenizer(values: dict[str, Any]) -> Any:
-    """The file's byte-level BPE, with its special tokens and its chat template."""
+def bare_tokenizer(values: dict[str, Any]) -> Any:
+    """The file's byte-level BPE."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
 
     tokens, kinds = values["tokenizer.ggml.tokens"], values["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ")) for merge in values["tokenizer.ggml.merges"]]
@@ -323,9 +342,17 @@ def build_tokenizer(values: dict[str, Any]) -> Any:
         if kind in (CONTROL, USER_DEFINED):
             add = built.add_special_tokens if kind == CONTROL else built.add_tokens
             add([AddedToken(token, normalized=False, special=kind == CONTROL)])
+    return built
+
+
+def build_tokenizer(values: dict[str, Any]) -> Any:
+    """The file's tokenizer for transformers, with its special tokens and its chat template."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = values["tokenizer.ggml.tokens"]
     numbers = {name: values.get(f"tokenizer.ggml.{key}") for name, key in SPECIAL.items()}
     return PreTrainedTokenizerFast(
-        tokenizer_object=built,
+        tokenizer_object=bare_tokenizer(values),
         chat_template=values.get("tokenizer.chat_template"),
         model_max_length=values["llama.context_length"],
         clean_up_tokenization_spaces=False,
@@ -337,7 +364,8 @@ def closing(tokenizer: Any) -> int | None:
     """The special token by which the chat template closes the assistant's turn; None where there is none."""
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": REPLY}]
     try:
-        text = tokenizer.apply_chat_template(turns, tokenize=False) if tokenizer.chat_template else ""
+        with within_time(RENDER_S):
+            text = tokenizer.apply_chat_template(turns, tokenize=False) if tokenizer.chat_template else ""
     except Exception:  # a template may raise anything; then it can't be used, and a stage may set one of its own
         return None
     _, found, after = text.rpartition(REPLY)

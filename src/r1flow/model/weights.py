@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.errors import UserError, listed
+from r1flow.core.files import read_json
 
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
@@ -109,10 +110,7 @@ def read_object(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path.parent} has no {path.name}; name the folder of a whole model")
     refuse_lfs_pointer(path)
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is no JSON ({type(error).__name__}); {AGAIN}") from error
+    found = read_json(path)
     if not isinstance(found, dict):
         raise UserError(f"{path} holds no settings; {AGAIN}")
     return found

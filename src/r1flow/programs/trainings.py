@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from r1flow.artifacts.contract import contract_apart
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops, training_flops
-from r1flow.core.template import check_tags
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.model.weights import check_model_files
 from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
 from r1flow.training.ranks import strategy_of
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 # The trainer options that r1flow itself reads too, in checks, estimates and resuming; trainers have defaults for all.
 TRANSFORMERS = (("transformers", "training_args.py"),)
@@ -110,11 +107,10 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     else:
         try:
             check_model_files(folder)
+            if contract_apart(folder, keeps_tags=True) is None:
+                raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there")
         except UserError as error:
             raise UserError(f"init_from: {error}") from None
-        tokenizer = read_tokenizer(folder)
-        place = f"init_from: {folder}"
-        check_tags(place, lambda text: tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.decode)
 
 
 def check_revision(kind: str, repo: str, revision: str) -> None:
@@ -124,18 +120,6 @@ def check_revision(kind: str, repo: str, revision: str) -> None:
     if not COMMIT.fullmatch(revision):
         pin = f"pin it with `{lock_command(kind, repo, revision)}`"
         raise UserError(f"revision: {revision!r} is no commit (40 hex digits), so it can move; {pin}")
-
-
-def read_tokenizer(folder: Path) -> "Tokenizer":
-    """A model's tokenizer, read without transformers; raises UserError if it is missing or can't be read."""
-    if not (folder / "tokenizer.json").is_file():
-        raise UserError(f"init_from: {folder} has no tokenizer.json; save the model's tokenizer there")
-    from tokenizers import Tokenizer
-
-    try:
-        return Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # tokenizers has no exceptions of its own
-        raise UserError(f"init_from: {folder}/tokenizer.json can't be read ({error}); save it again") from error
 
 
 def curves_of(names: Iterable[str], config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:

@@ -10,14 +10,15 @@ other texts in the batch would change the low bits of a score. Left out: code th
 weights.
 """
 
-import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from r1flow.artifacts.contract import of_inputs
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response, prompt_ids, render, text_ids
 from r1flow.model.pretrained import read_model, read_pretrained
+from r1flow.model.weights import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -77,13 +78,14 @@ def check_model(model_dir: Path) -> None:
     if not path.is_file():
         raise UserError(f"reward reward_model: model_dir {model_dir} holds no model (there is no config.json in it)")
     try:
-        config: dict[str, Any] = json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"reward reward_model: {path} is no JSON ({error}); fetch the model again") from None
-    names = config.get("architectures") or ["nothing"]
-    outputs = len(config["id2label"]) if config.get("id2label") else config.get("num_labels", 2)
-    if not names[0].endswith("ForSequenceClassification"):
-        raise UserError(f"reward reward_model: {path}: architectures is {names[0]}; use a ...ForSequenceClassification")
+        config = read_object(path)
+    except UserError as error:
+        raise UserError(f"reward reward_model: {error}") from None
+    names, labels = config.get("architectures"), config.get("id2label")
+    name = str(names[0]) if names and isinstance(names, list) else "nothing"
+    outputs = len(labels) if labels and isinstance(labels, dict) else config.get("num_labels", 2)
+    if not name.endswith("ForSequenceClassification"):
+        raise UserError(f"reward reward_model: {path}: architectures is {name}; use a ...ForSequenceClassification")
     if outputs != 1:
         raise UserError(f"reward reward_model: {path}: the model has {outputs} outputs (id2label); use a model with 1")
     if not any(model_dir.glob("*.safetensors")):
@@ -97,6 +99,7 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     try:
+        of_inputs({"model_dir": model_dir})  # of a folder from outside, tokenizer and template are tried apart
         tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
         options = {"dtype": torch.float32, "local_files_only": True}
         model = read_model(AutoModelForSequenceClassification, model_dir, to_save=False, **options)

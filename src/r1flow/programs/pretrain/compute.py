@@ -119,6 +119,8 @@ def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizer
     hashes = stage.config.get("sha256")
     fetched = fetch_files("model", source, revision, hashes=hashes, progress=stage.progress) if revision else None
     folder = fetched.folder if fetched else stage.inputs.get("model", source)
+    if fetched:  # of a folder here the driver has done it
+        contract.contract_apart(folder, keeps_tags=True)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
     return read_model(AutoModelForCausalLM, folder), read_pretrained(AutoTokenizer, folder), made_from
 
