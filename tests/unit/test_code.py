@@ -147,8 +147,20 @@ DIGITS = "7" * 6000
             [{"call": "f", "args": [4], "output": 2}],
         ),
         ("print('2.0   3 ')", [{"input": "", "output": "2 3.00", "checker": "livecodebench"}]),
+        ("print('\\n  a b\\n\\t1e2 ')", [{"input": "", "output": "a b\n100\n", "checker": "livecodebench"}]),
     ],
-    ids=["digits in", "digits out", "digits returned", "digits given", "stdin", "long", "cache", "Counter", "checker"],
+    ids=[
+        "digits in",
+        "digits out",
+        "digits returned",
+        "digits given",
+        "stdin",
+        "long",
+        "cache",
+        "Counter",
+        "checker",
+        "blanks",
+    ],
 )
 def test_programs_as_contests_and_their_judges_take_them(program: str, tests: object) -> None:
     assert statuses(program, tests) == ["passed"]
@@ -161,10 +173,14 @@ def test_programs_as_contests_and_their_judges_take_them(program: str, tests: ob
         ("print('2.0 3')", [{"input": "", "output": "2 3"}]),
         ("print('2.1 3')", [{"input": "", "output": "2 3", "checker": "livecodebench"}]),
         ("print('2\\n3')", [{"input": "", "output": "2 3", "checker": "livecodebench"}]),
+        ("print('0.3333333')", [{"input": "", "output": "0.33333334", "checker": "livecodebench"}]),
+        ("print('a  b')", [{"input": "", "output": "a b", "checker": "livecodebench"}]),
+        ("print('1_0')", [{"input": "", "output": "10", "checker": "livecodebench"}]),
+        ("print('nan')", [{"input": "", "output": "NaN", "checker": "livecodebench"}]),
         ("def f(n): return 10 ** n + 1", '[{"call": "f", "args": [5000], "output": 1' + "0" * 5000 + "}]"),
         ("def f(n): return str(n) * 5000", '[{"call": "f", "args": [1], "output": ' + "1" * 5000 + "}]"),
     ],
-    ids=["exact", "another number", "two lines", "off by one", "text"],
+    ids=["exact", "another number", "two lines", "near", "blanks in text", "digits", "nan", "off by one", "text"],
 )
 def test_and_no_others(program: str, tests: object) -> None:
     assert statuses(program, tests) == ["wrong_output"]
@@ -390,3 +406,10 @@ def test_where_all_must_pass_the_reward_too_waits_for_no_other(monkeypatch: pyte
     runs = counted(monkeypatch, sandbox.run, 2)
     assert reward(["p"], ["```python\nprint(-1)\n```"], tests=[TESTS]) == [0.0]
     assert len(runs) in (2, 3)
+
+
+def test_a_checker_that_is_not_known_is_no_exact_one() -> None:
+    tests = [{"input": "", "output": "2", "checker": "special_judge"}]
+    with pytest.raises(ValueError, match="the checker 'special_judge' isn't known"):
+        code.tests_of(tests)
+    assert code.passes_tests("print(2)", tests).correct is None

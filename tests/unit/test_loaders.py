@@ -905,3 +905,11 @@ def test_a_map_is_read_like_an_object_and_its_weight_is_the_rows_own(tmp_path: P
     rows = list(loaders.load_source(tmp_path, ["train.parquet"], source, count))
     assert [(row["question"], row["answer"]) for row in rows] == [("1?", "6")]
     assert count.left_out == {"row too large": 1, "missing": 2, "wrong type": 1}
+
+
+def test_what_a_contest_program_prints_is_compared_by_the_benchmarks_rules() -> None:
+    tests = json.dumps([{"input": "3", "output": "9", "testtype": "stdin"}])
+    [given] = json.loads(loaders.contest_tests(tests, "[]", "{}"))
+    assert given == {"input": "3", "output": "9", "checker": "livecodebench"}
+    [called] = json.loads(loaders.contest_tests(tests, "[]", '{"func_name": "square"}'))
+    assert called == {"input": "3", "output": "9", "fn_name": "square"}

@@ -130,3 +130,12 @@ def test_the_experiment_with_programs_pays_each_kind_of_row_by_its_own_reward() 
     )
     assert scores == [1.2, 1.2]
     assert logged["rewards/accuracy/not_applicable"] == logged["rewards/code_tests/not_applicable"] == 0.5
+
+
+def test_a_checker_may_be_an_argument() -> None:
+    tests = [[{"input": "", "output": "2"}], [{"input": "", "output": "3", "checker": "livecodebench"}]]
+    answers = ["<answer>print(2.0)</answer>", "<answer>print(3.0)</answer>"]
+    assert code_tests()(["p"] * 2, answers, tests=tests) == [0.0, 1.0]
+    assert code_tests(checker="livecodebench")(["p"] * 2, answers, tests=tests) == [1.0, 1.0]
+    with pytest.raises(UserError, match="checker 'exact' isn't one of livecodebench"):
+        code_tests(checker="exact")

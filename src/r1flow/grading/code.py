@@ -33,7 +33,8 @@ MOST_TIMEOUTS = (
 )
 MOST_WALL_LIMITS = 10
 TOLERANCE = 1e-6  # absolute or relative, as is usual in contests
-LOOSE = "livecodebench"  # the checker that a test may name
+LIVECODEBENCH = "livecodebench"
+CHECKERS = (LIVECODEBENCH,)  # what a test may name to be compared by
 MOST_OUTPUT_MB = 64.0  # that a test's expected output may raise the limit to
 MOST_DIGITS = 400  # a longer number in an output isn't compared as a number
 DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -143,7 +144,7 @@ class Test:
     """One test: standard input and output, or a call and the values that it may return."""
 
     outputs: tuple[Any, ...]  # texts, or values for a call; any of them is accepted
-    loose: bool = False  # compare printed numbers by value and words by any blanks, as LiveCodeBench does
+    checker: str | None = None  # one of CHECKERS, for what is printed; None: `same_line`
     stdin: str = ""
     call: str | None = None
     args: str = ""  # source text: "[4, 'a']"
@@ -156,15 +157,17 @@ def run(
     limits: Limits | None = None,
     tier: Tier | None = None,
     whole: bool = True,
+    checker: str | None = None,
 ) -> list[Outcome]:
     """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a program's text.
 
     Unless `whole`, it stops after the first test that fails, so that a program that hangs doesn't cost every test.
+    `checker`: that of tests that name none.
 
     Raises ValueError for tests that can't be read, UserError for an unknown language and where there is no sandbox.
     """
     how, limits = language_of(language), limits or Limits()
-    cases = tests_of(tests)
+    cases = [replace(case, checker=case.checker or checker) for case in tests_of(tests)]
     if how.call is None and any(case.call for case in cases):
         raise ValueError(f"tests: language {language} has no call-based tests")
     source = program.encode(errors="surrogatepass")
@@ -296,7 +299,7 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
     status = failure(result)
     if status is None:
         right = any(
-            returned(result.report, value) if test.call else printed(result.stdout, value, test.loose)
+            returned(result.report, value) if test.call else printed(result.stdout, value, test.checker)
             for value in test.outputs
         )
         status = Status.PASSED if right else Status.WRONG_OUTPUT
@@ -320,23 +323,28 @@ def failure(result: Result) -> Status | None:
     return None
 
 
-def printed(output: bytes, expected: str, loose: bool = False) -> bool:
-    """Whether a whole output is the expected one, except for spaces at line ends and empty lines at the end.
+def printed(output: bytes, expected: str, checker: str | None = None) -> bool:
+    """Whether a whole output is the expected one, except for spaces at line ends and empty lines at the end."""
+    text = output.decode(errors="surrogateescape")
+    if checker == LIVECODEBENCH:
+        got, wanted, same = stripped_lines(text), stripped_lines(expected), same_numbers
+    else:
+        got, wanted, same = lines(text), lines(expected), same_line
+    return len(got) == len(wanted) and all(map(same, got, wanted))
 
-    `loose`: words are divided by any blanks, and a line of numbers may have 2.0 for 2.
-    """
-    got, wanted = lines(output.decode(errors="surrogateescape")), lines(expected)
-    return len(got) == len(wanted) and all(map(same_words_loosely if loose else same_line, got, wanted))
+
+def stripped_lines(text: str) -> list[str]:
+    """The lines as LiveCodeBench compares them: without blanks around them and empty lines around all."""
+    return [line.strip() for line in text.strip().split("\n")]
 
 
-def same_words_loosely(got: str, wanted: str) -> bool:
+def same_numbers(got: str, wanted: str) -> bool:
+    """Whether two lines are equal, or have equal numbers: 2.0 is 2, any blanks divide them, and none is only near."""
+    if got == wanted:
+        return True
     words, others = got.split(), wanted.split()
-    return len(words) == len(others) and all(map(same_number_loosely, words, others))
-
-
-def same_number_loosely(got: str, wanted: str) -> bool:
-    numbers = max(len(got), len(wanted)) <= MOST_DIGITS and DECIMAL.fullmatch(got) and DECIMAL.fullmatch(wanted)
-    return same_word(got, wanted) or bool(numbers and Decimal(got) == Decimal(wanted))
+    short = all(len(word) <= MOST_DIGITS and DECIMAL.fullmatch(word) for word in (*words, *others))
+    return short and list(map(Decimal, words)) == list(map(Decimal, others))
 
 
 def lines(text: str) -> list[str]:
@@ -416,7 +424,7 @@ def tests_of(tests: Any) -> list[Test]:
     """Tests from a list, or from the JSON of one; raises ValueError for anything else, and for no tests at all.
 
     [{"input": "4\\n", "output": "16\\n"}]                                  also LiveCodeBench's stdin tests
-    [{"input": "4\\n", "output": "2", "checker": "livecodebench"}]        2.0 and any blanks are right, too
+    [{"input": "4\\n", "output": "2", "checker": "livecodebench"}]        as that benchmark compares them
     [{"call": "f", "args": [4], "output": 16}]                            args may be source text: "(4,)"
     [{"input": "[1, 2]\\n3", "output": "6", "fn_name": "f"}]               LiveCodeBench: one JSON value a line
     {"inputs": ["4\\n"], "outputs": ["16\\n"]}                              APPS, TACO
@@ -462,8 +470,8 @@ def one(test: Any) -> Test:
         raise ValueError(f"tests: {str(test)[:80]!r} has no output")
     name = test.get("call") or test.get("fn_name") or test.get("func_name")
     if name is None and test.get("testtype") != "functional":
-        loose = test.get("checker") == LOOSE
-        return Test(stdin=lines_as_text(test.get("input", "")), outputs=(lines_as_text(test["output"]),), loose=loose)
+        stdin, outputs = lines_as_text(test.get("input", "")), (lines_as_text(test["output"]),)
+        return Test(stdin=stdin, outputs=outputs, checker=checker_of(test))
     if not isinstance(name, str):
         raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
     if "args" in test:
@@ -471,6 +479,13 @@ def one(test: Any) -> Test:
         return Test(call=name, args=args, outputs=(test["output"],))
     args = [from_json(line) for line in lines_as_text(test["input"]).split("\n") if line.strip()]
     return Test(call=name, args=source_of(args), outputs=(from_json(lines_as_text(test["output"])),))
+
+
+def checker_of(test: dict[str, Any]) -> str | None:
+    name = test.get("checker")
+    if name is not None and name not in CHECKERS:
+        raise ValueError(f"tests: the checker {str(name)[:80]!r} isn't known")
+    return name
 
 
 def in_columns(tests: dict[str, Any]) -> Iterable[Test]:

@@ -24,15 +24,22 @@ def code_tests(
     tests_column: str = "tests",
     limits: Limits | dict[str, Any] | None = None,
     tier: Tier | None = None,
+    checker: str | None = None,
 ) -> Reward:
     """The share of a row's tests that its program passes, or with mode "all" 1.0 for all of them, else 0.0.
 
     The program is the last code block after the reasoning, or what is between the answer tags. Columns: the tests, as
     `grading.code.tests_of` reads them (None: the row doesn't ask for a program), and `task`. `limits` are those of
-    `sandbox.Limits`, for each test. Raises UserError for invalid arguments and where there is no sandbox.
+    `sandbox.Limits`, for each test. `checker`: "livecodebench" compares printed output as that benchmark does (None:
+    exactly, but for blanks at line ends), where a test doesn't name one itself. Raises UserError for invalid arguments
+    and where there is no sandbox.
     """
     if mode not in ("share", "all"):
         raise UserError(f"reward code_tests: mode {mode!r} is neither 'share' nor 'all'")
+    if checker not in (None, *code.CHECKERS):
+        raise UserError(
+            f"reward code_tests: checker {checker!r} isn't one of {', '.join(code.CHECKERS)}; or leave it out"
+        )
     fences, within = code.language_of(language).fences, limits_of(limits)
     where = tier or sandbox.tier()
 
@@ -50,7 +57,7 @@ def code_tests(
             program = code.code_in(text, fences)
             if program is None:
                 return 0.0
-            return paid(code.run(program, tests, language, within, where, whole=mode == "share"), mode)
+            return paid(code.run(program, tests, language, within, where, mode == "share", checker), mode)
 
         with ThreadPoolExecutor(sandbox.workers()) as pool:
             return Scores.of(pool.map(score, texts, column(task, texts), needed(columns, tests_column, "code_tests")))
