@@ -115,6 +115,15 @@ def test_a_run_s_name_that_looks_like_a_number_is_that_text(empty_checkout, run)
     assert done.returncode == 0 and f" --run {run} " in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("run", ["007", "2026-11-27"])
+def test_a_run_s_name_in_a_configfile_is_the_text_that_stands_there(empty_checkout, tmp_path, run):
+    """YAML reads 7 and a date."""
+    (tmp_path / "run.yaml").write_text(f"run: {run}\noverrides: stages=[data]\n")
+    shown = ("--dry-run", "--quiet", "all", "--printshellcmds", "--configfile", str(tmp_path / "run.yaml"))
+    done = empty_checkout.snakemake(*shown)
+    assert done.returncode == 0 and f" --run {run} " in done.stdout, done.stderr
+
+
 def test_a_dry_run_ends_with_the_plan_and_its_commands_hold_any_name(copy, tmp_path):
     name = "my (model) $(touch ran); `touch ran`"
     shutil.copytree(copy.folder / "results/r1_micro/base/model", copy.folder / name)

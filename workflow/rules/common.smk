@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import yaml
+
 
 def on_interrupt(answer):
     """Have Ctrl-C answered by this function."""
@@ -85,9 +87,16 @@ def gpus_given():
 
 
 def as_typed():
-    """The words after --config as `r1flow plan` reads them, too: Snakemake makes 7 of run=007 and cuts text at a #."""
+    """The words after --config and in files after --configfile as they were typed, and as `r1flow plan` reads them.
+
+    Snakemake makes 7 of run=007 and cuts text at a #; YAML makes 7 of run: 007 and a date of run: 2026-11-27.
+    """
+    typed = dict(config)
+    for path in workflow.config_settings.configfiles or []:
+        written = yaml.load(Path(path).read_text(), Loader=yaml.BaseLoader)  # every value as text
+        typed |= {key: text for key, text in written.items() if config.get(key) is not None}
     pairs = (word.split("=", 1) for word in workflow.config_settings.config_args or [])
-    return {**config, **dict(pairs)}
+    return {**typed, **dict(pairs)}
 
 
 try:
