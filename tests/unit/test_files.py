@@ -1,11 +1,14 @@
 """YAML and JSON that small files blow up, or that overflow a stack, are refused in a line; our own files never are."""
 
+import re
+import resource
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from r1flow.artifacts import provenance
+from r1flow.artifacts import manifest, provenance
 from r1flow.artifacts.frozen import config_digest, dump, freeze, load_frozen
 from r1flow.artifacts.manifest import read_manifest
 from r1flow.commands.trace import read_file
@@ -14,6 +17,9 @@ from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile, read_json, read_yaml
 from r1flow.data.sources import read_lock
 from r1flow.engine.config import compose
+from r1flow.sampling import Completion, shards
+from r1flow.tracking.delivery import record_of_line
+from r1flow.tracking.spool import Spool
 
 LAUGHS = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
 LAUGHS += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 7)]  # 10^7 values
@@ -86,3 +92,68 @@ def test_files_larger_than_any_of_ours_are_not_read(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(files, most, 1_000_000)
         with pytest.raises(BadFile, match="more than 1 MB"):
             read(path)
+
+
+# What a disk that is full in the middle of a write leaves.
+
+
+@pytest.fixture
+def full() -> Iterator[Callable[[], None]]:
+    """Files can't grow beyond 100 bytes once it is called: a longer one fails halfway, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+LONG = {"a": "long " * 9000}
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "metrics, manifests, costs": ("metrics.json", lambda path: manifest.write_json(path, LONG)),
+    "samples": ("0.json", lambda path: shards.write(path, [Completion([1], "long " * 9000, True)])),
+    "reports, pins, locks": ("report.html", lambda path: files.write_whole(path, "long " * 9000)),
+}
+
+
+@pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, full, name: str, write) -> None:
+    (tmp_path / name).write_text("the old one")
+    full()
+    with pytest.raises(OSError):
+        write(tmp_path / name)
+    assert (tmp_path / name).read_text() == "the old one"
+    assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
+
+
+def test_a_full_disk_leaves_no_half_configuration(tmp_path: Path, full) -> None:
+    full()
+    with pytest.raises(OSError):
+        freeze("base", LONG, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_record_for_mlflow_that_was_cut_takes_no_other_with_it(tmp_path: Path, full, capsys) -> None:
+    spool = Spool(tmp_path / "base.jsonl")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    spool.append("tag", key="a", value="short")
+    full()
+    spool.append("tag", key="b", value="long " * 9000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)  # there is room again
+    spool.append("tag", key="c", value="short")
+    spool.close()
+    records = [record_of_line(line) for line in spool.path.read_bytes().splitlines()]
+    assert [record.get("key", record["kind"]) for record in records] == ["a", "damaged", "c"]
+    assert "File too large; the run itself is not affected" in capsys.readouterr().err
+
+
+# What writes into a folder that is emptied at the next start (a stage's work), or removes what it has begun.
+INTO_WORK = {"commands/export", "data/packages", "programs/data/compute", "programs/report/compute"}
+INTO_WORK |= {"artifacts/fingerprint", "programs/pretrain/compute", "core/endpoint"}
+TOUCHES = {"engine/run"}  # a few bytes, read by nobody
+
+
+def test_every_other_writer_goes_through_the_one_that_leaves_no_half_file() -> None:
+    package = Path(files.__file__).parents[1]
+    names = {str(path.relative_to(package).with_suffix("")): path.read_text() for path in package.rglob("*.py")}
+    direct = {name for name, text in names.items() if re.search(r"\.write_(text|bytes)\(", text)}
+    assert {name for name in direct if not name.startswith("sandbox/")} == INTO_WORK | TOUCHES

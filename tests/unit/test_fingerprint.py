@@ -1,5 +1,6 @@
 """What a stage's code is: meaning and reach, not text; read without importing anything."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -157,6 +158,16 @@ def test_a_snapshot_has_all_that_is_imported_and_is_deaf_to_edits(package, tmp_p
     assert "UNBOUNDED = 10**9" in (copy / "r1flow/rewards/classifier.py").read_text()
     assert (copy / "my_rewards.py").is_file() and (copy / "r1flow/programs/report/report.html.jinja").is_file()
     assert copy != fingerprint.snapshot([config], tmp_path / "frozen")
+
+
+def test_a_full_disk_leaves_no_half_snapshot(package, tmp_path, monkeypatch):
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(fingerprint, "sync", full)
+    with pytest.raises(OSError, match="No space left"):
+        fingerprint.snapshot([], tmp_path / "frozen")
+    assert not list((tmp_path / "frozen").iterdir())
 
 
 @pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b""), lambda file: file.unlink()])

@@ -352,16 +352,16 @@ def test_a_part_tells_of_its_own_rows(stage) -> None:
 
 def test_two_processes_that_write_the_same_shard_at_once_leave_it_whole(stage, monkeypatch) -> None:
     """As when parts of a killed run, cut otherwise, live on: here one is overtaken when its shard has no name yet."""
-    write_text = Path.write_text
+    replace = Path.replace
 
-    def overtaken(path: Path, text: str) -> None:
-        write_text(path, text)
+    def overtaken(path: Path, target: Path) -> None:
         with monkeypatch.context() as other:
-            other.setattr(Path, "write_text", write_text)
+            other.setattr(Path, "replace", replace)
             other.setattr(os, "getpid", lambda: 1)
             draw(stage, Murmurs())
+        replace(path, target)
 
-    monkeypatch.setattr(Path, "write_text", overtaken)
+    monkeypatch.setattr(Path, "replace", overtaken)
     assert draw(stage, Murmurs(), ShardPart(1, 2)) == [*undisturbed(stage)[:4], *undisturbed(stage)[8:]]
     expected = undisturbed(stage)
     monkeypatch.setattr(shards, "load_sampler", lambda *_: pytest.fail("loaded"))

@@ -295,11 +295,15 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
     if not target.exists():
         partial = Path(f"{target}.{os.getpid()}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        for name, content in contents.items():
-            (partial / name).parent.mkdir(parents=True, exist_ok=True)
-            (partial / name).write_bytes(content)
-        sync(partial)
-        partial.replace(target)
+        try:
+            for name, content in contents.items():
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                (partial / name).write_bytes(content)
+            sync(partial)
+            partial.replace(target)
+        except OSError:  # the disk is full
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
     return target
 
 

@@ -5,15 +5,13 @@ The process that composes (config.py) writes it and the stage reads it, so a run
 
 import hashlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from r1flow.artifacts.manifest import sync
-from r1flow.core.files import read_yaml
+from r1flow.core.files import read_yaml, write_whole
 
 
 class Dumper(yaml.SafeDumper):
@@ -40,10 +38,7 @@ def freeze(stage: str, config: dict[str, Any], folder: Path) -> Path:
         path.unlink()
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        partial.write_text(dump(config))
-        sync(partial)
-        partial.replace(path)
+        write_whole(path, dump(config), durable=True)
     return path
 
 

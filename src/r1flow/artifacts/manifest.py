@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from r1flow.core.files import MOST_JSON, read_bounded, read_json
+from r1flow.core.files import MOST_JSON, read_bounded, read_json, write_whole
 
 MANIFEST, PROVENANCE = "manifest.json", "provenance.json"
 # Written beside the outputs but not part of them: what made them and what they cost.
@@ -35,9 +35,7 @@ def sha256(path: Path) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Write the file whole, by a rename: a reader never sees a part of it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    partial.replace(path)
+    write_whole(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def read_cost(path: Path) -> dict[str, Any] | None:

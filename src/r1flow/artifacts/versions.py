@@ -31,7 +31,7 @@ import yaml
 
 from r1flow.artifacts import manifest
 from r1flow.core.errors import UserError
-from r1flow.core.files import read_yaml
+from r1flow.core.files import read_yaml, write_whole
 
 DATA, POINTER = Path("data"), Path("data.dvc")
 RESULTS, PUBLISHED = Path("results"), Path("published")
@@ -102,7 +102,7 @@ def commit(folders: list[Path]) -> str | None:
     for pointer, folder in zip(pointers, folders, strict=True):
         if folder != DATA:
             pointer.parent.mkdir(parents=True, exist_ok=True)
-            pointer.write_text(yaml.safe_dump({"outs": [{"path": folder.name}], "wdir": way(pointer, folder)}))
+            write_whole(pointer, yaml.safe_dump({"outs": [{"path": folder.name}], "wdir": way(pointer, folder)}))
     return dvc("commit", "--force", "--no-relink", *pointers, program=DVC_WITHOUT_GIT)
 
 
@@ -203,7 +203,7 @@ def pin(source: Path) -> None:
         raise UserError(f"{DATA}: DVC can't add it: {error}")
     contract = read_yaml(POINTER)
     contract["meta"] = {"config": config_digest(load_frozen(DATA / "config.yaml")), "files": contents(DATA)}
-    POINTER.write_text(yaml.safe_dump(contract, sort_keys=False))
+    write_whole(POINTER, yaml.safe_dump(contract, sort_keys=False))
 
 
 def dvc(*arguments: str | Path, program: list[str] = DVC) -> str | None:

@@ -20,7 +20,7 @@ from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project, run_folder
 from r1flow.commands.verify import Hashing, problems, reads_pinned_data, stages
 from r1flow.core.errors import UserError
-from r1flow.core.files import parse_yaml
+from r1flow.core.files import parse_yaml, write_whole
 from r1flow.model.weights import check_finite
 
 
@@ -80,7 +80,7 @@ def add(folders: list[Path]) -> None:
 def keep_contract(contract: bytes) -> None:
     """Keep data.dvc byte for byte, because the data stage reads it; copy the records of data/'s making beside it."""
     written = versions.POINTER.read_bytes()
-    versions.POINTER.write_bytes(contract)  # DVC has reformatted it, or pinned something else
+    write_whole(versions.POINTER, contract.decode())  # DVC has reformatted it, or pinned something else
     if parse_yaml(written) != parse_yaml(contract):
         raise UserError(
             f"{versions.POINTER}: pins another manifest or config.yaml than data/ has; nothing was pushed: make a new "

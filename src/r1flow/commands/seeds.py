@@ -24,6 +24,7 @@ from r1flow.commands.places import enter_project
 from r1flow.commands.trace import Record, folder_of, read_file, read_record
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError
+from r1flow.core.files import write_whole
 
 if TYPE_CHECKING:
     from r1flow.programs.report.spread import SeedRun
@@ -124,7 +125,7 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     out.mkdir(exist_ok=True)
     summary = summarise_seeds(compared)
     write_json(out / "summary.json", summary)
-    (out / "report.html").write_text(render_seeds(compared), encoding="utf-8")
+    write_whole(out / "report.html", render_seeds(compared))
     claims = []
     for claim, told in summary["claims"].items():
         claims.append({"claim": claim, "verdict": told["verdict"], "text": told["text"]})

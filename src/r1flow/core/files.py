@@ -4,10 +4,11 @@
 
 A file of 341 bytes can stand for 10^9 values, by YAML's aliases. What r1flow writes has none, so they are refused, and
 in a configuration of ours they may stand for few values. Refused is also what no file of ours comes near: nesting that
-overflows the C stack, and numbers that take hours to convert.
+overflows the C stack, and numbers that take hours to convert. Files are written by `write_whole`.
 """
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,24 @@ def refuse_growth(text: bytes, aliases: bool) -> None:
             raise ValueError(f"{place}: more than {DEEPEST} levels")
         if aliases and sum(count for _, count in open_ones) > MOST_VALUES:
             raise ValueError(f"{place}: more than {MOST_VALUES} values, by aliases")
+
+
+def write_whole(path: Path, text: str, durable: bool = False) -> None:
+    """Write a file by a rename: readers see the old one or the new one, and a full disk leaves the old one alone.
+
+    `durable`: a power cut doesn't leave an empty one either.
+    """
+    partial = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path) -> Any:

@@ -29,7 +29,7 @@ import yaml
 
 from r1flow.artifacts.manifest import read_json, sha256, write_json
 from r1flow.core.errors import UserError, listed
-from r1flow.core.files import BadFile, read_yaml
+from r1flow.core.files import BadFile, read_yaml, write_whole
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoFile
@@ -368,9 +368,7 @@ def lock(kind: str, repo: str, revision: str, path: Path = LOCK) -> dict[str, An
             )
     entry = {"revision": commit, "sha256": hashes}
     known = read_lock(path) | {lock_key(kind, repo, revision): entry}
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text("# Written by `r1flow lock`; commit it.\n" + yaml.safe_dump(known, sort_keys=True, width=200))
-    partial.replace(path)
+    write_whole(path, "# Written by `r1flow lock`; commit it.\n" + yaml.safe_dump(known, sort_keys=True, width=200))
     return entry
 
 

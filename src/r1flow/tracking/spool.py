@@ -33,6 +33,7 @@ from urllib.parse import unquote, urlsplit
 
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
 from r1flow.core.errors import UserError
+from r1flow.core.files import write_whole
 from r1flow.tracking.left_out import tracked
 from r1flow.tracking.system_metrics import start_sampling
 
@@ -84,7 +85,7 @@ class Execution:
         words = {"run": run, "host": platform.node(), **tags}
         self.spool.append("start", name=run, tags=words, config=config, store=store(root))
         self.pointer = pointer(root, run)
-        self.pointer.write_text(json.dumps({"folder": str(TRACKING / self.folder.name)}))
+        write_whole(self.pointer, json.dumps({"folder": str(TRACKING / self.folder.name)}))
         self.delivery = self.start_delivery(root)
 
     def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
@@ -244,9 +245,9 @@ class Spool:
     """A file of records; locked (flock) while its writer lives, so that others notice when it dies."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.file: IO[str] = path.open("a")
-        if path.read_bytes()[-1:] not in (b"", b"\n"):
-            self.file.write("\n")  # an earlier writer died in the middle of a line
+        self.may_be_cut = True
         self.renew()
         os.register_at_fork(after_in_child=self.renew)
         for _ in range(50):
@@ -264,10 +265,18 @@ class Spool:
             line = json.dumps({"kind": kind, "time": now_ms(), **fields}, default=str, ensure_ascii=False)
             with self.writing:
                 if not self.file.closed:  # the last metrics sample may come late
+                    self.end_cut_line()
+                    self.may_be_cut = True
                     self.file.write(line + "\n")
                     self.file.flush()
+                    self.may_be_cut = False
         except (OSError, ValueError, TypeError) as error:
             warn(error)
+
+    def end_cut_line(self) -> None:
+        """An earlier writer may have died in the middle of a line, and a full disk may have cut our own last one."""
+        if self.may_be_cut and self.path.read_bytes()[-1:] not in (b"", b"\n"):
+            self.file.write("\n")
 
     def close(self) -> None:
         try:

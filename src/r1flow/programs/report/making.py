@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.manifest import read_cost, read_json, write_json
+from r1flow.core.files import write_whole
 
 
 def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
@@ -20,7 +21,7 @@ def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
     provenance = sidecars(folders, "provenance.json")
     values = {"run": run, "costs": cost_rows(costs), "provenance": provenance, "libraries": libraries(provenance)}
     write_json(out / "costs.json", costs)
-    (out / "making.html").write_text(fill("making.html.jinja", **values), encoding="utf-8")
+    write_whole(out / "making.html", fill("making.html.jinja", **values))
 
 
 def sidecars(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
