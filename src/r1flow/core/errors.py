@@ -21,8 +21,19 @@ def printable(text: str) -> str:
 
 def did_you_mean(word: str, known: list[str]) -> str:
     """The end of a message about an unknown word: suggests the nearest known word, or lists all of them."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+    close = nearest_word(word, known)
+    return f"; did you mean {close!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def nearest_word(word: str, known: list[str]) -> str | None:
+    """The most similar known word, or the first that begins almost like this one: adamw_torch for adamm."""
+    beginnings = {}
+    for other in reversed(known):
+        beginnings[other[: len(word)]] = other
+    close = difflib.get_close_matches(word, beginnings, n=1, cutoff=0.75) if len(word) > 3 else []
+    likely = [beginnings[start] for start in close]
+    whole = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+    return next(iter([*whole, *likely, *difflib.get_close_matches(word, known, n=1)]), None)
 
 
 def listed(words: list[str], shown: int = 5) -> str:

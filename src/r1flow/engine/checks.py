@@ -42,6 +42,7 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
             raise UserError("revision: it belongs to a model on the hub; name that model in init_from")
         if config.get("init_from") and not (program == "pretrain" and is_gguf(config["init_from"])):
             check_start(config["init_from"], config.get("revision"), stages)
+        check_template(config.get("template"))
         if "trainer" in config:
             check_there(config["trainer"], spec_of(program).read)
             check_ranges(config["trainer"])
@@ -55,6 +56,15 @@ def check_stage(stage: str, program: str, config: dict[str, Any], stages: Collec
         check_not_examined(program, config)
     except UserError as error:
         raise UserError(f"{stage}.{error}") from None
+
+
+def check_template(template: str | None) -> None:
+    """Refuse the name of a template where its text belongs: all prompts would be that word."""
+    if template and "messages" not in template:
+        raise UserError(
+            f"template: {template!r} isn't a chat template in Jinja (it uses no messages); choose one of"
+            ' conf/template/, as in overrides="template@base=short"'
+        )
 
 
 def check_not_examined(program: str, config: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ never because of another's. This is the only module that imports Hydra, and only
 
 import ast
 import dataclasses
-import difflib
 import importlib.util
 import json
 import math
@@ -18,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, did_you_mean, nearest_word
 from r1flow.core.files import read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks
@@ -35,6 +34,7 @@ WHOLE = dataclasses.make_dataclass(
     + [(stage, dict[str, Any]) for stage in STAGES],
 )
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+UNKNOWN_KEY = re.compile(r"Could not override '([\w.]+)'")  # Hydra's words
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
 # pydantic's errors for values of a wrong type, and the type that is wanted; a block has keys of its own.
 TYPE_FAULTS = {
@@ -81,7 +81,9 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
 
     names = sorted(p.stem for p in (conf / "experiment").glob("*.yaml"))
     if experiment not in names:
-        raise UserError(f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(experiment, names)}")
+        raise UserError(
+            f"conf/experiment: there is no experiment {experiment!r}{did_you_mean(Path(experiment).stem, names)}"
+        )
     refuse_aliases(conf)
     try:
         given = shlex.split(overrides)  # ValueError: a quote that doesn't end
@@ -90,13 +92,29 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             made = hydra_compose("config", overrides=words)
             check_environment("", OmegaConf.to_container(made, resolve=False))
-            return OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
+            found = OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
+            check_given(found, read_yaml(conf / "experiment" / f"{experiment}.yaml", aliases=True))
+            return found
     except MissingMandatoryValue as error:
-        key = error.full_key
-        raise UserError(f'{key}: the experiment leaves this value to you; add overrides="{key}=…"') from error
+        raise left_to_you(error.full_key) from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        said = nearest(conf, experiment, str(error)) or first_lines(error)
+        check_added(conf, experiment, overrides, str(error), run)
+        said = group_hint(conf, str(error)) or nearest(conf, experiment, str(error)) or first_lines(error)
         raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
+
+
+def left_to_you(key: str) -> UserError:
+    return UserError(f'{key}: the experiment leaves this value to you; add overrides="{key}=…"')
+
+
+def check_given(run: Any, experiment: Any, place: str = "") -> None:
+    """Refuse a null where the experiment has ???: Hydra takes the value of the file that it builds on instead."""
+    for key, value in experiment.items():
+        found = run.get(key) if isinstance(run, dict) else None
+        if value == "???" and found is None:
+            raise left_to_you(f"{place}{key}")
+        if isinstance(value, dict) and isinstance(found, dict):
+            check_given(found, value, f"{place}{key}.")
 
 
 def refuse_aliases(conf: Path) -> None:
@@ -157,9 +175,37 @@ def run_name(given: Any) -> str:
     return str(given)
 
 
+def check_added(conf: Path, experiment: str, overrides: str, said: str, run: Any) -> None:
+    """Refuse a wrong value of a key that conf/ leaves to its default by what is wrong with the value.
+
+    Hydra would only say that the key takes a + before it, and the value is refused after that.
+    """
+    mistyped = UNKNOWN_KEY.match(said)
+    stage, _, key = mistyped[1].partition(".") if mistyped else ("", "", "")
+    if stage in STAGES and key in {field.name for field in dataclasses.fields(spec_of(RECIPE[stage].program).keys)}:
+        given = shlex.split(overrides)
+        added = [f"+{word}" if word.startswith(f"{mistyped[1]}=") else word for word in given]
+        check_run(compose(conf, experiment, shlex.join(added), run))
+
+
+def group_hint(conf: Path, said: str) -> str | None:
+    """A hint for a mistyped group, and for one that several stages have; None for any other message."""
+    if unknown := re.search(r"config group '(\S+)' does not exist", said):
+        groups = sorted(path.name for path in conf.iterdir() if path.is_dir())
+        return f"there is no group {unknown[1]!r} in conf/{did_you_mean(unknown[1], groups)}"
+    mistyped = UNKNOWN_KEY.match(said)
+    if not mistyped or not (conf / mistyped[1]).is_dir():
+        return None
+    mounted = []
+    for entry in read_yaml(conf / "config.yaml")["defaults"]:
+        if isinstance(entry, dict):
+            mounted += [key for key in entry if key.startswith(f"{mistyped[1]}@")]
+    return f"{mistyped[1]} is a group that several stages have; use {', '.join(mounted)}"
+
+
 def nearest(conf: Path, experiment: str, said: str) -> str | None:
-    """A hint for a mistyped key; None if no key is similar, because Hydra's message says how to add a new one."""
-    mistyped = re.match(r"Could not override '([\w.]+)'", said)
+    """A hint for a mistyped key; without a similar one, the keys that there are. None for any other message."""
+    mistyped = UNKNOWN_KEY.match(said)
     if not mistyped:
         return None
     try:
@@ -167,18 +213,22 @@ def nearest(conf: Path, experiment: str, said: str) -> str | None:
     except UserError:  # the experiment leaves a key for the user to set
         return None
     for name in mistyped[1].split("."):
-        known = list(node) if isinstance(node, dict) else []
-        if name not in known:
-            for close in difflib.get_close_matches(name, known, n=1):
-                return f"there is no {mistyped[1]}; did you mean {close!r} for {name!r}? A new key takes a + before it"
+        if not isinstance(node, dict):
             return None
+        if name not in node:
+            close = nearest_word(name, list(node))
+            if close:
+                return f"there is no {mistyped[1]}; did you mean {close!r} for {name!r}? A new key takes a + before it"
+            return f"{first_lines(said)}; known: {', '.join(node)}"
         node = node[name]
     return None
 
 
-def first_lines(error: Exception) -> str:
-    """Hydra's message without its stack of causes and its multi-line hints."""
+def first_lines(error: Exception | str) -> str:
+    """Hydra's message without its multi-line hints; where it says only that a value can't be merged, with the cause."""
     message = str(error).partition("Config search path")[0]
+    if message.startswith("Error merging override"):
+        message = f"{message}: {error.__cause__}"
     lines = [line.strip() for line in re.sub(r"\n\t", " ", message).splitlines() if line.strip()]
     return "; ".join(line for line in lines[:2] if not line.startswith(("object_type", "set HYDRA_FULL_ERROR")))
 
