@@ -80,6 +80,17 @@ def test_imports_go_one_way():
     assert upward == []
 
 
+def test_a_command_is_used_by_no_other():
+    """What several commands need is below them; publishing and restoring verify first."""
+    used = {
+        (path.stem, name.split(".")[2])
+        for path in (ROOT / "src/r1flow/commands").glob("*.py")
+        for name in fingerprint.read_source(f"r1flow.commands.{path.stem}", path).imports
+        if name.startswith("r1flow.commands.") and name.split(".")[2] not in ("finding", "places")
+    }
+    assert used == {("publish", "verify"), ("restore", "verify")}
+
+
 def test_a_module_has_a_name_of_its_own():
     modules = Counter(path.stem for path in (ROOT / "src/r1flow").rglob("*.py"))
     programs = sum(1 for _ in (ROOT / "src/r1flow/programs").glob("*/spec.py"))

@@ -11,7 +11,7 @@ import pytest
 from r1flow.artifacts import manifest, provenance
 from r1flow.artifacts.frozen import config_digest, dump, freeze, load_frozen
 from r1flow.artifacts.manifest import read_manifest
-from r1flow.commands.trace import read_file
+from r1flow.artifacts.records import read_file
 from r1flow.core import files
 from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile, read_json, read_yaml

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from r1flow.artifacts import frozen, manifest, provenance
-from r1flow.commands.trace import read_record
+from r1flow.artifacts.records import read_record
 from r1flow.core.errors import UserError
 
 

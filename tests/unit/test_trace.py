@@ -16,7 +16,8 @@ from fabricated_run import fabricate_samples
 
 from r1flow.artifacts.frozen import config_digest
 from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
-from r1flow.commands.trace import mlflow_run, print_trace, read_record, stages_of_claim
+from r1flow.artifacts.records import read_record
+from r1flow.commands.trace import mlflow_run, print_trace, stages_of_claim
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import summarise_tasks
 from r1flow.recipe.stages import RECIPE

@@ -47,6 +47,14 @@ def hold(path: Path) -> IO[str]:
     return file
 
 
+def refuse_live(root: Path) -> IO[str] | None:
+    """Raise UserError when a run or an orphaned stage is live here; returns the lock that keeps a new run out."""
+    for path in (root / "scratch").rglob("lock"):
+        if is_held(path):
+            raise UserError(f"{path.parent.relative_to(root)} is being computed; wait for it or stop it")
+    return hold(root / LIVE) if (root / "scratch").is_dir() else None
+
+
 @contextmanager
 def waited_for(folder: Path, shared: bool = False) -> Iterator[None]:
     """Hold a folder in scratch, alone or shared; wait for a stage that outlived its killed Snakemake."""

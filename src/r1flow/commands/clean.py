@@ -15,11 +15,10 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import IO
 
 from r1flow.artifacts import store
-from r1flow.artifacts.locks import LIVE, hold, is_held
-from r1flow.commands.finding import add_json, tell
+from r1flow.artifacts.locks import refuse_live
+from r1flow.commands.finding import add_json, megabytes, tell
 from r1flow.commands.places import project_root
 from r1flow.core.errors import UserError, listed
 
@@ -163,24 +162,12 @@ def undelivered(scratch: Path) -> str:
     return f", records of {count} execution(s) that MLflow does not have yet" if count else ""
 
 
-def megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
-
-
 def ago(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
             return f"{count} {unit}{'s' if count > 1 else ''} ago"
     return "just now"
-
-
-def refuse_live(root: Path) -> IO[str] | None:
-    """Raise UserError when a run or an orphaned stage is live here; returns the lock that keeps a new run out."""
-    for path in (root / "scratch").rglob("lock"):
-        if is_held(path):
-            raise UserError(f"{path.parent.relative_to(root)} is being computed; wait for it or stop it")
-    return hold(root / LIVE) if (root / "scratch").is_dir() else None
 
 
 def agreed() -> bool:

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
+from r1flow.artifacts.records import Record, folder_of, read_file, read_record
 from r1flow.commands.finding import add_json, tell
-from r1flow.commands.trace import Record, folder_of, position, read_file, read_record
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError, listed
+from r1flow.recipe.stages import position
 
 if TYPE_CHECKING:
     from r1flow.core.metrics import Interval, PerProblem

@@ -23,3 +23,7 @@ def strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [strict(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB"

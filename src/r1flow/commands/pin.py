@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from r1flow.artifacts import versions
-from r1flow.commands.clean import refuse_live
+from r1flow.artifacts.locks import refuse_live
 from r1flow.commands.places import enter_project
 
 

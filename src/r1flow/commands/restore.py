@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from r1flow.artifacts import versions
+from r1flow.artifacts.locks import refuse_live
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
-from r1flow.commands.clean import refuse_live
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.commands.verify import Hashing, faults, provenance_of, run_of

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, write_json
+from r1flow.artifacts.records import Record, folder_of, read_file, read_record
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
-from r1flow.commands.trace import Record, folder_of, read_file, read_record
 from r1flow.core.changes import changes, leaves
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole

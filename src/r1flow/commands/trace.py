@@ -17,19 +17,18 @@ not hashed again (`r1flow verify` does that). MLflow's run is looked up only in 
 import argparse
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from r1flow.artifacts import manifest, provenance, versions
 from r1flow.artifacts.frozen import load_frozen
-from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
+from r1flow.artifacts.manifest import MANIFEST, sha256
+from r1flow.artifacts.records import Record, folder_of, read_file, read_record
 from r1flow.commands.finding import add_json, tell
 from r1flow.core.changes import children
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.recipe.stages import STAGES
+from r1flow.recipe.stages import position
 from r1flow.tracking import spool
 
 Link = dict[str, Any]  # one stage of the chain, as --json prints it
@@ -53,63 +52,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     return print_trace(arguments.target, arguments.json)
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a stage's folder says of how it was made."""
-
-    folder: Path
-    sha256: str  # of manifest.json
-    manifest: dict[str, Any]
-    provenance: dict[str, Any]
-
-    @property
-    def stage(self) -> str:
-        return self.provenance["stage"]
-
-    @property
-    def run(self) -> Path:
-        """results/r1_tiny; for the pinned data, the project."""
-        return self.folder.parents[self.stage.count("/")]
-
-    @property
-    def project(self) -> Path:
-        return self.run.parent.parent if self.run.parent.name == "results" else self.run
-
-
-def read_record(folder: Path) -> Record:
-    """A stage's manifest and provenance; raises UserError if one is missing or they don't belong together."""
-    outputs = read_file(folder / MANIFEST, manifest.read_manifest)
-    made = read_file(folder / manifest.PROVENANCE, provenance.read_provenance)
-    digest = sha256(folder / MANIFEST)
-    if made["outputs"] != digest:
-        raise UserError(f"{folder / MANIFEST} isn't what provenance.json beside it names; delete it and run again")
-    return Record(folder, digest, outputs, made)
-
-
-def read_file(path: Path, how: Callable[[Path], Any] = read_json) -> Any:
-    """What a stage's file says; raises UserError where it isn't there or can't be read."""
-    try:
-        return how(path)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing; run the stage again, or restore it") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"{path} can't be read as a stage's file ({error}); run the stage again, or restore it"
-        ) from error
-
-
-def folder_of(run: Path, stage: str) -> Path:
-    """The stage's folder; a run without data of its own has read the pinned data of its project."""
-    own = run / stage
-    return run.parent.parent / "data" if stage == "data" and not own.is_dir() else own
-
-
-def position(stage: str) -> tuple[list[float], str]:
-    """Sorts stages in dataflow order; one that the recipe doesn't have comes after the trainings."""
-    unknown = STAGES.index("evaluate") - 0.5
-    return [STAGES.index(word) if word in STAGES else unknown for word in stage.split("/")], stage
 
 
 def print_trace(target: str, as_json: bool = False) -> int:

@@ -101,3 +101,9 @@ def program_of(job: str, config: dict[str, Any]) -> str:
     """The program that computes a job with this config: `data` is fetched if it names sources, else generated."""
     stage = stage_of(job)
     return "fetch" if stage == "data" and "sources" in config else RECIPE[stage].program
+
+
+def position(stage: str) -> tuple[list[float], str]:
+    """Sorts stages in dataflow order; one that the recipe doesn't have comes after the trainings."""
+    unknown = STAGES.index("evaluate") - 0.5
+    return [STAGES.index(word) if word in STAGES else unknown for word in stage.split("/")], stage
