@@ -214,7 +214,7 @@ def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(proj
 
 
 def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
-    cost = Cost("zero_rl", parameters=5.0, sampling=float("nan"))
+    cost = Cost("zero_rl", parameters=5.0, sampling=float("nan"), activations=7.0)
     step = Step("zero_rl", COMPUTE, ["config: trainer.beta 0.001 → 0.01"], seconds=3.5)
     kept = Step("base", KEEP)
     run = SimpleNamespace(
@@ -225,13 +225,15 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
         costs=lambda: [cost],
     )
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
-    monkeypatch.setattr(cost_estimate, "read_assumptions", lambda: {})
-    monkeypatch.setattr(cost_estimate, "cost_table", lambda *words: "")
-    assert main(["plan", "--cost", "--json", "experiment=a"]) == 0
+    assumed = cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
+    monkeypatch.setattr(cost_estimate, "read_assumptions", lambda: assumed)
+    assert main(["plan", "--cost", "--json", "--gpu", "H200", "--gpus", "2", "experiment=a"]) == 0
     shown = capsys.readouterr()
     found = as_documented("plan", shown.out)
     assert [job["job"] for job in found["jobs"]] == ["zero_rl"] and found["kept"] == 1
-    assert found["costs"][0]["parameters"] == 5 and found["costs"][0]["flops"] is None
+    row = found["costs"][0]
+    assert (row["parameters"], row["flops"], row["hours"]) == (5, None, None)
+    assert (row["device"], row["devices"], row["memory"], row["host"]) == ("H200", 2, 7, 0)
     assert shown.err.count("\n") == 1 and "vllm isn't installed" in shown.err
 
 

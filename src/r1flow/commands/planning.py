@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from r1flow.engine.run import Run
     from r1flow.programs.costs import Cost
 
-COST = ("job", "parameters", "sampled", "trained", "flops", "disk")  # tokens sampled and trained on; bytes of disk
-
 DESCRIPTION = """\
 List the jobs of a run that would not simply be kept, with the reason. The first word says what would happen:
   compute   the configuration, code or inputs are new, so the job runs
@@ -75,11 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
     }
     words = table(run.steps, arguments.all)
     if arguments.cost:
-        costs = costs_of(run, arguments.all)
-        found["costs"] = [{name: getattr(cost, name) for name in COST} for cost in costs]
-        words += "\n\n" + cost_estimate.cost_table(
-            costs, arguments.gpu, arguments.gpus, cost_estimate.read_assumptions()
-        )
+        costs, assumed = costs_of(run, arguments.all), cost_estimate.read_assumptions()
+        gpu, gpus = cost_estimate.hardware(costs, arguments.gpu, arguments.gpus, assumed)
+        found["costs"] = [cost_estimate.cost_row(cost, gpu, gpus, assumed) for cost in costs]
+        words += "\n\n" + cost_estimate.cost_table(costs, arguments.gpu, arguments.gpus, assumed)
     tell(found, words, arguments.json)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
