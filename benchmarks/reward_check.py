@@ -13,26 +13,66 @@ A part is a function that yields lines; PARTS names them. Exits with 1 when a li
 """
 
 import argparse
+import gzip
+import json
 import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from r1flow import sandbox
+from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import humaneval
-from r1flow.grading import math
+from r1flow.grading import code, math
+from r1flow.sandbox import Limits, Result, Tier
 
 Pair = tuple[str, str]
 KINDS = (("canonical", True), ("broken", False))
 SIZES = {"gsm8k/train": 7473, "gsm8k/test": 1319, "math500/test": 500, "aime24/test": 30}
 HUMANEVAL = 164
+FILE = "humaneval/HumanEval.jsonl.gz"
 PLAIN_PAIRS = 1000  # math-verify's share; it takes a millisecond or more each
+
+# Makes small mistakes in a solution's own lines, one at a time: another comparison or operation, a number that is one
+# too high, a reversed condition, an emptied result; no mistakes that only crash the program.
+BREAK = """
+import ast
+OTHERS = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+          ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add,
+          ast.Mod: ast.FloorDiv, ast.FloorDiv: ast.Mod, ast.And: ast.Or, ast.Or: ast.And}
+EMPTIED = "(lambda value: type(value)() if value else [value])"
+def change(node):
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in OTHERS:
+        node.ops[0] = OTHERS[type(node.ops[0])]()
+    elif isinstance(node, (ast.BinOp, ast.AugAssign, ast.BoolOp)) and type(node.op) in OTHERS:
+        node.op = OTHERS[type(node.op)]()
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        node.value += 1
+    elif isinstance(node, (ast.If, ast.IfExp)):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+    elif isinstance(node, ast.Return) and node.value:
+        node.value = ast.Call(ast.parse(EMPTIED, mode="eval").body, [node.value], [])
+    else:
+        return False
+    return True
+def broken(source, first_line):
+    found, position = [], 0
+    while True:
+        tree = ast.parse(source)
+        nodes = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) > first_line]
+        if position == len(nodes):
+            return found
+        if change(nodes[position]):
+            found.append(ast.unparse(ast.fix_missing_locations(tree)))
+        position += 1
+"""
 
 
 class Line(NamedTuple):
@@ -121,11 +161,58 @@ def mathematics(options: argparse.Namespace) -> Iterator[Line]:
     yield from speed("LaTeX", latex_pairs(math500), options.least_latex)
 
 
+def read_problems(datasets: Path) -> list[dict[str, str]]:
+    """The 164 problems, from HumanEval's file in a folder of datasets."""
+    try:
+        with gzip.open(datasets / FILE, "rt", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{datasets / FILE}: {error}; it should be HumanEval's own file") from error
+
+
+def passes_check(problem: dict[str, str], program: str, tier: Tier | None = None) -> Result:
+    """Run a problem's own test: the dataset's verdict, which a program could forge."""
+    whole = f"{program}\n{problem['test']}\ncheck({problem['entry_point']})\n"
+    return sandbox.run(
+        humaneval.PYTHON.run, whole.encode(), humaneval.PYTHON.file, b"", Limits(cpu_s=2, wall_s=30), tier
+    )
+
+
+def mutants(problem: dict[str, str], tier: Tier | None = None) -> Iterator[str]:
+    """Variants of the canonical solution with one small mistake each, which the problem's own test detects."""
+    line = problem["prompt"].rstrip().count("\n") + 1
+    for program in humaneval.value_of_call(BREAK, f"broken({humaneval.solution(problem)!r}, {line})", tier):
+        check = passes_check(problem, program, tier)
+        if check.status and not check.stopped:
+            yield program
+
+
+def evidence_on(problems: list[dict[str, str]], tier: Tier | None = None) -> list[dict[str, Any]]:
+    """For each problem: its number of tests, and whether its canonical and a broken solution pass them all."""
+
+    def row(problem: dict[str, str]) -> dict[str, Any]:
+        tests, broken = humaneval.call_tests(problem, tier), next(mutants(problem, tier))
+        return {
+            "task_id": problem["task_id"],
+            "tests": len(tests),
+            "canonical_passes": passes_humaneval(humaneval.solution(problem), tests, tier),
+            "broken_passes": passes_humaneval(broken, tests, tier),
+            "broken": broken,
+        }
+
+    with ThreadPoolExecutor(sandbox.workers()) as pool:
+        return list(pool.map(row, problems))
+
+
+def passes_humaneval(program: str, tests: list[dict[str, Any]], tier: Tier | None = None) -> bool:
+    return all(verdict.passed for verdict in code.run(program, tests, limits=humaneval.LIMITS, tier=tier))
+
+
 def programs(options: argparse.Namespace) -> Iterator[Line]:
     """HumanEval in every tier that this machine has: its solutions pass, and a broken copy of each fails."""
-    size, problems = min(HUMANEVAL, options.rows), humaneval.read_problems(options.datasets)[: options.rows]
+    size, problems = min(HUMANEVAL, options.rows), read_problems(options.datasets)[: options.rows]
     for tier in sandbox.tiers():
-        rows = humaneval.evidence(problems, tier)
+        rows = evidence_on(problems, tier)
         passed, failed = (sum(row[f"{kind}_passes"] is want for row in rows) for kind, want in KINDS)
         yield Line(f"HumanEval, {tier}: solutions that pass", f"{passed} of {len(rows)}", passed == len(rows) == size)
         yield Line(f"HumanEval, {tier}: broken ones that fail", f"{failed} of {len(rows)}", failed == len(rows) == size)

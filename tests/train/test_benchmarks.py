@@ -11,7 +11,6 @@ import pytest
 
 from r1flow import sandbox
 from r1flow.core.schema import write_jsonl
-from r1flow.data import humaneval
 
 ROOT = Path(__file__).parents[2]
 TOY = {
@@ -56,7 +55,7 @@ def datasets(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write_jsonl(tmp_path / f"{name}.jsonl", rows)
     (tmp_path / "humaneval").mkdir()
-    with gzip.open(tmp_path / humaneval.FILE, "wt") as file:
+    with gzip.open(tmp_path / "humaneval/HumanEval.jsonl.gz", "wt") as file:
         for n in range(20):
             print(json.dumps(program(n)), file=file)
     return tmp_path

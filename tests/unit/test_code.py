@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from benchmark import load
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
@@ -19,6 +20,7 @@ from r1flow.sandbox import Limits, SandboxError, Stop
 
 held = pytest.mark.skipif(not sandbox.tiers(), reason="no sandbox holds on this machine")
 DATASETS = os.environ.get("R1FLOW_DATASETS")
+CHECK = load("reward_check")
 
 SQUARE = "print(int(input()) ** 2)"
 ONE = [{"input": "4\n", "output": "16\n"}]
@@ -308,12 +310,12 @@ def test_another_language_may_have_a_compiler(monkeypatch: pytest.MonkeyPatch) -
 @held
 @pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 def test_a_humaneval_problem_becomes_calls() -> None:
-    problem = next(p for p in humaneval.read_problems(Path(DATASETS)) if p["entry_point"] == "truncate_number")
+    problem = next(p for p in CHECK.read_problems(Path(DATASETS)) if p["entry_point"] == "truncate_number")
     tests = humaneval.call_tests(problem)
     assert tests[0] == {"call": "truncate_number", "args": "(3.5,)", "output": 0.5}
-    assert humaneval.passes_humaneval(humaneval.solution(problem), tests)
-    assert not humaneval.passes_humaneval(next(humaneval.mutants(problem)), tests)
-    [row] = humaneval.evidence([problem])
+    assert CHECK.passes_humaneval(humaneval.solution(problem), tests)
+    assert not CHECK.passes_humaneval(next(CHECK.mutants(problem)), tests)
+    [row] = CHECK.evidence_on([problem])
     assert (row["task_id"], row["tests"], row["canonical_passes"]) == (problem["task_id"], len(tests), True)
     assert not row["broken_passes"]
 
@@ -322,7 +324,7 @@ def test_a_humaneval_problem_becomes_calls() -> None:
 def test_a_mistake_that_the_problems_own_test_does_not_see_is_no_mutant() -> None:
     problem = {"prompt": "def f(x):\n", "canonical_solution": "    return x + 0\n", "entry_point": "f"}
     problem["test"] = "def check(f):\n    assert f(1) == 1"
-    found = list(humaneval.mutants(problem))
+    found = list(CHECK.mutants(problem))
     assert len(found) == 2 and not any("x - 0" in program for program in found)
 
 
@@ -330,7 +332,7 @@ def test_a_mistake_that_the_problems_own_test_does_not_see_is_no_mutant() -> Non
 @pytest.mark.skipif(not DATASETS, reason="R1FLOW_DATASETS names no folder of datasets")
 @pytest.mark.parametrize("tier", sandbox.tiers())
 def test_humaneval_canonical_solutions_pass_and_broken_ones_fail(tier: sandbox.Tier) -> None:
-    rows = humaneval.evidence(humaneval.read_problems(Path(DATASETS)), tier)
+    rows = CHECK.evidence_on(CHECK.read_problems(Path(DATASETS)), tier)
     assert len(rows) == 164
     assert [row["task_id"] for row in rows if not row["canonical_passes"]] == []
     assert [row["task_id"] for row in rows if row["broken_passes"]] == []

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from benchmark import load
 from tiny_weights import write_zeros
 from tokenizers import Tokenizer, models
 
@@ -16,7 +17,7 @@ from r1flow.artifacts import manifest, versions
 from r1flow.commands import clean, cli, export, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
-from r1flow.data import humaneval, loaders, sources, tasks, tokenizer
+from r1flow.data import loaders, sources, tasks, tokenizer
 from r1flow.engine import checks, cost_estimate, driver
 from r1flow.engine.run import Run
 from r1flow.programs import costs, trainings
@@ -28,6 +29,7 @@ from r1flow.programs.sft import compute as sft
 from r1flow.rewards import accuracy
 from r1flow.sampling.engine import Engine
 
+CHECK = load("reward_check")
 ROOT = Path(__file__).parents[2]
 TEMPLATE = "{% for message in messages %}hello{% endfor %}"
 LOSSY = Tokenizer(models.WordLevel({"x": 0, "[UNK]": 1}, unk_token="[UNK]"))
@@ -114,7 +116,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     ),
     "another file than HumanEval's": (
         "it should be HumanEval's own file",
-        lambda folder: humaneval.read_problems(folder),
+        lambda folder: CHECK.read_problems(folder),
     ),
     "a vocabulary without room for bytes": (
         "data.tokenizer.vocabulary: 100 is too small; use 262 or more",
@@ -177,8 +179,8 @@ WRONG: dict[str, tuple[str, Wrong]] = {
 
 @pytest.mark.parametrize(("said", "wrong"), WRONG.values(), ids=WRONG)
 def test_it_is_said_in_a_line(said: str, wrong: Wrong, tmp_path: Path) -> None:
-    (tmp_path / humaneval.FILE).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / humaneval.FILE).write_bytes(gzip.compress(b"no JSON"))
+    (tmp_path / CHECK.FILE).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / CHECK.FILE).write_bytes(gzip.compress(b"no JSON"))
     with pytest.raises((UserError, ValueError, loaders.Unusable)) as refusal:
         wrong(tmp_path)
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
