@@ -309,7 +309,7 @@ def test_a_server_without_token_ids_is_sent_to_plain(folder) -> None:
 
 
 def test_a_stage_whose_server_died_goes_on_after_its_last_whole_shard(folder, tmp_path) -> None:
-    group = PARAMS, [(f"2 + {number}", seed) for number, seed in enumerate(SEEDS)]
+    group = PARAMS, [shards.Draw(f"2 + {number}", seed) for number, seed in enumerate(SEEDS)]
 
     def draw(name: str, answer: Callable[[dict], Reply] = said) -> tuple[list[Completion], list[int]]:
         with speaking(folder, answer) as fake:
