@@ -227,6 +227,8 @@ def nearest(conf: Path, experiment: str, said: str) -> str | None:
 def first_lines(error: Exception | str) -> str:
     """Hydra's message without its multi-line hints; where it says only that a value can't be merged, with the cause."""
     message = str(error).partition("Config search path")[0]
+    if in_a_list := re.match(r"invalid literal for int\(\) with base 10: ('.*')", message):
+        return f"{in_a_list[1]} is named in a list, whose entries have numbers from 0; use one, or give the whole list"
     if message.startswith("Error merging override"):
         message = f"{message}: {error.__cause__}"
     lines = [line.strip() for line in re.sub(r"\n\t", " ", message).splitlines() if line.strip()]
