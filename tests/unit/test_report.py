@@ -69,10 +69,25 @@ class Balance(HTMLParser):
         assert self.open.pop() == tag
 
 
+def titles(page: str) -> list[str]:
+    """The headings of a page's sections and of the columns of its tables, without values and what stands below."""
+    found = []
+    for place in re.findall(r"<h2>(.*?)</h2>|<thead>(.*?)</thead>", page, re.DOTALL):
+        columns = re.findall(r"<th\b[^>]*>([^<]*)", place[1])
+        found += [title.strip() for title in (place[0], *columns) if title.strip()]
+    return found
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> tuple[str, dict]:
     folder = tmp_path_factory.mktemp("whole")
     return make(folder / "report", fabricate_run(folder / "run", problems=30))
+
+
+def test_the_report_in_the_documentation_is_one_of_this_code(whole):
+    """It is made again (make run, then copied) when the report's sections or columns change."""
+    shown = titles((ROOT / "docs/report.html").read_text(encoding="utf-8"))
+    assert "first pass" in shown and {title for title in titles(whole[0]) if title not in TASKS} <= {*shown}
 
 
 @pytest.mark.parametrize("models", [tuple(SKILLS), ZERO_ONLY, DISTILL_ONLY, ("base",)])
