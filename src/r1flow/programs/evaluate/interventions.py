@@ -3,9 +3,9 @@
 The model's own sample with <think> given, up to the first answer that it states, becomes the opening of a new one:
 
     no_reflection      <think>first 8 + 16 = 25, so the result is 25.</think>
-    forced_reflection  <think>first 8 + 16 = 25, so the result is 25. wait, let me check:
-    after_right        <think>first 8 + 16 = 25, so the result is 24. wait, let me check:
-    after_wrong        <think>first 8 + 16 = 25, so the result is 26. wait, let me check:
+    forced_reflection  <think>first 8 + 16 = 25, so the result is 25. wait, let me check
+    after_right        <think>first 8 + 16 = 25, so the result is 24. wait, let me check
+    after_wrong        <think>first 8 + 16 = 25, so the result is 26. wait, let me check
 
 Reflection that goes by the answer before it solves more after a right one than after a wrong one; to a second try it
 makes no difference; without a ritual as many problems are solved. Samples that state no answer in their thought are
