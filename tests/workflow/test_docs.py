@@ -52,6 +52,7 @@ NEVER = {
     "r1flow seeds r1_claims": "five whole runs",
     "make run experiment=r1_zero_plain": "a whole run",
     "make run experiment=pass_at_k": "a whole run",
+    "make run experiment=reflection": "a whole run",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
     'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
     "git clone . ../other": "installs an environment",
