@@ -37,8 +37,8 @@ class Thought(NamedTuple):
 def openings(
     thoughts: Iterable[Thought], interventions: Iterable[str], reflection: str, seed: int
 ) -> dict[str, list[tuple[dict[str, Any], int, str]]]:
-    """For each intervention, (problem, sample index, opening) of every thought that states an answer."""
-    thoughts = [thought for thought in thoughts if spans(inside(thought.text))]
+    """For each intervention, (problem, sample index, opening) of every thought that states an answer; no programs."""
+    thoughts = [thought for thought in thoughts if thought.problem["answer"] and spans(inside(thought.text))]
     found = {}
     for name in interventions:
         wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
