@@ -26,7 +26,10 @@ from r1flow.recipe.stages import program_of
 
 CONF = Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
-LEFT_OPEN = {"cold_start_stronger": "cold_start_data.engine_options.model=any"}
+LEFT_OPEN = {
+    "benchmarks": f"base.init_from=any/model base.revision={'0' * 40}",
+    "cold_start_stronger": "cold_start_data.engine_options.model=any",
+}
 CONFIGS = {"grpo": GRPOConfig, "sft": SFTConfig, "reward_model": RewardConfig}
 NO_GPU = {"use_cpu": True}  # the one value that isn't conf/'s here: bf16 is refused where there is no GPU
 DERIVED: dict[str, Callable[[dict[str, Any]], Any]] = {  # what becomes of null, of "none" and of "native"

@@ -85,7 +85,6 @@ def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
     from r1flow.sampling import SamplingParams, seed_of
 
-    of_inputs({"model": model})  # one from outside tries its tokenizer and template apart
     sampler = load_quietly(model, arguments.engine)
     if not sampler.tokenizer.chat_template:
         raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
@@ -109,6 +108,7 @@ def load_quietly(model: Path, engine: str) -> "Sampler":
 
     from r1flow.sampling import load_sampler
 
+    of_inputs({"model": model})  # one from outside tries its tokenizer and template apart
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
