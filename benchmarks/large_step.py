@@ -58,11 +58,11 @@ from r1flow.artifacts.manifest import write_json
 from r1flow.core.errors import UserError
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.core.schema import write_jsonl
-from r1flow.engine import cost_estimate
 from r1flow.engine.config import compose
 from r1flow.model import scoring
-from r1flow.programs.costs import model_of
+from r1flow.programs import cost_estimate
 from r1flow.programs.grpo import compute as grpo
+from r1flow.programs.model_sizes import model_of
 from r1flow.programs.sft import compute as sft
 from r1flow.sampling import ENGINES, SamplingParams, load_sampler
 from r1flow.tracking.progress import Progress

@@ -37,7 +37,7 @@ import psutil
 import yaml
 from whole_run import ROOT, copy_workflow
 
-from r1flow.programs.costs import Cost
+from r1flow.programs.cost_estimate import Cost
 
 ASSUMPTIONS = yaml.safe_load((ROOT / "conf/costs.yaml").read_text())
 LARGEST = ["--shapes", "Qwen/Qwen2.5-1.5B", "--lengths", "4096"]

@@ -15,7 +15,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
-from r1flow.engine.cost_estimate import read_assumptions
+from r1flow.programs.cost_estimate import read_assumptions
 from r1flow.sampling import SamplingParams
 from r1flow.sampling import engine as sampling
 

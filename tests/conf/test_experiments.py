@@ -17,10 +17,12 @@ from tiny_weights import write_zeros
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import frozen
+from r1flow.commands.cost_table import cost_table
 from r1flow.core.errors import UserError
-from r1flow.engine import config, cost_estimate
+from r1flow.engine import config
 from r1flow.engine.checks import check_stage
 from r1flow.engine.run import Run
+from r1flow.programs import cost_estimate
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import STAGES, program_of
 
@@ -91,9 +93,7 @@ def test_a_cost_in_gpu_hours_is_what_the_plan_says(experiment, tmp_path, monkeyp
         r"Cost: (\S+) GPU hours of an (\w+), (\S+) GB", (ROOT / f"conf/experiment/{experiment}.yaml").read_text()
     )
     run = Run.compose(ROOT, experiment)
-    text = cost_estimate.cost_table(
-        run.costs(), said[2], 1, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
-    )
+    text = cost_table(run.costs(), said[2], 1, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS))
     assert f" {said[1]} GPU hours" in text and f" {said[3]} GB of disk" in text
 
 

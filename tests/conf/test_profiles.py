@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from r1flow.engine import cost_estimate
 from r1flow.engine.run import Run
-from r1flow.programs.costs import Cost
+from r1flow.programs import cost_estimate
+from r1flow.programs.cost_estimate import Cost
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RECIPE, RL_STAGES
 
@@ -50,13 +50,13 @@ def test_a_jobs_memory_has_room_for_the_weights_of_all_its_processes(costs: list
         rules = {stage, "sample"} if stage in PROFILE["set-scatter"] else {stage}
         for rule in rules:
             gpus = resources(stage)["gpu"]
-            assert resources(rule)["mem_mb"] * 1e6 >= 1.1 * cost_estimate.host_needed(cost, gpus), (cost.job, rule)
+            assert resources(rule)["mem_mb"] * 1e6 >= 1.1 * cost.host_memory(gpus), (cost.job, rule)
 
 
 def test_what_a_training_shares_out_fits_its_gpus(costs: list[Cost]) -> None:
     for cost in costs:
         gpus = resources(cost.job.partition("/")[0])["gpu"]
-        assert cost_estimate.memory_needed(cost, 80e9, gpus) < 80e9, cost.job
+        assert cost.gpu_memory(80e9, gpus) < 80e9, cost.job
 
 
 def dry_run(folder: Path, *words: str) -> str:

@@ -30,11 +30,11 @@ from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import COMMANDS, command_module, main
 from r1flow.commands.planning import pairs_of
 from r1flow.core.errors import UserError
-from r1flow.engine import cost_estimate
 from r1flow.engine.checks import check_place
 from r1flow.engine.plan import COMPUTE, KEEP, Step
 from r1flow.engine.run import Run
-from r1flow.programs.costs import Cost
+from r1flow.programs import cost_estimate
+from r1flow.programs.cost_estimate import Cost
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 from tiny_weights import write_zeros
 
+from r1flow.commands.cost_table import cost_table
 from r1flow.core.errors import UserError
-from r1flow.engine import cost_estimate, driver
+from r1flow.engine import driver, memory
 from r1flow.engine.run import Run
-from r1flow.programs.costs import Cost, model_in, model_of, model_outside
+from r1flow.programs import cost_estimate
+from r1flow.programs.cost_estimate import Cost
+from r1flow.programs.model_sizes import model_in, model_of, model_outside
 from r1flow.programs.specs import Spec, spec_of
 from r1flow.programs.trainings import memory_of
 
@@ -66,7 +69,7 @@ def test_a_program_that_nobody_estimated_costs_what_isnt_known(monkeypatch):
     spec = SimpleNamespace(SPEC=Spec(keys=dict, outputs=lambda config: []))
     monkeypatch.setitem(sys.modules, "r1flow.programs.dpo.spec", spec)
     found = run.costs()
-    assert "? not known for sft_mix" in cost_estimate.cost_table(found, "H100", 1, ASSUMPTIONS)
+    assert "? not known for sft_mix" in cost_table(found, "H100", 1, ASSUMPTIONS)
     assert 0 < sum(cost_estimate.disk_certain(found)) < cost_estimate.disk_needed(found)
 
 
@@ -179,7 +182,7 @@ def test_the_default_run_is_within_a_factor_of_two_of_what_was_measured():
 
 def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
     found = list(costs(ZERO, f"base.init_from=some/model base.revision={'0' * 40}").values())
-    text = cost_estimate.cost_table(found, "H100", 1, ASSUMPTIONS)
+    text = cost_table(found, "H100", 1, ASSUMPTIONS)
     assert "at least 0.0e+00 FLOPs" in text and "? not known for zero_rl, evaluate/base, evaluate/zero_rl" in text
 
 
@@ -188,20 +191,20 @@ def test_what_cannot_be_known_is_printed_as_such_and_not_as_nothing():
 
 def test_more_gpus_divide_the_hours_and_the_states():
     cost = costs("r1_qwen2.5_7b")["sft_mix"]
-    alone, together = (cost_estimate.memory_needed(cost, 80e9, gpus) for gpus in (1, 8))
+    alone, together = (cost.gpu_memory(80e9, gpus) for gpus in (1, 8))
     assert alone - together == pytest.approx(cost.states * 7 / 8)
-    texts = [cost_estimate.cost_table([cost], "H100", gpus, ASSUMPTIONS) for gpus in (1, 8)]
+    texts = [cost_table([cost], "H100", gpus, ASSUMPTIONS) for gpus in (1, 8)]
     assert "! more memory than a GPU has: sft_mix" in texts[0] and "!" not in texts[1]
 
 
 def test_what_a_cpu_computes_is_priced_in_hours_of_its_cores_unless_a_gpu_is_asked_for():
     cost = costs("r1_smol")["reasoning_rl"]  # 2 threads, so 2 cores
     hours = cost.flops / (ASSUMPTIONS["core_gflops"] * 1e9) / 3600
-    text = cost_estimate.cost_table([cost], None, None, ASSUMPTIONS)
+    text = cost_table([cost], None, None, ASSUMPTIONS)
     assert f"{hours:.2f} hours of a core, {hours / 2:.2f} hours one after another" in text and "GPU hours" not in text
     for gpu, gpus in (("H200", None), (None, 1)):
-        assert "GPU hours" in cost_estimate.cost_table([cost], gpu, gpus, ASSUMPTIONS)
-    assert "GPU hours" in cost_estimate.cost_table([cost, costs(ZERO)["zero_rl"]], None, None, ASSUMPTIONS)
+        assert "GPU hours" in cost_table([cost], gpu, gpus, ASSUMPTIONS)
+    assert "GPU hours" in cost_table([cost, costs(ZERO)["zero_rl"]], None, None, ASSUMPTIONS)
 
 
 # Seconds of r1_smol's trainings on 2 cores of a Xeon with AMX (docs/history); costs.yaml's rate is fitted to them.
@@ -217,7 +220,7 @@ def test_trainings_on_a_cpu_are_within_a_factor_of_one_and_a_half_of_what_was_me
 
 def test_an_unknown_gpu_is_refused_with_the_closest():
     with pytest.raises(UserError, match="did you mean 'H100'"):
-        cost_estimate.cost_table([], "H10", 1, ASSUMPTIONS)
+        cost_table([], "H10", 1, ASSUMPTIONS)
 
 
 def test_costs_print_without_torch_and_the_plan_itself_is_unchanged():
@@ -296,15 +299,15 @@ def test_snapshots_that_a_killed_run_left_are_not_asked_for_again(tmp_path, monk
 def test_memory_smaller_than_the_states_is_refused_with_the_numbers(tmp_path, monkeypatch):
     inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
     config = Run.compose(ROOT, ZERO).slice("zero_rl")
-    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 15e9)
+    monkeypatch.setattr(memory, "memory_of_gpus", lambda: 15e9)
     with pytest.raises(UserError, match=r"take 20\.0 GB and its GPUs have 15\.0 GB"):
-        cost_estimate.check_memory("grpo", config, inputs)
-    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 25e9)
-    cost_estimate.check_memory("grpo", config, inputs)
+        memory.check_memory("grpo", config, inputs)
+    monkeypatch.setattr(memory, "memory_of_gpus", lambda: 25e9)
+    memory.check_memory("grpo", config, inputs)
 
 
 def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 15e9)
+    monkeypatch.setattr(memory, "memory_of_gpus", lambda: 15e9)
     inputs = {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])}
     config, terminal = Run.compose(ROOT, ZERO).slice("zero_rl"), SimpleNamespace(say=print)
     stage = SimpleNamespace(config=config, inputs=inputs, terminal=terminal, ranks=1)
@@ -317,10 +320,10 @@ def test_a_stage_looks_at_memory_before_its_program_is_loaded(tmp_path, monkeypa
     {"beta": 0.0, "optim": "paged_adamw_8bit"},
 ])  # fmt: skip
 def test_what_is_not_certain_is_not_refused(tmp_path, monkeypatch, unsure):
-    monkeypatch.setattr(cost_estimate, "memory_of_gpus", lambda: 1)
+    monkeypatch.setattr(memory, "memory_of_gpus", lambda: 1)
     config: dict[str, Any] = Run.compose(ROOT, ZERO).slice("zero_rl")
     config = config | {"trainer": config["trainer"] | unsure}
-    cost_estimate.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
+    memory.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[1000, 1_000_000])})
 
 
 def test_memory_that_is_certain_is_that_of_what_is_trained():
@@ -338,13 +341,13 @@ def test_the_memory_of_gpus_is_that_of_those_that_a_stage_sees(tmp_path, monkeyp
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert cost_estimate.memory_of_gpus() == 160 * 2**30
+    assert memory.memory_of_gpus() == 160 * 2**30
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert cost_estimate.memory_of_gpus() == 40 * 2**30
+    assert memory.memory_of_gpus() == 40 * 2**30
 
 
 def test_gpus_that_nobody_can_ask_about_refuse_nothing(tmp_path, monkeypatch):
     config = Run.compose(ROOT, ZERO).slice("zero_rl")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert math.isnan(cost_estimate.memory_of_gpus())
-    cost_estimate.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**6, 10**5])})
+    assert math.isnan(memory.memory_of_gpus())
+    memory.check_memory("grpo", config, {"model": model_folder(tmp_path / "m", a=[10**6, 10**5])})

@@ -14,7 +14,7 @@ from tiny_gguf import SHAPES, TOKENS, VALUES, weights, write_gguf
 from r1flow.core.errors import UserError
 from r1flow.data.gguf import read_header, read_llama
 from r1flow.engine.run import Run
-from r1flow.programs.costs import model_in
+from r1flow.programs.model_sizes import model_in
 
 ROOT = Path(__file__).parents[2]
 

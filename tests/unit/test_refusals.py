@@ -14,13 +14,13 @@ from tiny_weights import write_zeros
 from tokenizers import Tokenizer, models
 
 from r1flow.artifacts import manifest, versions
-from r1flow.commands import clean, cli, export, publish
+from r1flow.commands import clean, cli, cost_table, export, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import loaders, sources, tasks, tokenizer
-from r1flow.engine import checks, cost_estimate, driver
+from r1flow.engine import checks, driver
 from r1flow.engine.run import Run
-from r1flow.programs import costs, trainings
+from r1flow.programs import model_sizes, trainings
 from r1flow.programs.data import compute as data
 from r1flow.programs.data.spec import check_data
 from r1flow.programs.grpo import compute as grpo
@@ -96,7 +96,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     ),
     "a model whose config.json names no sizes": (
         "config.json: no sizes of a model can be read from it (KeyError('num_attention_heads'))",
-        lambda folder: costs.model_in(Path(model_folder(folder, None))),
+        lambda folder: model_sizes.model_in(Path(model_folder(folder, None))),
     ),
     "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),
     "no prompts for RL": ("no prompts to train on", lambda folder: grpo.load_prompts(written(folder / "a"), None)),
@@ -150,9 +150,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     ),
     "a cost on no GPU": (
         "--gpus 0: use 1 or more",
-        lambda folder: cost_estimate.cost_table(
-            [], "H100", 0, cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
-        ),
+        lambda folder: cost_table.hardware([], "H100", 0, {"gpus": {"H100": {}}}),
     ),
     "an odd word for libraries": (
         "--config libraries=redo: use rerun or accept",

@@ -12,8 +12,8 @@ from checkout import ROOT, Checkout, checkout
 from test_kills import edges
 
 from r1flow.artifacts import manifest
-from r1flow.engine import cost_estimate
 from r1flow.engine.run import Run
+from r1flow.programs import cost_estimate
 
 SMALL_DISK = "r1flow-small-disk"  # by this name the tests of the sandbox know a mount that isn't theirs
 

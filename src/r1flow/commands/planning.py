@@ -21,7 +21,7 @@ from r1flow.core.errors import UserError
 
 if TYPE_CHECKING:
     from r1flow.engine.run import Run
-    from r1flow.programs.costs import Cost
+    from r1flow.programs.cost_estimate import Cost
 
 DESCRIPTION = """\
 List the jobs of a run that would not simply be kept, with the reason. The first word says what would happen:
@@ -53,10 +53,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from r1flow.engine import cost_estimate
+    from r1flow.commands.cost_table import cost_row, cost_table, hardware
     from r1flow.engine.checks import check_parts, check_rules
     from r1flow.engine.plan import KEEP, table
     from r1flow.engine.run import Run
+    from r1flow.programs.cost_estimate import read_assumptions
 
     enter_project()
     words = arguments.typed  # in their order, with Snakemake's options between
@@ -73,10 +74,10 @@ def run(arguments: argparse.Namespace) -> None:
     }
     words = table(run.steps, arguments.all)
     if arguments.cost:
-        costs, assumed = costs_of(run, arguments.all), cost_estimate.read_assumptions()
-        gpu, gpus = cost_estimate.hardware(costs, arguments.gpu, arguments.gpus, assumed)
-        found["costs"] = [cost_estimate.cost_row(cost, gpu, gpus, assumed) for cost in costs]
-        words += "\n\n" + cost_estimate.cost_table(costs, arguments.gpu, arguments.gpus, assumed)
+        costs, assumed = costs_of(run, arguments.all), read_assumptions()
+        gpu, gpus = hardware(costs, arguments.gpu, arguments.gpus, assumed)
+        found["costs"] = [cost_row(cost, gpu, gpus, assumed) for cost in costs]
+        words += "\n\n" + cost_table(costs, arguments.gpu, arguments.gpus, assumed)
     tell(found, words, arguments.json)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)

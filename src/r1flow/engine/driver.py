@@ -38,7 +38,7 @@ from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.locks import waited_for
 from r1flow.core.errors import UserError, printable
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
-from r1flow.engine import cost_estimate, gate, gpus, launch
+from r1flow.engine import gate, gpus, launch, memory
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
 from r1flow.sampling.shards import ShardPart
@@ -221,7 +221,7 @@ def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
     import_less(made_by["libraries"])
     on_gpu = stage.config["device"] == "cuda"
     with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
-        cost_estimate.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
+        memory.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
     if inputs_of(arguments) != made_by["inputs"]:
         raise UserError("an input changed while the stage was computed from it; run again")

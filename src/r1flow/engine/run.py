@@ -21,9 +21,10 @@ from r1flow.artifacts.fingerprint import snapshot
 from r1flow.artifacts.locks import LIVE, hold, is_held
 from r1flow.core.errors import UserError, printable
 from r1flow.engine import config as conf
-from r1flow.engine import cost_estimate, extras
+from r1flow.engine import extras
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
+from r1flow.programs import cost_estimate
 from r1flow.programs.report.making import write_making
 from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, sources_of, stage_of
 from r1flow.tracking import spool
@@ -298,8 +299,12 @@ class Run:
                     os.utime(path)
 
     def costs(self) -> list[cost_estimate.Cost]:
-        """What each job would cost."""
-        return cost_estimate.estimate(self, cost_estimate.read_assumptions(self.root / cost_estimate.ASSUMPTIONS))
+        """What each job would cost; rows of the data files are counted if the data is there, and else estimated."""
+        counted, schema = {}, Path(self.folder("data"), "schema.json")
+        if schema.is_file() and self.steps[0].action == KEEP:
+            counted = {Path(name).stem: about["rows"] for name, about in manifest.read_json(schema).items()}
+        assumed = cost_estimate.read_assumptions(self.root / cost_estimate.ASSUMPTIONS)
+        return cost_estimate.estimate(self, assumed, counted)
 
     def end(self, status: str) -> None:
         spool.end_execution(self.name, Path.cwd(), status)

@@ -6,7 +6,7 @@ from typing import Any
 from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops
-from r1flow.programs.costs import BF16, F32, Cost, Estimator
+from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
 from r1flow.programs.keys import Sampled
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import ROWS

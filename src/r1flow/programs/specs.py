@@ -17,7 +17,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.recipe import stages
 
 if TYPE_CHECKING:
-    from r1flow.programs.costs import Cost, Estimator
+    from r1flow.programs.cost_estimate import Cost, Estimator
 
 Config = dict[str, Any]
 HERE = Path(__file__).parent

@@ -10,7 +10,8 @@ from r1flow.core.flops import forward_flops, training_flops
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.model.weights import check_model_files
-from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
+from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
+from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.training.ranks import strategy_of
 
 # The trainer options that r1flow itself reads too, in checks, estimates and resuming; trainers have defaults for all.

@@ -10,7 +10,7 @@ from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
 from r1flow.data.tasks import FAMILIES
 from r1flow.data.wordings import KNOWN
-from r1flow.programs.costs import cost_of_files
+from r1flow.programs.cost_estimate import cost_of_files
 from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import REWORDED
-from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
+from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.programs.keys import NotNegative, OneOrMore, Sampled, Share, ZeroOrMore
+from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST

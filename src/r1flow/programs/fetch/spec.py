@@ -9,7 +9,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import EXAMS, FILES, REWORDED
 from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.data.loaders import FUNCTIONS
-from r1flow.programs.costs import cost_of_files
+from r1flow.programs.cost_estimate import cost_of_files
 from r1flow.programs.keys import Decontaminate, Place, Share, check_reported
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import check_revision

@@ -12,7 +12,7 @@ from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
-from r1flow.programs.costs import Cost, Estimator
+from r1flow.programs.cost_estimate import Cost, Estimator
 from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of

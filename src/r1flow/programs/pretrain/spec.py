@@ -8,8 +8,9 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
-from r1flow.programs.costs import BF16, F32, UNKNOWN, Cost, Estimator, Model
+from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
 from r1flow.programs.keys import OneOrMore, Seeded
+from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
 

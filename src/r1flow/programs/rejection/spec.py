@@ -8,8 +8,9 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.template import Response
 from r1flow.programs import filters
-from r1flow.programs.costs import UNKNOWN, Cost, Estimator, least
+from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import Filter, OneOrMore, Sampled, Share, ShareBelowOne
+from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, cost_of_sampling, memory_of_sampling
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.programs.costs import Cost
+from r1flow.programs.cost_estimate import Cost
 from r1flow.programs.keys import Seeded
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS

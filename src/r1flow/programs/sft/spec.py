@@ -7,7 +7,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import MIX
-from r1flow.programs.costs import Cost, Estimator
+from r1flow.programs.cost_estimate import Cost, Estimator
 from r1flow.programs.keys import Lora, Rows, Seeded, Share, ShareBelowOne
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of, taught
