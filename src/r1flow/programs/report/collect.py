@@ -61,26 +61,31 @@ class Results:
     @property
     def tasks(self) -> list[str]:
         """ "reasoning" (all families together), then the families, then "general"."""
-        found = {task for tasks in self.summaries.values() for task in tasks}
-        families = sorted(found - {*FIRST_TASKS, *LAST_TASKS})
-        return [task for task in (*FIRST_TASKS, *families, *LAST_TASKS) if task in found]
+        asked = set().union(*self.summaries.values())
+        families = sorted(asked - {*FIRST_TASKS, *LAST_TASKS})
+        return [task for task in (*FIRST_TASKS, *families, *LAST_TASKS) if task in asked]
 
     def history(self, stage: str, key: str) -> list[tuple[float, float]]:
         """(step, value) for every step of a training that has the value."""
         rows = self.metrics.get(stage, {}).get("history", [])
         return [(row["step"], row[key]) for row in rows if row.get(key) is not None]
 
+    def values(self, stage: str, key: str) -> list[float]:
+        """`history` without the steps."""
+        return [value for _, value in self.history(stage, key)]
+
     @cached_property
     def evidence(self) -> Evidence:
         """The data for the claims: scores per problem, and the accuracy of every RL step."""
-        trained = [stage for stage in self.metrics if stage in RL_STAGES]
-        accuracy = {stage: [value for _, value in self.history(stage, "accuracy")] for stage in trained}
-        scores = {model: scores_of(rows) for model, rows in self.samples.items()}
-        thinking = {}
+        scores, families, thinking = {}, {}, {}
+        for model, rows in self.samples.items():
+            scores[model] = scores_of(rows)
+            families |= {row["problem_id"]: row["task"] for row in rows}
         for model, given in self.thinking.items():
             thinking[model] = {t: per_problem(rows) | {FIRST_PASS: first_pass(rows)} for t, rows in given.items()}
-        families = {row["problem_id"]: row["task"] for rows in self.samples.values() for row in rows}
-        lengths = {stage: [value for _, value in self.history(stage, "thinking_length")] for stage in trained}
+        trained = [stage for stage in self.metrics if stage in RL_STAGES]
+        accuracy = {stage: self.values(stage, "accuracy") for stage in trained}
+        lengths = {stage: self.values(stage, "thinking_length") for stage in trained}
         dev = {stage: dict(self.history(stage, "dev/accuracy")) for stage in trained}
         k = min((tasks["reasoning"]["k"] for tasks in self.summaries.values() if "reasoning" in tasks), default=None)
         return Evidence(scores, accuracy, frozenset(self.metrics), thinking, families, lengths, dev, k)
@@ -107,8 +112,8 @@ class Results:
     @cached_property
     def paraphrased(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:
         """Task -> metrics of the models that were asked in wordings never trained on, too."""
-        found = {model: self.metrics[f"evaluate/{model}"].get("paraphrased") for model in self.models}
-        return {model: each["tasks"] for model, each in found.items() if each}
+        asked = {model: self.metrics[f"evaluate/{model}"].get("paraphrased") for model in self.models}
+        return {model: each["tasks"] for model, each in asked.items() if each}
 
     @cached_property
     def skills(self) -> list[dict[str, Any]]:
@@ -138,12 +143,15 @@ class Results:
     @cached_property
     def kinds(self) -> dict[str, dict[str, float]]:
         """Model -> kind of general prompt -> share of the replies that pass the kind's rule."""
-        found: dict[str, dict[str, list[bool]]] = {}
+        shares = {}
         for model, rows in self.samples.items():
+            passes: dict[str, list[bool]] = {}
             for row in rows:
                 if row["task"] == GENERAL:
-                    found.setdefault(model, {}).setdefault(row["kind"], []).append(row["correct"])
-        return {model: {kind: float(np.mean(found[model][kind])) for kind in sorted(found[model])} for model in found}
+                    passes.setdefault(row["kind"], []).append(row["correct"])
+            if passes:
+                shares[model] = {kind: float(np.mean(passes[kind])) for kind in sorted(passes)}
+        return shares
 
     @cached_property
     def tries(self) -> dict[str, Any]:
@@ -156,12 +164,14 @@ def order_models(names: Iterable[str]) -> list[str]:
 
 def scores_of(rows: Sequence[Row]) -> dict[str, dict[str, PerProblem]]:
     """A model's metrics per problem, by scope: all reasoning families together, and general prompts, if it has any."""
-    by_scope = {scope: [row for row in rows if scope_of(row) == scope] for scope in SCOPES}
-    return {scope: per_problem(found) for scope, found in by_scope.items() if found}
+    by_scope: dict[str, list[Row]] = {scope: [] for scope in SCOPES}
+    for row in rows:
+        by_scope[scope_of(row)].append(row)
+    return {scope: per_problem(in_scope) for scope, in_scope in by_scope.items() if in_scope}
 
 
 def scope_of(row: Row) -> str:
-    return "general" if row["task"] == "general" else "reasoning"
+    return "general" if row["task"] == GENERAL else "reasoning"
 
 
 def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
@@ -178,26 +188,27 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
     configs = {job: read_input(folder / "config.yaml", frozen.load_frozen) for job, folder in inputs.items()}
     metrics = {job: read_metrics(job, folder, configs[job]) for job, folder in inputs.items()}
     models = order_models(evaluated)
-    rows = dict(zip(models, read_samples([evaluated[model] / "samples.parquet" for model in models]), strict=True))
-    samples = {model: [row for row in found if as_asked(row)] for model, found in rows.items()}
-    check_asked(samples, inputs)
-    summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in samples}
-    thinking = {model: by_temperature(found) for model, found in rows.items()}
-    changed = {}
-    for model, found in rows.items():
+    samples, thinking, changed = {}, {}, {}
+    read = read_samples([evaluated[model] / "samples.parquet" for model in models])
+    for model, rows in zip(models, read, strict=True):
+        samples[model] = [row for row in rows if as_asked(row)]
+        thinking[model] = by_temperature(rows)
         # at another temperature than the one that decides they aren't compared
-        if others := [row for row in found if not is_own_thought(row) and row["thinking"] == SKILL_AT]:
+        others = [row for row in rows if not is_own_thought(row) and row["thinking"] == SKILL_AT]
+        if others:
             changed[model] = others
+    check_asked(samples, inputs)
+    summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in models}
     return Results(run, samples, thinking, summaries, metrics, configs, toy, changed)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:
     """The samples with <think> given, by the temperature at which they were drawn."""
-    found: dict[float, list[Row]] = {}
+    drawn: dict[float, list[Row]] = {}
     for row in rows:
         if row["thinking"] is not None and is_own_thought(row):
-            found.setdefault(row["thinking"], []).append(row)
-    return found
+            drawn.setdefault(row["thinking"], []).append(row)
+    return drawn
 
 
 def read_input(path: Path, load: Callable[[Path], Any]) -> Any:
@@ -211,30 +222,34 @@ def read_metrics(job: str, folder: Path, config: dict[str, Any]) -> dict[str, An
     """A stage's metrics.json; raises UserError if it lacks what the metrics schema requires."""
     metrics = read_input(folder / "metrics.json", read_json)
     program = program_of(job, config)
-    if found := first_fault(program, config, metrics):
-        raise UserError(f"{folder}/metrics.json: {found}; look at programs/{program}/compute.py, which has to write it")
+    if fault := first_fault(program, config, metrics):
+        raise UserError(f"{folder}/metrics.json: {fault}; look at programs/{program}/compute.py, which has to write it")
     return metrics
 
 
 def read_samples(paths: list[Path]) -> list[list[Row]]:
     """The rows of each model's samples.parquet."""
-    found = read_rows(paths)
-    for path, rows in zip(paths, found, strict=True):
-        if missing := sorted(COLUMNS - rows[0].keys()) if rows else []:
-            raise UserError(f"{path}: no column {listed(missing)}; look at programs/evaluate, which has to write it")
-    return found
+    samples = read_rows(paths)
+    for path, rows in zip(paths, samples, strict=True):
+        missing = COLUMNS - rows[0].keys() if rows else set()
+        if missing:
+            lost = listed(sorted(missing))
+            raise UserError(f"{path}: no column {lost}; look at programs/evaluate, which has to write it")
+    return samples
 
 
 def check_asked(samples: Mapping[str, list[Row]], inputs: Mapping[str, Path]) -> None:
     """Require that all models were asked the same problems, from every scope that the data has prompts for."""
-    asked = {model: {row["problem_id"] for row in rows} for model, rows in samples.items()}
+    asked = {}
+    for model, rows in samples.items():
+        asked[model] = {row["problem_id"] for row in rows}
     everything = set().union(*asked.values())
     for model, ids in asked.items():
         if lost := len(everything - ids):
             what = f"{lost} of the {len(everything)} problems that other models were asked are missing"
             raise UserError(f"{inputs[f'evaluate/{model}']}/samples.parquet: {what}")
-    model, rows = next(iter(samples.items()))
-    folder, scopes = inputs[f"evaluate/{model}"], {scope_of(row) for row in rows}
+    first = next(iter(samples))
+    folder, scopes = inputs[f"evaluate/{first}"], set(map(scope_of, samples[first]))
     split = frozen.load_frozen(folder / "config.yaml")["split"]
     for scope, name in (("reasoning", f"{split}.jsonl"), ("general", f"general_{split}.jsonl")):
         path = inputs["data"] / name

@@ -48,25 +48,32 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 def summarise_run(results: Results) -> dict[str, Any]:
     """Every number of the report that a program may use, without times."""
-    return {
+    thoughts = {}
+    for row in results.skills:
+        thoughts[row["model"]] = {name: row[name] for name in THOUGHT_METRICS}
+    summary = {
         "run": results.run,
         "models": {model: rounded(tasks) for model, tasks in results.summaries.items()},
         "claims": {claim.id: claim_summary(claim) for claim in results.claims},
         "skill": summarise_skills(results.skills, results.evidence.temperatures),
-        "thoughts": rounded({row["model"]: {name: row[name] for name in THOUGHT_METRICS} for row in results.skills}),
+        "thoughts": rounded(thoughts),
         "kinds": rounded(results.kinds),
         "starts": results.starts,
         "steps": summarise_steps(results.steps),
         "families": summarise_families(results.family_steps),
         "pass_at_k": summarise_tries(results.tries),
         "self_correction": summarise_self_correction(results.self_correction),
-        **({"reflection": summarise_reflection(*found)} if any(found := results.reflection) else {}),
         "flops": results.spent,
         "paraphrased": rounded(results.paraphrased),
         "left_out": counts_by_stage(results.metrics),
-        **({"warnings": warnings} if (warnings := warnings_of(results.metrics)) else {}),
-        **({"toy": True} if results.toy else {}),
     }
+    if any(results.reflection):
+        summary["reflection"] = summarise_reflection(*results.reflection)
+    if warnings := warnings_of(results.metrics):
+        summary["warnings"] = warnings
+    if results.toy:
+        summary["toy"] = True
+    return summary
 
 
 def rounded(value: Any) -> Any:

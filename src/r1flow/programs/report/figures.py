@@ -97,10 +97,12 @@ def draw_curves(curves: Curves, name: str, title: str, y_label: str, times: int 
     fractions that are drawn in per cent."""
     figure, axes = canvas(3.1)
     for stage, runs in curves.items():
-        steps, values = [step for step, _ in runs[0]], [[times * value for _, value in run] for run in runs]
-        colour, lines_RS = COLOURS.get(stage, INK), np.array([smoothed(run, window) for run in values])  # runs × steps
+        points = np.array(runs, dtype=float)  # runs × steps × (step, value)
+        steps, values_RS = points[0, :, 0], times * points[:, :, 1]
+        lines_RS = np.array([smoothed(values, window) for values in values_RS])
+        colour = COLOURS.get(stage, INK)
         if len(runs) == 1:
-            axes.plot(steps, values[0], ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
+            axes.plot(steps, values_RS[0], ".", color=colour, alpha=0.28, markersize=4, markeredgewidth=0)
         else:
             axes.fill_between(steps, lines_RS.min(0), lines_RS.max(0), color=colour, alpha=0.16, linewidth=0)
         axes.plot(steps, lines_RS.mean(0), color=colour, linewidth=2, label=stage)
@@ -140,7 +142,7 @@ def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -
         style = {"color": COLOURS.get(label, GREY), "linestyle": "-" if label in COLOURS else "--"}
         axes.plot(ks, [100 * interval.estimate for interval in intervals], label=label, **style)
         if label in COLOURS and all(interval.low is not None for interval in intervals):
-            low, high = ([100 * getattr(interval, end) for interval in intervals] for end in ("low", "high"))
+            low, high = [100 * interval.low for interval in intervals], [100 * interval.high for interval in intervals]
             axes.fill_between(ks, low, high, color=COLOURS[label], alpha=0.15, linewidth=0)
     axes.set_xscale("log", base=2)
     axes.set_xticks(ks, map(str, ks))
@@ -162,8 +164,8 @@ def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str) -> str:
         if interval.low is not None:
             axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2.4)
         axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
-    values = axes.twinx()
-    for side, labels in ((axes, [label for label, *_ in rows]), (values, [difference(i) for *_, i in rows])):
+    names, differences = [label for label, *_ in rows], [difference(interval) for *_, interval in rows]
+    for side, labels in ((axes, names), (axes.twinx(), differences)):
         side.set_yticks(range(len(rows)), labels, color=INK)
         side.set_ylim(len(rows) - 0.4, -0.6)
         side.grid(axis="y", visible=False)

@@ -25,8 +25,7 @@ def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
 
 
 def sidecars(folders: dict[str, Path], name: str) -> dict[str, dict[str, Any]]:
-    found = {job: folder / name for job, folder in folders.items() if (folder / name).is_file()}
-    return {job: read_json(path) for job, path in found.items()}
+    return {job: read_json(folder / name) for job, folder in folders.items() if (folder / name).is_file()}
 
 
 def cost_rows(costs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,7 +48,7 @@ def cost_rows(costs: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 def libraries(provenance: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Versions of the libraries, from the stages' provenance."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for made in provenance.values():
-        found |= {name: version for name, version in (made.get("libraries") or {}).items() if version}
-    return dict(sorted(found.items()))
+        versions |= {name: version for name, version in (made.get("libraries") or {}).items() if version}
+    return dict(sorted(versions.items()))

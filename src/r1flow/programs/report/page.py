@@ -123,21 +123,17 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         ks=KS,
         tries=results.tries,
         reach=reach,
-        self_correction={model: found for model, found in results.self_correction.items() if has_several(found)},
-        few_answers={model: found for model, found in results.self_correction.items() if not has_several(found)},
+        self_correction={model: each for model, each in results.self_correction.items() if has_several(each)},
+        few_answers={model: each for model, each in results.self_correction.items() if not has_several(each)},
         worth=worth,
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
         spent=results.spent,
         paraphrased=paraphrased_shares(results),
-        rejections=[
-            (stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage])
-            for stage in REJECTIONS
-            if (rows := fates(results, stage))
-        ],
+        rejections=rejections(results),
         left_out=left_out,
         warnings=warnings_of(results.metrics),
         whole_files=whole_files(results.metrics),
-        reasons={reason: why for reason, why in REASONS.items() if any(reason in row["reasons"] for row in left_out)},
+        reasons=explained_reasons(left_out),
         lost_reasons=LOST,
         warn_above=WARN_ABOVE,
         examples=example_responses(results),
@@ -155,9 +151,7 @@ def headline(claims: Sequence[Claim]) -> str:
 
 def stage_rows(results: Results) -> list[dict[str, Any]]:
     """The table at the top: what each model is, and its scores with 95 % intervals; base models leniently."""
-    at = results.evidence.temperatures.index(SKILL_AT) if SKILL_AT in results.evidence.temperatures else None
-    skills = {row["model"]: row["skill"][at] for row in results.skills}
-    rows = []
+    rows, skills = [], deciding_skills(results)
     for model, scopes in results.evidence.scores.items():
         reasoning, general = scopes.get("reasoning", {}), scopes.get("general", {})
         metric = f"pass_at_1{scorings(model)[-1][1]}"
@@ -171,6 +165,11 @@ def stage_rows(results: Results) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def deciding_skills(results: Results) -> dict[str, Interval]:
+    """Every model's skill at SKILL_AT, if it was measured there."""
+    return {row["model"]: row["skill"][results.evidence.temperatures.index(SKILL_AT)] for row in results.skills}
 
 
 def present_claim(claim: Claim) -> dict[str, Any]:
@@ -190,9 +189,14 @@ def present_claim(claim: Claim) -> dict[str, Any]:
 
 
 def present_part(part: Part) -> dict[str, Any]:
-    found = {"name": part.name, "verdict": part.verdict, "counts": part.counts}
-    found |= {"needs": part.needs, "why": part.why}
-    return found | {"estimate": difference(part.interval, part.unit)}
+    return {
+        "name": part.name,
+        "verdict": part.verdict,
+        "counts": part.counts,
+        "needs": part.needs,
+        "why": part.why,
+        "estimate": difference(part.interval, part.unit),
+    }
 
 
 def count_held(claim: Claim) -> str:
@@ -231,33 +235,36 @@ def paraphrased_shares(results: Results) -> dict[str, tuple[float, float | None]
     """Accuracy in wordings never trained on, and its share of that in the wordings of training."""
     shares = {}
     for model, tasks in results.paraphrased.items():
-        found, trained = (each["reasoning"]["pass_at_1_lenient"] for each in (tasks, results.summaries[model]))
-        shares[model] = (found, found / trained if trained else None)
+        paraphrased = tasks["reasoning"]["pass_at_1_lenient"]
+        as_trained = results.summaries[model]["reasoning"]["pass_at_1_lenient"]
+        shares[model] = (paraphrased, paraphrased / as_trained if as_trained else None)
     return shares
 
 
 def mismatches(results: Results) -> list[tuple[str, float]]:
     """For each RL stage, the largest mismatch of a step: log-probabilities of the sampler against the trainer's."""
-    curves = {stage: results.history(stage, "mismatch") for stage in RL_STAGES}
-    return [(stage, max(value for _, value in curve)) for stage, curve in curves.items() if curve]
+    values = {stage: results.values(stage, "mismatch") for stage in RL_STAGES}
+    return [(stage, max(of_steps)) for stage, of_steps in values.items() if of_steps]
 
 
 def draw_all(results: Results) -> dict[str, str]:
     """The pictures by name; an empty string where there is nothing to draw."""
-    curves = {
-        key: {stage: [curve] for stage in RL_STAGES if (curve := results.history(stage, key))}
-        for key in ("accuracy", "dev/accuracy", "length", "thinking")
-    }
     data = {
-        "accuracy": (figures.draw_accuracy, curves["accuracy"]),
-        "dev": (figures.draw_dev, curves["dev/accuracy"]),
-        "length": (figures.draw_length, curves["length"]),
-        "thinking": (figures.draw_thinking, curves["thinking"]),
+        "accuracy": (figures.draw_accuracy, training_curves(results, "accuracy")),
+        "dev": (figures.draw_dev, training_curves(results, "dev/accuracy")),
+        "length": (figures.draw_length, training_curves(results, "length")),
+        "thinking": (figures.draw_thinking, training_curves(results, "thinking")),
         "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
         "forest": (figures.draw_forest, forest_lines(results.evidence.scores, results.pairs)),
         "tries": (figures.draw_tries, tries_lines(results)),
     }
     return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
+
+
+def training_curves(results: Results, key: str) -> figures.Curves:
+    """The curve of every RL stage that has one."""
+    curves = {stage: results.history(stage, key) for stage in RL_STAGES}
+    return {stage: [curve] for stage, curve in curves.items() if curve}
 
 
 def tries_lines(results: Results) -> dict[str, list[tuple[int, Interval]]]:
@@ -318,26 +325,25 @@ def table_6(results: Results) -> list[dict[str, Any]]:
 
 def development_of_run(results: Results) -> dict[str, Any]:
     """The paper's table of its intermediate models, and this run's rows; empty without two of these models."""
-    decides = {row["model"]: row["skill"][results.evidence.temperatures.index(SKILL_AT)] for row in results.skills}
     return beside_the_paper(
         {
             "reasoning, pass@1": pass_at_1_of(results.summaries, "reasoning"),
-            "reasoning, skill": {model: each.estimate for model, each in decides.items()},
-            "general prompts": pass_at_1_of(results.summaries, "general"),
+            "reasoning, skill": {model: skill.estimate for model, skill in deciding_skills(results).items()},
+            "general prompts": pass_at_1_of(results.summaries, GENERAL),
         }
     )
 
 
 def beside_the_paper(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
     """Rows of values by model as a table of the paper's models; empty without two of these models."""
-    rows = {label: values for label, values in rows.items() if any(value is not None for value in values.values())}
-    if sum(any(model in values for values in rows.values()) for model in DEVELOPMENT) < 2:
+    table, models = [], set()
+    for label, values in rows.items():
+        if any(value is not None for value in values.values()):
+            table.append((label, [values.get(model) for model in DEVELOPMENT]))
+            models |= values.keys()
+    if len(models.intersection(DEVELOPMENT)) < 2:
         return {}
-    return {
-        "names": list(zip(PAPER_NAMES, DEVELOPMENT, strict=True)),
-        "rows": [(label, [values.get(model) for model in DEVELOPMENT]) for label, values in rows.items()],
-        "paper": PAPER_TABLE_3,
-    }
+    return {"names": list(zip(PAPER_NAMES, DEVELOPMENT, strict=True)), "rows": table, "paper": PAPER_TABLE_3}
 
 
 def pass_at_1_of(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task: str) -> dict[str, float | None]:
@@ -346,19 +352,25 @@ def pass_at_1_of(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], task:
 
 def kind_rows(results: Results) -> dict[str, Any]:
     """General prompts: score of every model by kind of prompt, with the number of prompts of the kind."""
-    asked = {
-        (row["kind"], row["problem_id"]) for rows in results.samples.values() for row in rows if row["task"] == GENERAL
-    }
-    kinds = sorted(Counter(kind for kind, _ in asked).items())
-    rows = [
-        {
-            "model": model,
-            "cells": [by_kind.get(kind) for kind, _ in kinds],
-            "all": results.summaries[model].get(GENERAL, {}).get("pass_at_1"),
-        }
-        for model, by_kind in results.kinds.items()
-    ]
-    return {"kinds": kinds, "rows": rows}
+    kind_of: dict[str, str] = {}  # of every prompt that a model was asked
+    for samples in results.samples.values():
+        kind_of |= {row["problem_id"]: row["kind"] for row in samples if row["task"] == GENERAL}
+    prompts = Counter(kind_of.values())
+    kinds = sorted(prompts)
+    rows = []
+    for model, shares in results.kinds.items():
+        over_all = results.summaries[model].get(GENERAL, {}).get("pass_at_1")
+        rows.append({"model": model, "cells": [shares.get(kind) for kind in kinds], "all": over_all})
+    return {"kinds": [(kind, prompts[kind]) for kind in kinds], "rows": rows}
+
+
+def rejections(results: Results) -> list[tuple[str, str, list[dict[str, Any]], Mapping[str, Any]]]:
+    """(stage, title, what became of its samples, metrics) of each stage of rejection sampling that dropped some."""
+    sections = []
+    for stage in REJECTIONS:
+        if rows := fates(results, stage):
+            sections.append((stage, stage.replace("_", " ").capitalize(), rows, results.metrics[stage]))
+    return sections
 
 
 def fates(results: Results, stage: str) -> list[dict[str, Any]]:
@@ -372,17 +384,22 @@ def fates(results: Results, stage: str) -> list[dict[str, Any]]:
     return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
 
 
+def explained_reasons(left_out: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """What the reasons mean for which rows were left out, in the order of REASONS."""
+    given = set().union(*(row["reasons"] for row in left_out))
+    return {reason: why for reason, why in REASONS.items() if reason in given}
+
+
 def example_responses(results: Results) -> list[dict[str, Any]]:
     """For every model a right and a wrong response to a reasoning problem, and one to a general prompt."""
-    reasoning = {model: [row for row in rows if row["task"] != "general"] for model, rows in results.samples.items()}
-    general = {model: [row for row in rows if row["task"] == "general"] for model, rows in results.samples.items()}
-    right = pick(reasoning, lambda row: row["correct"])
-    wrong = pick(reasoning, lambda row: row["correct"] is False)
-    chat = pick(general, lambda row: True)
-    return [
-        {"model": model, "rows": [present(rows[model]) for rows in (right, wrong, chat) if model in rows]}
-        for model in results.models
-    ]
+    right = pick(results.samples, lambda row: row["task"] != GENERAL and row["correct"])
+    wrong = pick(results.samples, lambda row: row["task"] != GENERAL and row["correct"] is False)
+    chat = pick(results.samples, lambda row: row["task"] == GENERAL)
+    examples = []
+    for model in results.models:
+        rows = [present(picked[model]) for picked in (right, wrong, chat) if model in picked]
+        examples.append({"model": model, "rows": rows})
+    return examples
 
 
 def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dict[str, Row]:
@@ -393,8 +410,8 @@ def pick(samples: Mapping[str, list[Row]], wanted: Callable[[Row], bool]) -> dic
             if wanted(row):
                 candidates.setdefault(row["problem_id"], {}).setdefault(model, row)
     chosen: dict[str, Row] = {}
-    for _, found in sorted(candidates.items(), key=lambda item: (-len(item[1]), item[0])):
-        for model, row in found.items():
+    for problem in sorted(candidates, key=lambda problem: (-len(candidates[problem]), problem)):
+        for model, row in candidates[problem].items():
             chosen.setdefault(model, row)
     return chosen
 
@@ -407,12 +424,14 @@ def side_by_side(
     Models that the run doesn't have are left out.
     """
     first = {model: {} for model in models if model in results.samples}
-    for model, found in first.items():
+    for model, by_problem in first.items():
         for row in results.samples[model]:
-            found.setdefault(row["problem_id"], row)
+            by_problem.setdefault(row["problem_id"], row)
     common = sorted(set.intersection(*map(set, first.values()))) if first else []
-    drawn = chooser.sample(common, min(problems, len(common)))
-    return [{model: present(found[problem]) for model, found in first.items()} for problem in drawn]
+    rows = []
+    for problem in chooser.sample(common, min(problems, len(common))):
+        rows.append({model: present(by_problem[problem]) for model, by_problem in first.items()})
+    return rows
 
 
 def present(row: Row) -> dict[str, Any]:

@@ -73,10 +73,10 @@ def reflection_rows(
 
 def share_of(rows: Iterable[Row], holds: Any) -> PerProblem:
     """Of each problem, the share of its samples for which this holds."""
-    found: dict[str, list[bool]] = {}
+    held: dict[str, list[bool]] = {}
     for row in rows:
-        found.setdefault(row["problem_id"], []).append(bool(holds(row)))
-    return {problem: float(np.mean(values)) for problem, values in found.items()}
+        held.setdefault(row["problem_id"], []).append(bool(holds(row)))
+    return {problem: float(np.mean(values)) for problem, values in held.items()}
 
 
 def of_one(evidence: Evidence, values: PerProblem, family: str) -> PerProblem:
@@ -86,15 +86,15 @@ def of_one(evidence: Evidence, values: PerProblem, family: str) -> PerProblem:
 
 def with_intervals(evidence: Evidence, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows with intervals: of each way, of reflection's worth, and of the worth of a right answer before it."""
-    found = []
+    with_cells = []
     for row in rows:
         solved = row["solved"]
         cells = {way: over_families(evidence, values) for way, values in solved.items()}
         for name, (one, other) in {WORTH: (FORCED, FORBIDDEN), READS: (RIGHT, WRONG)}.items():
             if {one, other} <= solved.keys():
                 cells[name] = compare_families(evidence, solved[one], solved[other])
-        found.append(row | {"cells": cells})
-    return found
+        with_cells.append(row | {"cells": cells})
+    return with_cells
 
 
 def placed_rows(
@@ -107,7 +107,7 @@ def placed_rows(
     """
     solved = {row["model"]: row["solved"] for row in rows if row["family"] == ALL}
     shares = {(row["model"], row["family"]): row[REFLECTS] for row in rows}
-    found = []
+    compared = []
     for stage, start in starts.items():
         if stage in solved and {FORCED, FORBIDDEN} <= solved.get(start, {}).keys():
             placed = {}
@@ -116,8 +116,8 @@ def placed_rows(
                 if share is not None:
                     placed[problem] = share * forced + (1 - share) * solved[start][FORBIDDEN][problem]
             difference = compare_families(evidence, solved[stage][OWN], placed)
-            found.append({"pair": (stage, start), "placed": over_families(evidence, placed), "beyond": difference})
-    return found
+            compared.append({"pair": (stage, start), "placed": over_families(evidence, placed), "beyond": difference})
+    return compared
 
 
 def present_reflection(
@@ -166,12 +166,16 @@ def reflection_over(told: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, A
             cells = {}
             for name in [*WAYS, WORTH, READS]:
                 if name in first:
-                    cells[name] = mean_interval([one[name]["estimate"] for one in each])
-            counts = {name: sum(one[name] for one in each) for name in ("samples", "of")}
-            row = {"model": model, "family": family, **counts, "cells": cells}
+                    cells[name] = mean_over_seeds(each, name)
+            samples, of = sum(one["samples"] for one in each), sum(one["of"] for one in each)
+            row = {"model": model, "family": family, "samples": samples, "of": of, "cells": cells}
             rows.append(row | {REFLECTS: float(np.mean([one[REFLECTS] for one in each]))})
     for stage, first in told[0]["placed"].items():
         each = [run["placed"][stage] for run in told]
-        numbers = {name: mean_interval([one[name]["estimate"] for one in each]) for name in ("placed", "beyond")}
-        placed.append({"pair": (stage, first["start"]), **numbers})
+        row = {"pair": (stage, first["start"])}
+        placed.append(row | {"placed": mean_over_seeds(each, "placed"), "beyond": mean_over_seeds(each, "beyond")})
     return rows, placed
+
+
+def mean_over_seeds(told: Iterable[Mapping[str, Any]], name: str) -> Interval:
+    return mean_interval([run[name]["estimate"] for run in told])

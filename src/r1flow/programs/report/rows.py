@@ -16,12 +16,13 @@ Counts = Mapping[str, Mapping[str, Any]]  # file: read, kept, left_out
 
 def counts_by_stage(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Counts]:
     """The counts of every job that has some; evaluations that left out the same are one entry, `evaluate`."""
-    found = {job: each["counts"] for job, each in metrics.items() if "counts" in each}
-    examined = {job: counts for job, counts in found.items() if job.startswith("evaluate/")}
+    by_job = {job: each["counts"] for job, each in metrics.items() if "counts" in each}
+    examined = {job: counts for job, counts in by_job.items() if job.startswith("evaluate/")}
     first = next(iter(examined.values()), None)
     if len(examined) > 1 and all(counts == first for counts in examined.values()):
-        found = {job: counts for job, counts in found.items() if job not in examined} | {"evaluate": first}
-    return found
+        others = {job: counts for job, counts in by_job.items() if job not in examined}
+        return others | {"evaluate": first}
+    return by_job
 
 
 def left_out_rows(metrics: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -43,5 +44,7 @@ def warnings_of(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]
 
 def whole_files(metrics: Mapping[str, Mapping[str, Any]]) -> int:
     """How many files were read of which nothing was left out."""
-    every = [count for counts in counts_by_stage(metrics).values() for count in counts.values()]
-    return sum(not count["left_out"] for count in every)
+    whole = 0
+    for counts in counts_by_stage(metrics).values():
+        whole += sum(not count["left_out"] for count in counts.values())
+    return whole

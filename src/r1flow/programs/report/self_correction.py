@@ -4,6 +4,7 @@ docs/claims.md ("Self-correction") has the measures and the rule, written down b
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def self_correction(
 def self_correction_of(rows: Sequence[Row]) -> dict[str, Any]:
     """Counts of samples, and over problems, of the samples whose first answer is wrong: corrected, second try, both."""
     problems = by_problem(rows)
-    graded = [row for samples in problems.values() for row in samples]
+    graded = list(chain.from_iterable(problems.values()))
     corrected, second = {}, {}
     for problem, samples in problems.items():
         wrong = [row for row in samples if row["first_correct"] is False]
@@ -68,9 +69,9 @@ def is_broken(row: Row) -> bool:
     return bool(row["several_answers"]) and row["first_correct"] is True and not is_solved(row)
 
 
-def has_several(found: Mapping[str, Any]) -> bool:
+def has_several(measured: Mapping[str, Any]) -> bool:
     """Whether a model has enough samples with several answers for a row of the table."""
-    return found["several"] >= MIN_PROBLEMS
+    return measured["several"] >= MIN_PROBLEMS
 
 
 def worth(difference: Interval) -> str:
@@ -78,9 +79,11 @@ def worth(difference: Interval) -> str:
     return WORTH[Part("self-correction", difference, ceiling=0.0).verdict]
 
 
-def summarise_self_correction(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def summarise_self_correction(models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """As summary.json has them: {"base": {"samples": 3712, "several": 7, …, "difference": {"estimate": …}}, …}."""
-    return {
-        model: {name: describe_interval(v) if isinstance(v, Interval) else v for name, v in each.items()}
-        for model, each in found.items()
-    }
+    summary: dict[str, Any] = {}
+    for model, measured in models.items():
+        summary[model] = {}
+        for name, value in measured.items():
+            summary[model][name] = describe_interval(value) if isinstance(value, Interval) else value
+    return summary

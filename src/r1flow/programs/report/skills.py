@@ -75,8 +75,8 @@ AT_FIRST = {  # … and of a skill that rose, the difference in first passes
 
 def comparisons(pairs: Collection[tuple[str, str]]) -> list[tuple[str, str]]:
     """STEPS, then the pairs that aren't among them: stages in the recipe's order, each with a model to compare with."""
-    further = [pair for stage in MODELS for pair in pairs if pair[0] == stage]
-    return [*STEPS, *(pair for pair in further if pair not in STEPS)]
+    further = [(stage, other) for stage, other in pairs if stage in MODELS and (stage, other) not in STEPS]
+    return [*STEPS, *sorted(further, key=lambda pair: MODELS.index(pair[0]))]
 
 
 def skill_rows(evidence: Evidence) -> list[dict[str, Any]]:
@@ -100,12 +100,11 @@ def skill_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 def summarise_skills(rows: Iterable[Mapping[str, Any]], temperatures: Sequence[float]) -> dict[str, Any]:
     """The models' skill as summary.json has it: {"base": [{"temperature": 0.6, "estimate": …}, …], …}."""
-    return {
-        row["model"]: [
-            {"temperature": t, **describe_interval(each)} for t, each in zip(temperatures, row["skill"], strict=True)
-        ]
-        for row in rows
-    }
+    return {row["model"]: describe_skill(dict(zip(temperatures, row["skill"], strict=True))) for row in rows}
+
+
+def describe_skill(by_temperature: Mapping[float, Interval]) -> list[dict[str, Any]]:
+    return [{"temperature": t, **describe_interval(interval)} for t, interval in by_temperature.items()]
 
 
 def step_rows(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -141,48 +140,50 @@ def family_rows(evidence: Evidence, starts: Mapping[str, str]) -> list[dict[str,
     """For each RL stage and the model it started from, by family: skill, its two parts, and how many thoughts doubt."""
     parts = {family: of_family(evidence, family) for family in sorted(set(evidence.families.values()) - {GENERAL})}
     rows = []
-    for pair in starts.items():
+    for stage, start in starts.items():
         for family, part in parts.items():
-            skill = compare_thinking(part, *pair)
+            skill = compare_thinking(part, stage, start)
             if not isinstance(skill, Absent) and skill.n:
-                doubts = [
-                    over_families(part, part.thinking[m][SKILL_AT]["reflection_rate"]).estimate for m in pair[::-1]
-                ]
-                row = {"pair": pair, "family": family, "skill": skill, "doubts": doubts, **parts_of_skill(part, *pair)}
-                rows.append(row)
+                row = {"pair": (stage, start), "family": family, "skill": skill}
+                row["doubts"] = [share_of_doubts(part, start), share_of_doubts(part, stage)]
+                rows.append(row | parts_of_skill(part, stage, start))
     return rows
+
+
+def share_of_doubts(evidence: Evidence, model: str) -> float | None:
+    """How many of a model's thoughts have reflection words."""
+    return over_families(evidence, evidence.thinking[model][SKILL_AT]["reflection_rate"]).estimate
 
 
 def summarise_steps(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The steps as summary.json has them: {"zero_rl": {"base": {"gain": {"estimate": …}, "skill": […], …}, …}, …}."""
-    found: dict[str, Any] = {}
+    steps: dict[str, Any] = {}
     for row in rows:
         first, second = row["pair"]
-        skill = [{"temperature": t, **describe_interval(each)} for t, each in row["skill"].items()]
-        rest = {name: describe_interval(row[name]) for name in CELLS}
-        found.setdefault(first, {})[second] = {"skill": skill, **rest}
-    return found
+        cells = {name: describe_interval(row[name]) for name in CELLS}
+        steps.setdefault(first, {})[second] = {"skill": describe_skill(row["skill"]), **cells}
+    return steps
 
 
 def summarise_families(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """As summary.json has them: {"zero_rl": {"products": {"skill": {"estimate": …}, "first_pass": …, …}, …}, …}."""
-    found: dict[str, Any] = {}
+    stages: dict[str, Any] = {}
     for row in rows:
         cells = {name: describe_interval(row[name]) for name in ("skill", FIRST_PASS, LATER_PASSES)}
-        found.setdefault(row["pair"][0], {})[row["family"]] = cells
-    return found
+        stages.setdefault(row["pair"][0], {})[row["family"]] = cells
+    return stages
 
 
 def sharpened(evidence: Evidence, starts: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """For each RL stage, the model it started from, and in words what became of its skill."""
-    found = []
+    said = []
     for stage, start in starts.items():
         if {stage, start} <= evidence.scores.keys():
             skill = Part("skill", compare_thinking(evidence, stage, start))
             if not isinstance(skill.interval, Absent):
                 at_first = Part("first pass", compare_thinking(evidence, stage, start, FIRST_PASS))
-                found.append((stage, start, said_of_skill(skill, at_first)))
-    return found
+                said.append((stage, start, said_of_skill(skill, at_first)))
+    return said
 
 
 def said_of_skill(skill: Part, at_first: Part) -> str:

@@ -12,6 +12,7 @@ part of a claim, and the intervals are over the runs' seeds. The rule is in docs
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -135,25 +136,29 @@ class Seeds:
 
 def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
     """All claims, C1 first."""
-    names = claims_in_order(runs[0].summary["claims"])
-    found = [spread_of(name, [run.summary["claims"][name] for run in runs]) for name in names]
-    tested = [each for each in found if NOT_IN_RUN not in [part.verdict for part in each.claim.parts if part.counts]]
-    p_values = [max(p_value(part) for part in each.claim.parts if part.counts) for each in tested]
-    pairs = {each.claim.id: pair for each, *pair in zip(tested, p_values, holm(p_values), strict=True)}
-    return [replace(each, p=p, adjusted=q) for each in found for p, q in [pairs.get(each.claim.id, (None, None))]]
+    spreads, p_values = {}, {}
+    for name in claims_in_order(runs[0].summary["claims"]):
+        spreads[name] = spread_of(name, [run.summary["claims"][name] for run in runs])
+        counted = [part for part in spreads[name].claim.parts if part.counts]
+        if all(part.verdict != NOT_IN_RUN for part in counted):
+            p_values[name] = max(map(p_value, counted))
+    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return [replace(spread, p=p_values.get(name), adjusted=adjusted.get(name)) for name, spread in spreads.items()]
 
 
 def spread_of(name: str, told: Sequence[Mapping[str, Any]]) -> Spread:
     """One claim, as it is told in each run's summary.json."""
-    # parts[i]: part i of this claim, once for each run
-    parts = list(zip(*(claim["parts"] for claim in told), strict=True))
-    claim = Claim(name, told[0]["text"], told[0]["source"], told[0]["how"], tuple(map(part_over, parts)))
-    return Spread(claim, tuple([each["estimate"] for each in runs] for runs in parts))
+    parts, values = [], []
+    for of_runs in zip(*(claim["parts"] for claim in told), strict=True):  # one part, once for each run
+        parts.append(part_over(of_runs))
+        values.append([part["estimate"] for part in of_runs])
+    claim = Claim(name, told[0]["text"], told[0]["source"], told[0]["how"], tuple(parts))
+    return Spread(claim, tuple(values))
 
 
 def part_over(told: Sequence[Mapping[str, Any]]) -> Part:
     """One part over the runs; its floor and ceiling are the single run's."""
-    needs = tuple(dict.fromkeys(need for each in told for need in each["needs"]))
+    needs = tuple(dict.fromkeys(chain.from_iterable(part["needs"] for part in told)))
     limits = {key: told[0][key] for key in ("name", "unit", "floor", "ceiling", "counts")}
     interval = Absent(needs) if needs else over_told(told)
     return Part(interval=interval, at_least=MIN_SEEDS, toy=told[0]["verdict"] == NO_VERDICT, **limits)
@@ -188,15 +193,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
     """The mean over seeds of each measure of `measures`, for every model; without numbers if a run lacks it."""
-    return over_rows([{model: measures(run.summary, model) for model in run.summary["models"]} for run in runs])
+    tables = []
+    for run in runs:
+        tables.append({model: measures(run.summary, model) for model in run.summary["models"]})
+    return over_rows(tables)
 
 
-def over_rows(told: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, Interval]]:
+def over_rows(tables: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, Interval]]:
     """Of every model and column, the mean over the runs' values; without numbers if a run lacks it."""
-    return {
-        model: {name: over([each.get(model, {}).get(name) for each in told]) for name in told[0][model]}
-        for model in in_recipe(told[0])
-    }
+    rows: dict[str, dict[str, Interval]] = {}
+    for model in in_recipe(tables[0]):
+        rows[model] = {}
+        for name in tables[0][model]:
+            rows[model][name] = over([table.get(model, {}).get(name) for table in tables])
+    return rows
 
 
 def in_recipe(models: Collection[str]) -> list[str]:
@@ -226,63 +236,79 @@ def measures(summary: Mapping[str, Any], model: str) -> dict[str, float | None]:
 
 def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
     """The comparisons that all runs have, as skills.step_rows has them, with intervals over seeds."""
-    rows = []
-    pairs = [(first, second) for first, others in runs[0].summary["steps"].items() for second in others]
+    rows, pairs = [], []
+    for first, others in runs[0].summary["steps"].items():
+        pairs += [(first, second) for second in others]
     for first, second in comparisons(pairs):
-        found = [run.summary["steps"].get(first, {}).get(second) for run in runs]
-        if None not in found:
-            cells = {name: over_told([each[name] for each in found]) for name in CELLS}
-            given = zip(*(each["skill"] for each in found), strict=True)  # of each temperature, one of every run
-            skill = {told[0]["temperature"]: over_told(told) for told in given}
-            rows.append({"pair": (first, second), **cells, "skill": skill})
+        told = [run.summary["steps"].get(first, {}).get(second) for run in runs]
+        if None not in told:
+            row: dict[str, Any] = {"pair": (first, second), "skill": {}}
+            for name in CELLS:
+                row[name] = over_told([step[name] for step in told])
+            for skills in zip(*(step["skill"] for step in told), strict=True):  # at one temperature, of every run
+                row["skill"][skills[0]["temperature"]] = over_told(skills)
+            rows.append(row)
     return rows
 
 
 def self_correction_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
     """For every model, counts of samples in all runs, and the means over seeds of shares and tokens."""
-    found = {}
+    rows: dict[str, dict[str, Any]] = {}
     for model in in_recipe(runs[0].summary["self_correction"]):
         told = [run.summary["self_correction"][model] for run in runs]
-        counts = {name: sum(each[name] for each in told) for name, value in told[0].items() if isinstance(value, int)}
-        means = {name: over([each[name]["estimate"] for each in told]) for name in SELF_CORRECTION_MEANS}
-        found[model] = counts | means
-    return found
+        rows[model] = {}
+        for name in told[0]:
+            if name in SELF_CORRECTION_MEANS:
+                rows[model][name] = over([each[name]["estimate"] for each in told])
+            else:
+                rows[model][name] = sum(each[name] for each in told)
+    return rows
 
 
 def development(seeds: Seeds) -> dict[str, Any]:
     """The paper's table of its intermediate models, beside these runs' means."""
     columns = {"reasoning, pass@1": "pass@1", "reasoning, skill": "skill", "general prompts": "general prompts"}
-    values = {label: {m: row[name].estimate for m, row in seeds.models.items()} for label, name in columns.items()}
-    return beside_the_paper(values)
+    rows = {}
+    for label, name in columns.items():
+        rows[label] = {model: measured[name].estimate for model, measured in seeds.models.items()}
+    return beside_the_paper(rows)
 
 
 def sharpened_over(seeds: Seeds) -> list[tuple[str, str, str]]:
     """For each RL stage, the model it started from, and in words what became of its skill over the seeds."""
     steps = {row["pair"]: row for row in seeds.steps if SKILL_AT in row["skill"]}
-    starts, found = seeds.runs[0].summary["starts"], []
+    starts, said = seeds.runs[0].summary["starts"], []
     for stage in in_recipe(starts):
         if row := steps.get((stage, starts[stage])):
             skill = Part("skill", row["skill"][SKILL_AT], at_least=MIN_SEEDS)
             at_first = Part("first pass", row[FIRST_PASS], at_least=MIN_SEEDS)
-            found.append((stage, starts[stage], said_of_skill(skill, at_first)))
-    return found
+            said.append((stage, starts[stage], said_of_skill(skill, at_first)))
+    return said
 
 
 def summarise_seeds(seeds: Seeds) -> dict[str, Any]:
     """Every number of the page."""
-    return {
+    summary = {
         "run": seeds.name,
         "seeds": [run.seed for run in seeds.runs],
         "claims": {each.claim.id: describe_spread(each) for each in seeds.claims},
-        "models": {
-            model: {name: describe_interval(each) for name, each in row.items()} for model, row in seeds.models.items()
-        },
-        "kinds": {model: {kind: describe_interval(e) for kind, e in row.items()} for model, row in seeds.kinds.items()},
+        "models": describe_rows(seeds.models),
+        "kinds": describe_rows(seeds.kinds),
         "self_correction": summarise_self_correction(seeds.self_correction),
-        **({"reflection": summarise_reflection(*found)} if any(found := seeds.reflection) else {}),
         "steps": summarise_steps(seeds.steps),
-        **({"toy": True} if seeds.toy else {}),
     }
+    if any(seeds.reflection):
+        summary["reflection"] = summarise_reflection(*seeds.reflection)
+    if seeds.toy:
+        summary["toy"] = True
+    return summary
+
+
+def describe_rows(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, dict[str, Any]]:
+    described = {}
+    for model, row in rows.items():
+        described[model] = {name: describe_interval(interval) for name, interval in row.items()}
+    return described
 
 
 def describe_spread(spread: Spread) -> dict[str, Any]:
@@ -295,7 +321,10 @@ def describe_spread(spread: Spread) -> dict[str, Any]:
 
 def render_seeds(seeds: Seeds) -> str:
     """The text of the page; equal runs give equal text."""
-    drawn = [(draw, key, curves_over(seeds.runs, key)) for key, draw in CURVES.items()]
+    names, pictures = [run.seed for run in seeds.runs], []
+    for key, draw in CURVES.items():
+        if curves := curves_over(seeds.runs, key):
+            pictures.append(draw(curves, key.replace("/", "-")))
     return fill(
         "seeds.html.jinja",
         run=seeds.name,
@@ -305,7 +334,7 @@ def render_seeds(seeds: Seeds) -> str:
         toy=seeds.toy,
         min_seeds=MIN_SEEDS,
         level=LEVEL,
-        claims=[present_spread(each, [run.seed for run in seeds.runs]) for each in seeds.claims],
+        claims=[present_spread(each, names) for each in seeds.claims],
         models=seeds.models,
         tokens=TOKENS,
         skill_at=SKILL_AT,
@@ -317,7 +346,7 @@ def render_seeds(seeds: Seeds) -> str:
         self_correction=seeds.self_correction,
         reflection=present_reflection(*seeds.reflection, MIN_SEEDS),
         temperatures=list(seeds.steps[0]["skill"]) if seeds.steps else [],
-        figures=[draw(curves, key.replace("/", "-")) for draw, key, curves in drawn if curves],
+        figures=pictures,
     )
 
 
@@ -344,18 +373,23 @@ def shown_value(value: float | None, unit: str) -> str:
 
 
 def p_text(name: str, p: float | None) -> str:
-    return "" if p is None else f"{name} < 0.001" if p < 0.001 else f"{name} = {p:.3f}"
+    if p is None:
+        return ""
+    return f"{name} < 0.001" if p < 0.001 else f"{name} = {p:.3f}"
 
 
 def curves_over(runs: Sequence[SeedRun], key: str) -> Curves:
     """Each RL stage's curve in every run, over the steps at which all of them have a value."""
-    found = {}
+    curves = {}
     for stage in RL_STAGES:
-        histories = [run.metrics.get(stage, {}).get("history", []) for run in runs]
-        values = [{row["step"]: row[key] for row in rows if row.get(key) is not None} for rows in histories]
-        if steps := sorted(set.intersection(*map(set, values))):
-            found[stage] = [[(step, each[step]) for step in steps] for each in values]
-    return found
+        by_step = []
+        for run in runs:
+            history = run.metrics.get(stage, {}).get("history", [])
+            by_step.append({row["step"]: row[key] for row in history if row.get(key) is not None})
+        common = set.intersection(*map(set, by_step))
+        if common:
+            curves[stage] = [sorted((step, values[step]) for step in common) for values in by_step]
+    return curves
 
 
 @plt.rc_context(STYLE)

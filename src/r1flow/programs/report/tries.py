@@ -4,6 +4,7 @@ docs/claims.md ("How many tries") has the measures and the rule, written down be
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from r1flow.core.metrics import (
@@ -37,25 +38,28 @@ def tries(samples: Mapping[str, Sequence[Row]], starts: Mapping[str, str]) -> di
     solved = {model: pass_at_ks(rows) for model, rows in samples.items()}
     if not solved or not all(solved.values()):
         return {}
-    lines = {model: [mean_interval(each.values()) for each in found] for model, found in solved.items()}
+    lines, differences = {}, {}
+    for model, at_ks in solved.items():
+        lines[model] = [mean_interval(values.values()) for values in at_ks]
     if guessed := guess_at_ks(next(iter(samples.values()))):
         lines[GUESSING] = [mean_interval(values) for values in guessed]
-    pairs = [(stage, start) for stage, start in starts.items() if {stage, start} <= solved.keys()]
-    return {
-        "lines": lines,
-        "differences": {
-            (stage, start): list(map(paired_difference, solved[stage], solved[start])) for stage, start in pairs
-        },
-    }
+    for stage, start in starts.items():
+        if {stage, start} <= solved.keys():
+            differences[stage, start] = list(map(paired_difference, solved[stage], solved[start]))
+    return {"lines": lines, "differences": differences}
 
 
 def pass_at_ks(rows: Sequence[Row]) -> list[PerProblem]:
     """The pass@k of each reasoning problem by the lenient rule, for each of KS; empty where samples are too few."""
     problems = by_problem(row for row in rows if row["task"] != GENERAL)
-    right = {problem: [row["correct_lenient"] for row in samples] for problem, samples in problems.items()}
-    if min(map(len, right.values()), default=0) < KS[-1]:
+    if min(map(len, problems.values()), default=0) < KS[-1]:
         return []
-    return [{problem: pass_at_k(found, k) for problem, found in right.items()} for k in KS]
+    at_ks: list[PerProblem] = [{} for _ in KS]
+    for problem, samples in problems.items():
+        correct = [row["correct_lenient"] for row in samples]
+        for k, solved in zip(KS, at_ks, strict=True):
+            solved[problem] = pass_at_k(correct, k)
+    return at_ks
 
 
 def guess_at_ks(rows: Sequence[Row]) -> list[list[float]]:
@@ -65,9 +69,13 @@ def guess_at_ks(rows: Sequence[Row]) -> list[list[float]]:
         if row["task"] != GENERAL:
             families.setdefault(row["task"], {})[row["problem_id"]] = row["gold"]
     golds = [list(family.values()) for family in families.values()]
-    if not all(gold for family in golds for gold in family):
+    if not all(chain.from_iterable(golds)):
         return []
-    return [[chance for family in golds for chance in guess_at_k(family, k)] for k in KS]
+    chances = []
+    for k in KS:
+        by_family = [guess_at_k(family, k) for family in golds]
+        chances.append(list(chain.from_iterable(by_family)))
+    return chances
 
 
 def reach(interval: Interval) -> str:
@@ -75,17 +83,15 @@ def reach(interval: Interval) -> str:
     return REACHED[Part("reach", interval, ceiling=0.0).verdict]
 
 
-def summarise_tries(found: Mapping[str, Any]) -> dict[str, Any]:
+def summarise_tries(tried: Mapping[str, Any]) -> dict[str, Any]:
     """As summary.json has it: {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}}."""
-    if not found:
+    if not tried:
         return {}
     differences: dict[str, dict[str, Any]] = {}
-    for (stage, start), intervals in found["differences"].items():
+    for (stage, start), intervals in tried["differences"].items():
         differences.setdefault(stage, {})[start] = listed_intervals(intervals)
-    return {
-        "models": {name: listed_intervals(line) for name, line in found["lines"].items()},
-        "differences": differences,
-    }
+    models = {name: listed_intervals(line) for name, line in tried["lines"].items()}
+    return {"models": models, "differences": differences}
 
 
 def listed_intervals(intervals: Sequence[Interval]) -> list[Mapping[str, Any]]:
