@@ -15,12 +15,14 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterable
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts import versions
 from r1flow.core.errors import UserError
-from r1flow.core.schema import EXAMS, FIELDS, REWORDED, ColdStart, General, write_jsonl
+from r1flow.core.schema import EXAMS, FIELDS, REWORDED, ColdStart, General, Problem, write_jsonl
 from r1flow.data import general, leaks, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
@@ -62,7 +64,7 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     rules = config["decontaminate"]
     matches = leaks.matches_by_file(*questions_of(problems, prompts))
     spared = rules["reported_only"] if rules["drop"] else EVALUATION
-    dropped = {name: leaks.leaking_rows(found, spared) for name, found in matches.items()}
+    dropped = {name: leaks.leaking_rows(of_file, spared) for name, of_file in matches.items()}
     leave_out(set().union(*dropped.values()), problems, prompts)
     progress(1, 3)
     files = problem_files(config, seed, problems) | general_files(config, seed, prompts)
@@ -90,7 +92,9 @@ def write_corpus(
 def draw_problems(config: dict[str, Any], seed: int) -> Problems:
     """Problems by split and family; raises UserError when a split of a family is empty or two splits share one."""
     shares, limits = config["split_shares"], config["rows_per_task"]
-    problems: Problems = {split: {task: [] for task in config["tasks"]} for split in shares}
+    problems: Problems = {}
+    for split in shares:
+        problems[split] = {task: [] for task in config["tasks"]}
     for task, options in config["tasks"].items():
         for worked in worked_problems(task, options, seed, config["wordings"]):
             split = split_of(worked.problem.id, shares)
@@ -100,10 +104,15 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
         for task, rows in families.items():
             if not rows and shares[split]:
                 raise UserError(f"data.tasks.{task}: it has no problem for {split}; raise draws, or widen numbers")
-    flat = {split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()}
-    check_disjoint({split: (problem.id for problem in rows) for split, rows in flat.items()})
-    check_disjoint({split: (problem.question for problem in rows) for split, rows in flat.items()})
+    drawn = {split: problems_in(families) for split, families in problems.items()}
+    check_disjoint({split: map(attrgetter("id"), rows) for split, rows in drawn.items()})
+    check_disjoint({split: map(attrgetter("question"), rows) for split, rows in drawn.items()})
     return problems
+
+
+def problems_in(families: dict[str, list[Worked]]) -> list[Problem]:
+    """A split's problems, family after family."""
+    return [worked.problem for worked in chain.from_iterable(families.values())]
 
 
 def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
@@ -115,28 +124,29 @@ def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
         counts[split, prompt.kind] = counts.get((split, prompt.kind), 0) + 1
         if counts[split, prompt.kind] <= config["rows_per_kind"].get(split, math.inf):
             prompts[split].append(prompt)
-    check_disjoint({split: (prompt.question for prompt in rows) for split, rows in prompts.items()})
+    check_disjoint({split: map(attrgetter("question"), rows) for split, rows in prompts.items()})
     return prompts
 
 
 def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.Rows], dict[str, leaks.Rows]]:
     """Ids and questions behind every file: first the training files, then the evaluation sets."""
-    reasoning = {
-        split: [one.problem for rows in families.values() for one in rows] for split, families in problems.items()
-    }
+    reasoning = {split: problems_in(families) for split, families in problems.items()}
     behind = {**reasoning, "preferences": prompts.get("preferences", [])}
     behind["corpus"] = reasoning.get("corpus", []) + prompts.get("corpus", [])
     behind = {name: rows for name, rows in behind.items() if rows}
     behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
-    behind |= {
-        REWORDED.format(split): [
-            in_held_out_wording(one) for rows in problems[split].values() for one in rows if has_other_wordings(one)
-        ]
-        for split in EXAMS
-    }
-    found = {f"{name}.jsonl": [(row.id, row.question) for row in rows] for name, rows in behind.items()}
-    asked = {name: found.pop(name) for name in EVALUATION}
-    return found, asked
+    for split in EXAMS:
+        behind[REWORDED.format(split)] = reworded(chain.from_iterable(problems[split].values()))
+    training = {}
+    for name, rows in behind.items():
+        training[f"{name}.jsonl"] = [(row.id, row.question) for row in rows]
+    evaluation = {name: training.pop(name) for name in EVALUATION}
+    return training, evaluation
+
+
+def reworded(rows: Iterable[Worked]) -> list[Problem]:
+    """The problems in a wording that no training row has, without those of families that have no other wording."""
+    return [in_held_out_wording(worked) for worked in rows if has_other_wordings(worked)]
 
 
 def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
@@ -163,9 +173,9 @@ def chat_prompt(template: str) -> Chat:
         rendered = compiled.render(messages=messages, add_generation_prompt=True, eos_token=EOS)
     except TemplateError as error:
         raise UserError(f"data.template: {error}; take a chat template like those in conf/template/") from error
-    before, found, after = rendered.partition(mark)
-    if not found:
+    if mark not in rendered:
         raise UserError("data.template: the chat template doesn't show the user's message; see conf/template/")
+    before, _, after = rendered.partition(mark)
     return lambda question: f"{before}{question}{after}"
 
 
@@ -189,14 +199,12 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
     rng = random.Random(f"{seed}/order")
     files: dict[str, list[Any]] = {}
     for split in PROBLEM_SPLITS:
-        rows = shuffled((worked for rows in problems[split].values() for worked in rows), rng)
+        rows = shuffled(chain.from_iterable(problems[split].values()), rng)
         files[split] = [worked.problem for worked in rows]
         if split in EXAMS:
-            files[REWORDED.format(split)] = [
-                in_held_out_wording(worked) for worked in rows if has_other_wordings(worked)
-            ]
-    worked_rows = shuffled((worked for rows in problems["cold_start"].values() for worked in rows), rng)
-    files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in worked_rows]
+            files[REWORDED.format(split)] = reworded(rows)
+    rows = shuffled(chain.from_iterable(problems["cold_start"].values()), rng)
+    files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in rows]
     return files
 
 
