@@ -21,6 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +53,10 @@ def compute(stage: "Stage") -> dict[str, Any]:
     versions.bring_or_make(stage.work, stage.inputs.get("pin"), lambda: build_files(stage))
     counts = leaks.count_leaks(stage.work)
     told = {}
-    for name, about in read_json(stage.work / "sources.json").items():
-        read = {f"{name}.{split}": Count(c["read"], Counter(c["left_out"])) for split, c in about["splits"].items()}
+    for name, made_from in read_json(stage.work / "sources.json").items():
+        read = {}
+        for split, count in made_from["splits"].items():
+            read[f"{name}.{split}"] = Count(count["read"], Counter(count["left_out"]))
         source, remedy = stage.config["sources"][name], "the stage's log names the first row of each reason"
         told |= tell_counts(stage, read, f"data.sources.{name}", source, remedy)
     told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
@@ -63,15 +66,22 @@ def compute(stage: "Stage") -> dict[str, Any]:
 def build_files(stage: "Stage") -> None:
     """Fetch the sources, convert their rows, distribute them to files, and write these."""
     config = stage.config
-    taken = [take.split(".") for pool in config["pools"] for take in pool["take"]]
-    names = sorted({name for name, _ in taken})
-    fetched = {name: bring(stage, name, sorted({s for n, s in taken if n == name})) for name in names}
-    made_from = {name: about(config["sources"][name], fetched[name]) for name in names}
-    files = {file: RowFile(stage.work / f"{file}.jsonl") for pool in config["pools"] for file in pool["into"]}
+    taken = list(chain.from_iterable(pool["take"] for pool in config["pools"]))  # ["gsm8k.train", …]
+    splits: dict[str, set[str]] = {}
+    for take in taken:
+        name, split = take.split(".")
+        splits.setdefault(name, set()).add(split)
+    fetched = {name: bring(stage, name, sorted(splits[name])) for name in sorted(splits)}
+    made_from = {name: about(config["sources"][name], fetched[name]) for name in fetched}
+    files: dict[str, RowFile] = {}
+    for pool in config["pools"]:
+        files |= {file: RowFile(stage.work / f"{file}.jsonl") for file in pool["into"]}
     owners: dict[str, str] = {}
     for pool in config["pools"]:
-        for name, split in (take.split(".") for take in pool["take"]):
-            stage.progress(sum(len(one["splits"]) for one in made_from.values()), len(taken), source=f"{name}.{split}")
+        for take in pool["take"]:
+            name, split = take.split(".")
+            done = sum(len(one["splits"]) for one in made_from.values())
+            stage.progress(done, len(taken), source=take)
             count = share_out(fetched[name], config["sources"][name], split, pool["into"], owners, files)
             check_count(f"data.sources.{name}", split, count, config["damaged_share"])
             made_from[name]["splits"][split] = count.as_dict()
@@ -83,7 +93,7 @@ def build_files(stage: "Stage") -> None:
 def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
     """A source's files, for the splits that are used; raises UserError with the source's key."""
     source = stage.config["sources"][name]
-    patterns = [pattern for split in splits for pattern in source["files"][split]]
+    patterns = list(chain.from_iterable(source["files"][split] for split in splits))
     try:
         if folder := stage.inputs.get(f"source_{name}"):
             return here(folder, patterns)
@@ -143,7 +153,7 @@ def write_files(
     asked = {name: training.pop(name) for name in leaks.EVALUATION if name in training}
     matches = leaks.matches_by_file(training, asked)
     spared = rules["reported_only"] if rules["drop"] else list(asked)
-    dropped = {name: leaks.leaking_rows(found, spared) for name, found in matches.items()}
+    dropped = {name: leaks.leaking_rows(of_file, spared) for name, of_file in matches.items()}
     rows = {name: file.write(dropped.get(f"{name}.jsonl", {})) for name, file in files.items()}
     leaks.write_report(work, matches, list(asked), rules["reported_only"], dropped)
     return rows

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def check_fetch(config: dict[str, Any]) -> None:
             check_pool(pool, config["sources"])
         except UserError as error:
             raise UserError(f"pools[{number}].{error}") from None
-    files = [file for pool in config["pools"] for file in pool["into"]]
+    files = files_of_pools(config)
     for file in config["rows"]:
         if file not in files:
             raise UserError(f"rows.{file}: no pool makes it{did_you_mean(file, files)}")
@@ -92,7 +93,9 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
     for take in pool["take"]:
         name, _, split = take.partition(".")
         if split not in sources.get(name, {}).get("files", {}):
-            known = [f"{name}.{split}" for name, source in sources.items() for split in source["files"]]
+            known = []
+            for source in sources:
+                known += [f"{source}.{split}" for split in sources[source]["files"]]
             raise UserError(f"take: there is no {take!r}{did_you_mean(take, known)}")
         have = {"id", *sources[name]["columns"], *sources[name]["fixed"]}
         for file in pool["into"]:
@@ -107,8 +110,12 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any]) -> None:
 
 def outputs(config: dict[str, Any]) -> list[str]:
     """The pools' files, and the record of what they were made from."""
-    names = {file for pool in config["pools"] for file in pool["into"]}
-    return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in sorted(names))]
+    names = sorted(set(files_of_pools(config)))
+    return ["schema.json", REPORT, "sources.json", *(f"{name}.jsonl" for name in names)]
+
+
+def files_of_pools(config: dict[str, Any]) -> list[str]:
+    return list(chain.from_iterable(pool["into"] for pool in config["pools"]))
 
 
 SPEC = Spec(
