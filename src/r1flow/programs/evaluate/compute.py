@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,31 +108,38 @@ def compute(stage: "Stage") -> dict[str, Any]:
     )
     ungradable = sum(count.left_out["ungradable"] for count in counts.values())
     verdicts, shown = examine(stage, problems)
-    found = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
-    track(stage, found, shown)
+    metrics = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
+    track(stage, metrics, shown)
     if any(is_program(problem) for problem in problems):
-        found["sandbox"] = sandbox.tier()
+        metrics["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
-        found["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
+        metrics["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
         count = Count(len(verdicts))
         count.leave_out(Cause.INFRASTRUCTURE, rows=unknown)
         remedy = "see docs/sandbox.md, and the stage's log"
         told |= tell_counts(stage, {"samples.parquet": count}, "evaluate", config, remedy)
-    return found
+    return metrics
 
 
 def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) -> dict[str, Any]:
     """The means of the samples as asked, by task and overall; with <think> given, by temperature; and paraphrased."""
     summaries = summarise_tasks([row for row in rows if as_asked(row)])
-    overall = {name: summaries[name] for name in ("reasoning", GENERAL) if name in summaries}
-    given = {t: [row for row in rows if row["thinking"] == t and is_own_thought(row)] for t in temperatures}
-    thinking = [{"temperature": t, "tasks": summarise_tasks(found)} for t, found in given.items()]
-    again = [row for row in rows if row["paraphrased"]]
-    paraphrased = {"paraphrased": {"tasks": summarise_tasks(again)}} if again else {}
-    names = dict.fromkeys(row["intervention"] for row in rows if not is_own_thought(row))
-    changed = {name: summarise_tasks([row for row in rows if row.get("intervention") == name]) for name in names}
-    interventions = {"interventions": changed} if changed else {}
-    return {"tasks": summaries, **overall, "thinking": thinking, **paraphrased, **interventions}
+    summary = {"tasks": summaries, "thinking": []}
+    for name in ("reasoning", GENERAL):
+        if name in summaries:
+            summary[name] = summaries[name]
+    for temperature in temperatures:
+        given = [row for row in rows if row["thinking"] == temperature and is_own_thought(row)]
+        summary["thinking"].append({"temperature": temperature, "tasks": summarise_tasks(given)})
+    if again := [row for row in rows if row["paraphrased"]]:
+        summary["paraphrased"] = {"tasks": summarise_tasks(again)}
+    changed: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if not is_own_thought(row):
+            changed.setdefault(row["intervention"], []).append(row)
+    if changed:
+        summary["interventions"] = {name: summarise_tasks(samples) for name, samples in changed.items()}
+    return summary
 
 
 def sample_part(stage: "Stage", part: shards.ShardPart) -> Iterator[Completion]:
@@ -167,7 +175,9 @@ def grade_all(
     """Every question with the way of asking it and its sample's row."""
     config, model = stage.config, stage.name.removeprefix("evaluate/")
     grade = grader(config["language"], config["languages"], config["reflection_words"])
-    questions = [(way, question) for way, group in asked for question in group]
+    questions = []
+    for way, group in asked:
+        questions += [(way, question) for question in group]
     pairs = zip(questions, answer(stage, asked, name=name), strict=True)
     for (way, question), row in zip(questions, each(partial(row_of, model, grade), pairs), strict=True):
         yield way, question, row
@@ -225,19 +235,19 @@ def groups(stage: "Stage", problems: list[dict[str, Any]]) -> list[tuple[Way, li
     if config["paraphrased"]:
         others = paraphrased(stage.inputs["data"], config["split"], reasoning)
         ways.append((Way(plain, paraphrased=True), others, config["paraphrased"]))
-    found = []
+    with_questions = []
     for way, asked, samples in ways:
         opening = "" if way.thinking is None else THINK_OPEN
-        found.append((way, [(problem, index, opening) for problem in asked for index in range(samples)]))
-    return found
+        with_questions.append((way, list(product(asked, range(samples), [opening]))))
+    return with_questions
 
 
 def changed(stage: "Stage", thoughts: list[Thought]) -> list[tuple[Way, list[Question]]]:
     """Every intervention, with the thoughts that it changes (interventions.py)."""
     config = stage.config
-    found = openings(thoughts, config["interventions"], config["reflection_opening"], config["seed"])
+    by_intervention = openings(thoughts, config["interventions"], config["reflection_opening"], config["seed"])
     way = Way(shards.params_of(config), config["temperature"])
-    return [(way._replace(intervention=name), questions) for name, questions in found.items()]
+    return [(way._replace(intervention=name), questions) for name, questions in by_intervention.items()]
 
 
 def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -358,14 +368,19 @@ def grade_general(problem: dict[str, Any], response: Response, finished: bool) -
     }
 
 
-def track(stage: "Stage", found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def track(stage: "Stage", metrics: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Send means to tracking as eval/<task>/<metric>, and rows as a table.
 
     In place of a task stands also thinking_<temperature> or paraphrased, for all reasoning problems asked that way.
     """
-    given = {f"thinking_{each['temperature']}": each["tasks"].get("reasoning", {}) for each in found["thinking"]}
-    given |= {"paraphrased": found["paraphrased"]["tasks"]["reasoning"]} if "paraphrased" in found else {}
-    for task, summary in (found["tasks"] | given).items():
+    summaries = dict(metrics["tasks"])
+    for each in metrics["thinking"]:
+        summaries[f"thinking_{each['temperature']}"] = each["tasks"].get("reasoning", {})
+    if "paraphrased" in metrics:
+        summaries["paraphrased"] = metrics["paraphrased"]["tasks"]["reasoning"]
+    for task, summary in summaries.items():
         stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
-    shown = ("task", "question", "gold", "completion", "answer", "correct")
-    stage.log_table("samples", [{key: row[key] for key in shown} for row in rows])
+    table = []
+    for row in rows:
+        table.append({key: row[key] for key in ("task", "question", "gold", "completion", "answer", "correct")})
+    stage.log_table("samples", table)

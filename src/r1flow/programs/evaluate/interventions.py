@@ -39,14 +39,14 @@ def openings(
 ) -> dict[str, list[tuple[dict[str, Any], int, str]]]:
     """For each intervention, (problem, sample index, opening) of every thought that states an answer; no programs."""
     thoughts = [thought for thought in thoughts if thought.problem["answer"] and spans(inside(thought.text))]
-    found = {}
+    wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
+    changed: dict[str, list[tuple[dict[str, Any], int, str]]] = {}
     for name in interventions:
-        wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
-        found[name] = [
-            (problem, index, opening(name, inside(text), problem["answer"], wrong[problem["id"]], reflection))
-            for problem, index, text in thoughts
-        ]
-    return found
+        changed[name] = []
+        for problem, index, text in thoughts:
+            begun = opening(name, inside(text), problem["answer"], wrong[problem["id"]], reflection)
+            changed[name].append((problem, index, begun))
+    return changed
 
 
 def inside(text: str) -> str:
