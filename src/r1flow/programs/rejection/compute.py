@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
@@ -141,9 +141,8 @@ def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
     problems = [problem_of(row) for row in read_jsonl(path)[:limit]]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
-    any(
-        is_program(vars(problem)) and code.can_be_run(problem.entry) for problem in problems
-    )  # raises without a sandbox
+    programs = [problem.entry for problem in problems if is_program(vars(problem))]
+    any(map(code.can_be_run, programs))  # raises without a sandbox
     return problems
 
 
@@ -161,7 +160,7 @@ def draw(stage: Stage, problems: list[Problem]) -> Iterator[Sample]:
 
 def questions(stage: Stage, problems: list[Problem]) -> list[tuple[Problem, int]]:
     """Every problem with every sample index."""
-    return [(problem, index) for problem in problems for index in range(stage.config["samples_per_prompt"])]
+    return list(product(problems, range(stage.config["samples_per_prompt"])))
 
 
 def sample_problems(
@@ -243,8 +242,8 @@ def wrong(sample: Sample) -> bool | Cause:
 def mixed_language(sample: Sample, language: str, languages: list[str], share: float) -> bool:
     """Less than `share` of the words, in reasoning and summary, are in `language`; a text without words passes."""
     response = sample.response
-    found = consistency(f"{response.reasoning or ''}\n{response.summary}", language, languages)
-    return found is not None and found < share
+    measured = consistency(f"{response.reasoning or ''}\n{response.summary}", language, languages)
+    return measured is not None and measured < share
 
 
 def long_paragraph(sample: Sample, max_words: int) -> bool:
@@ -291,7 +290,7 @@ def judge_group(
     chain: list[tuple[str, Filter | None]], keep_per_prompt: int, group: list[Sample]
 ) -> list[tuple[Sample, str | None]]:
     """`judged` for the samples of one problem; of duplicates, and beyond the limit, the earlier samples are kept."""
-    found: list[tuple[Sample, str | None]] = []
+    with_reasons: list[tuple[Sample, str | None]] = []
     seen: set[str] = set()
     kept = 0
     for sample in group:
@@ -300,15 +299,15 @@ def judge_group(
             reason = SURPLUS
         kept += reason is None
         seen.add(canonical(sample.text))
-        found.append((sample, reason))
-    return found
+        with_reasons.append((sample, reason))
+    return with_reasons
 
 
 def first_reason(sample: Sample, chain: list[tuple[str, Filter | None]], seen: set[str]) -> str | None:
     for name, drops in chain:
-        found = drops(sample) if drops else canonical(sample.text) in seen
-        if found:
-            return found.value if isinstance(found, Cause) else name
+        dropped = drops(sample) if drops else canonical(sample.text) in seen
+        if dropped:
+            return dropped.value if isinstance(dropped, Cause) else name
     return None
 
 
