@@ -256,7 +256,8 @@ class MuonAndAdamW(torch.optim.Optimizer):
 
     def join(self) -> None:
         """Take over the parameter groups of both optimizers: the scheduler sets the learning rates there."""
-        self.param_groups = [group for part in self.parts for group in part.param_groups]
+        muon, adamw = self.parts
+        self.param_groups = [*muon.param_groups, *adamw.param_groups]
 
     def step(self, closure: Callable[[], float] | None = None) -> None:
         for part in self.parts:

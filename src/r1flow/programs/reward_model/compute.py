@@ -11,6 +11,7 @@ pipeline. Left out: margins, several heads.
 """
 
 import hashlib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def compute(stage: Stage) -> dict[str, Any]:
     return {
         "pairs": len(train),
         "held_out_pairs": len(test),
-        "accuracy": mean([win for kind in SEES for win in wins[kind]]),
+        "accuracy": mean(list(chain.from_iterable(wins.values()))),
         "accuracy_by_kind": {kind: mean(wins[kind]) for kind in SEES},
         "counts": told,
         **spent,
@@ -92,7 +93,7 @@ def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; look at data.file")
     rows = read_jsonl(path)[:limit]
-    if not any(not held_out(row["question"]) for row in rows):
+    if all(held_out(row["question"]) for row in rows):
         raise UserError(f"{path}: no preference pairs to train on; look at the data stage, or at data.limit ({limit})")
     for number, row in enumerate(rows, 1):
         if row["kind"] not in SEES:
