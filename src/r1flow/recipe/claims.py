@@ -97,7 +97,7 @@ class Evidence:
     @property
     def temperatures(self) -> list[float]:
         """Those at which <think> was forced, lowest first."""
-        return sorted({temperature for given in self.thinking.values() for temperature in given})
+        return sorted(set().union(*self.thinking.values()))
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,9 @@ class Claim:
         return self.deciding.verdict
 
 
-def lacking(found: Mapping[str, object], stages: Collection[str], *names: str) -> tuple[str, ...]:
-    """The names that `found` lacks; raises LookupError if one of them is a stage of the run."""
-    missing = tuple(name for name in dict.fromkeys(names) if name not in found)
+def lacking(results: Mapping[str, object], stages: Collection[str], *names: str) -> tuple[str, ...]:
+    """The names that `results` lacks; raises LookupError if one of them is a stage of the run."""
+    missing = tuple(name for name in dict.fromkeys(names) if name not in results)
     for name in missing:
         if name in stages:
             raise LookupError(f"claims: {name} is a stage of this run, but no claim received its results")
@@ -183,8 +183,8 @@ def in_scope(evidence: Evidence, scope: str, *models: str) -> list[Mapping[str, 
     """Every model's scores in a scope, as asked."""
     if missing := lacking(evidence.scores, evidence.stages, *models):
         return Absent(missing)
-    found = [evidence.scores[model].get(scope) for model in models]
-    return found if all(found) else Absent((SCOPES[scope],))
+    scores = [evidence.scores[model].get(scope) for model in models]
+    return scores if all(scores) else Absent((SCOPES[scope],))
 
 
 def compare(
@@ -196,10 +196,10 @@ def compare(
     scope: str = "reasoning",
 ) -> Interval | Absent:
     """The first model's metric minus the second's, over the problems that both answered."""
-    found = in_scope(evidence, scope, first, second)
-    if isinstance(found, Absent):
-        return found
-    one, other = found
+    scores = in_scope(evidence, scope, first, second)
+    if isinstance(scores, Absent):
+        return scores
+    one, other = scores
     names = (metric, second_metric or metric)
     difference = paired_difference(one[names[0]], other[names[1]])
     by = names if metric in ACCURACIES else ("pass_at_1_lenient",) * 2
@@ -214,10 +214,10 @@ def if_solved(difference: Interval, *solved: Iterable[float]) -> Interval:
 
 def compare_solved(evidence: Evidence, first: str, second: str) -> Interval | Absent:
     """The gain: problems that the first model solved as asked, minus those of the second, as a mean over families."""
-    found = in_scope(evidence, "reasoning", first, second)
-    if isinstance(found, Absent):
-        return found
-    one, other = (each["solved"] for each in found)
+    scores = in_scope(evidence, "reasoning", first, second)
+    if isinstance(scores, Absent):
+        return scores
+    one, other = (each["solved"] for each in scores)
     return if_solved(compare_families(evidence, one, other), one.values(), other.values())
 
 
@@ -306,7 +306,7 @@ def over_families(evidence: Evidence, values: PerProblem) -> Interval:
     members: dict[str, list[float]] = {}
     for problem, value in sorted(values.items()):
         members.setdefault(evidence.families[problem], []).append(value)
-    return mean_over([mean_interval(found) for found in members.values()])
+    return mean_over([mean_interval(within) for within in members.values()])
 
 
 def compare_starts(
@@ -330,11 +330,11 @@ def compare_dev(
         return Absent(stages)
     if unmeasured := [stage for stage in (first, second) if not evidence.dev[stage]]:
         return Absent(tuple(f"{stage}.dev" for stage in unmeasured))
-    one, other = evidence.dev[first], evidence.dev[second]
-    steps = sorted(one.keys() & other.keys())
+    steps = sorted(evidence.dev[first].keys() & evidence.dev[second].keys())
     start = steps[: math.ceil(len(steps) * DEV_START)]
-    starts = [[curve[step] for step in start] for curve in (one, other)]
-    return if_solved(of(*starts), *starts)
+    one = [evidence.dev[first][step] for step in start]
+    other = [evidence.dev[second][step] for step in start]
+    return if_solved(of(one, other), one, other)
 
 
 def rise_of_length(evidence: Evidence, stage: str) -> Interval | Absent:
@@ -672,17 +672,25 @@ def claims_in_order(names: Iterable[str]) -> list[str]:
 
 def judge_claims(evidence: Evidence, toy: bool = False) -> list[Claim]:
     """All claims, C1 first; those of a toy have no verdict."""
-    claims = [claim(evidence) for claim in CLAIMS]
-    return [replace(each, parts=tuple(replace(part, toy=toy) for part in each.parts)) for each in claims]
+    claims = []
+    for judge in CLAIMS:
+        claim = judge(evidence)
+        parts = tuple(replace(part, toy=toy) for part in claim.parts)
+        claims.append(replace(claim, parts=parts))
+    return claims
 
 
 def describe_interval(interval: Interval | Absent) -> dict[str, float | int | str | None]:
     """JSON's view of an interval, rounded to 1e-6 so that equal runs give equal text; `why` where nothing is solved."""
     if isinstance(interval, Absent):
         return {"estimate": None, "low": None, "high": None, "n": 0}
-    values = {name: getattr(interval, name) for name in ("estimate", "low", "high")}
-    found = {name: None if value is None else round(value, 6) for name, value in values.items()} | {"n": interval.n}
-    return found | ({"why": NOTHING_SOLVED} if isinstance(interval, Unsolved) else {})
+    described: dict[str, float | int | str | None] = {"n": interval.n}
+    for name in ("estimate", "low", "high"):
+        value = getattr(interval, name)
+        described[name] = None if value is None else round(value, 6)
+    if isinstance(interval, Unsolved):
+        described["why"] = NOTHING_SOLVED
+    return described
 
 
 def tell_verdicts(summary: Mapping[str, Any]) -> list[str]:
