@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from r1flow.core.schema import read_jsonl
-from r1flow.data.decontaminate import Kind, find_hits
+from r1flow.data.decontaminate import Index, Kind
 
 SETS = {"gsm8k": "question", "math500": "problem", "aime24": "problem"}
 PREFIX = "Here is something to think about before the lesson ends."
@@ -87,7 +87,7 @@ def plant(texts: list[str], spell: Spelling, background: list[str]) -> tuple[int
     plants = [(number, spell(text)) for number, text in enumerate(texts)]
     masked = spell is other_numbers
     plants = [(number, spelt) for number, spelt in plants if not masked or spelt != texts[number]]
-    hits = find_hits([*(spelt for _, spelt in plants), *background], texts)
+    hits = Index(texts).hits([*(spelt for _, spelt in plants), *background])
     own = [hit for hit in hits if hit.train_index < len(plants) and hit.benchmark_index == plants[hit.train_index][0]]
     # In large groups only a sample of masked pairs is listed, so a masked plant may be found beside another problem.
     telling = hits if masked else own
@@ -113,7 +113,7 @@ def show_hits(training: list[str], pairs: bool) -> None:
     """Hits where nothing was planted."""
     for name in SETS:
         texts = problems(name)
-        hits = find_hits(training, texts)
+        hits = Index(texts).hits(training)
         rows = {hit.train_index for hit in hits if hit.kind != Kind.MASKED}
         kinds = Counter(hit.kind.value for hit in hits)
         print(f"{name}: {len(rows)} of {len(training)} training problems, {dict(kinds)}")
@@ -124,7 +124,7 @@ def show_hits(training: list[str], pairs: bool) -> None:
 
 def cpu_seconds(training: list[str], texts: list[str]) -> float:
     begin = time.process_time()
-    find_hits(training, texts)
+    Index(texts).hits(training)
     return time.process_time() - begin
 
 

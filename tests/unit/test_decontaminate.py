@@ -9,7 +9,7 @@ import time
 import benchmark
 import pytest
 
-from r1flow.data.decontaminate import NEARNESS, SHINGLE, Hit, Kind, find_hits, runs, words_of
+from r1flow.data.decontaminate import NEARNESS, SHINGLE, Hit, Index, Kind, runs, words_of
 
 STORY = (
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. How many clips did "
@@ -19,7 +19,7 @@ LATEX = r"Let $f(x) = \frac{1}{2}x^2 - 3$. For which $x \le 5$ is $\left(f(x)\ri
 
 
 def kinds(train: str, benchmark: str) -> set[str]:
-    return {hit.kind.value for hit in find_hits([train], [benchmark])}
+    return {hit.kind.value for hit in Index([benchmark]).hits([train])}
 
 
 # Spelling
@@ -37,7 +37,7 @@ def kinds(train: str, benchmark: str) -> set[str]:
     ],
 )
 def test_case_punctuation_space_and_unicode_spellings_are_one_text(spelt):
-    assert find_hits([spelt], [STORY]) == [Hit(0, 0, Kind.WHOLE)]
+    assert Index([STORY]).hits([spelt]) == [Hit(0, 0, Kind.WHOLE)]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_runs_of_eight_words_count_when_they_are_more_than_half_of_the_benchmark
 def test_runs_of_eight_add_up_over_one_training_text_and_not_over_several():
     benchmark = words(30)
     halves = [" ".join([*words(30, 500), *benchmark[:9]]), " ".join([*benchmark[20:29], *words(30, 600)])]
-    assert find_hits(halves, [" ".join(benchmark)]) == []
-    assert find_hits([" ".join(halves)], [" ".join(benchmark)]) == [Hit(0, 0, Kind.GRAM_8)]
+    assert Index([" ".join(benchmark)]).hits(halves) == []
+    assert Index([" ".join(benchmark)]).hits([" ".join(halves)]) == [Hit(0, 0, Kind.GRAM_8)]
 
 
 def test_a_text_below_eight_words_is_only_compared_whole():
@@ -126,7 +126,7 @@ def test_the_same_problem_with_other_numbers_is_masked_and_nothing_else():
         f"State the final answer to the following arithmetic problem: {text} ="
         for text in ("8 + 16 - 19", "8 + 16 + 2 - 5")
     ]
-    assert find_hits(sums[:1], sums[1:]) == [Hit(0, 0, Kind.MASKED)]
+    assert Index(sums[1:]).hits(sums[:1]) == [Hit(0, 0, Kind.MASKED)]
     assert kinds("Find the value of w in the equation: 10 - w = 4", "Find the value of w in the equation: 3*w = 9") == {
         "masked"
     }
@@ -135,7 +135,7 @@ def test_the_same_problem_with_other_numbers_is_masked_and_nothing_else():
 def test_every_text_that_has_a_masked_pair_is_listed_and_the_list_stays_short():
     train = [f"What is {a} plus {a + 1}?" for a in range(300)]
     benchmark = [f"What is {a} plus {a + 1}?" for a in range(200, 500)]
-    hits = find_hits(train, benchmark)
+    hits = Index(benchmark).hits(train)
     masked = [hit for hit in hits if hit.kind == Kind.MASKED]
     assert len(hits) - len(masked) == 100  # the same sums
     assert {hit.train_index for hit in masked} == set(range(300)) == {hit.benchmark_index for hit in masked}
@@ -146,9 +146,9 @@ def test_a_phrase_of_many_benchmark_texts_gives_none_of_them_away():
     phrase = "Where m and n are relatively prime positive integers find the sum of m and n and prove it"
     texts = [f"{' '.join(words(30, 40 * n))}. {phrase}." for n in range(11)]
     other = f"{' '.join(words(30, 900))}. {phrase}."
-    assert find_hits([other], texts) == []
-    assert {hit.kind for hit in find_hits([other], texts[:10])} == {Kind.GRAM_13}
-    assert {(hit.benchmark_index, hit.kind) for hit in find_hits([texts[4].replace(" w", " so w", 1)], texts)} >= {
+    assert Index(texts).hits([other]) == []
+    assert {hit.kind for hit in Index(texts[:10]).hits([other])} == {Kind.GRAM_13}
+    assert {(hit.benchmark_index, hit.kind) for hit in Index(texts).hits([texts[4].replace(" w", " so w", 1)])} >= {
         (4, Kind.NEAR)
     }
 
@@ -175,7 +175,7 @@ def test_near_duplicates_are_all_those_that_exact_comparison_finds():
         for b, other in enumerate(benchmark)
         if one != other and similarity(one, other) >= NEARNESS
     }
-    hits = find_hits([" ".join(text) for text in train], [" ".join(text) for text in benchmark])
+    hits = Index([" ".join(text) for text in benchmark]).hits([" ".join(text) for text in train])
     assert {(hit.train_index, hit.benchmark_index) for hit in hits if hit.kind == Kind.NEAR} == expected
     assert len(expected) > 200
 
@@ -185,7 +185,7 @@ def test_near_duplicates_are_all_those_that_exact_comparison_finds():
 
 def test_hits_are_in_order_and_every_copy_in_the_benchmark_is_hit():
     longer = f"Please answer: {STORY}"
-    hits = find_hits([longer, STORY], [STORY, "What is 2 + 2?", STORY.upper()])
+    hits = Index([STORY, "What is 2 + 2?", STORY.upper()]).hits([longer, STORY])
     assert hits == [
         *(Hit(0, other, kind) for other in (0, 2) for kind in (Kind.GRAM_13, Kind.GRAM_8, Kind.NEAR)),
         Hit(1, 0, Kind.WHOLE),
@@ -196,12 +196,12 @@ def test_hits_are_in_order_and_every_copy_in_the_benchmark_is_hit():
 def test_what_a_text_hits_does_not_depend_on_the_others_but_for_the_choice_of_masked_pairs():
     texts = [STORY, LATEX, f"So: {STORY}", "good morning", STORY.replace("clips", "pens")]
     benchmark = [STORY, "good morning!", LATEX]
-    together = find_hits(texts, benchmark)
+    together = Index(benchmark).hits(texts)
     alone = [
-        Hit(n, hit.benchmark_index, hit.kind) for n, text in enumerate(texts) for hit in find_hits([text], benchmark)
+        Hit(n, hit.benchmark_index, hit.kind) for n, text in enumerate(texts) for hit in Index(benchmark).hits([text])
     ]
     assert together == alone != []
-    backwards = find_hits(texts[::-1], benchmark)
+    backwards = Index(benchmark).hits(texts[::-1])
     assert {(4 - hit.train_index, hit.benchmark_index, hit.kind) for hit in backwards} == {
         (hit.train_index, hit.benchmark_index, hit.kind) for hit in together
     }
@@ -215,14 +215,14 @@ def test_training_texts_are_read_as_a_stream():
             read.append(number)
             yield STORY
 
-    assert len(find_hits(stream(), [STORY])) == 3 == len(read)
+    assert len(Index([STORY]).hits(stream())) == 3 == len(read)
 
 
 def test_another_process_finds_the_same():
     program = (
-        "import sys; from r1flow.data.decontaminate import find_hits\n"
+        "import sys; from r1flow.data.decontaminate import Index\n"
         "texts = [' '.join(str(hash_) + 'x' for hash_ in range(n, n + 12)) for n in range(60)]\n"
-        "print(find_hits(texts, [text + ' more words' for text in texts]))\n"
+        "print(Index([text + ' more words' for text in texts]).hits(texts))\n"
         "assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
     )
     said = {
@@ -243,13 +243,13 @@ def test_another_process_finds_the_same():
 
 @pytest.mark.parametrize("empty", ["", " \n", "?!…", "\0\0", "\ud800", "$$", "_" * 50])
 def test_texts_without_words_match_nothing(empty):
-    assert find_hits([empty, STORY], [empty, STORY, empty]) == [Hit(1, 1, Kind.WHOLE)]
-    assert find_hits([], [STORY]) == find_hits([STORY], []) == []
+    assert Index([empty, STORY, empty]).hits([empty, STORY]) == [Hit(1, 1, Kind.WHOLE)]
+    assert Index([STORY]).hits([]) == Index([]).hits([STORY]) == []
 
 
 def test_nuls_and_lone_surrogates_are_space():
     assert kinds(STORY.replace(" ", "\0 \ud83d "), STORY) == {"whole"}
-    assert find_hits(["\udfff".join(words(20))], [" ".join(words(21))]) != []
+    assert Index([" ".join(words(21))]).hits(["\udfff".join(words(20))]) != []
 
 
 HOSTILE = {
@@ -275,7 +275,7 @@ def test_a_long_text_takes_time_in_proportion(name):
     """0.2 MB each; whatever takes quadratic time would take minutes."""
     text = (HOSTILE[name] * 200_000)[:200_000]
     begin = time.process_time()
-    find_hits([text], [STORY, text[:1000]])
+    Index([STORY, text[:1000]]).hits([text])
     assert time.process_time() - begin < 5
 
 
@@ -311,5 +311,5 @@ def test_other_numbers_alone_are_no_leak(bench):
 
 
 def test_real_training_problems_rarely_hit_a_test_problem(bench):
-    hits = find_hits(bench.problems("gsm8k", "train"), [text for name in bench.SETS for text in bench.problems(name)])
+    hits = Index([text for name in bench.SETS for text in bench.problems(name)]).hits(bench.problems("gsm8k", "train"))
     assert len({hit.train_index for hit in hits if hit.kind != Kind.MASKED}) == 4  # of 7,473; docs/decontamination.md

@@ -1,6 +1,6 @@
 """Finds training texts that leak a benchmark problem: the whole problem, a part of it, or nearly the same text.
 
-    find(["Find w in the equation: 11*w + 8 = 63"], [r"find $w$ in the equation \\(11\\cdot w+8=63\\)"])
+    Index([r"find $w$ in the equation \\(11\\cdot w+8=63\\)"]).hits(["Find w in the equation: 11*w + 8 = 63"])
     [Hit(train_index=0, benchmark_index=0, kind=Kind.WHOLE)]
 
 Texts are compared as words: Unicode is folded (NFKC), LaTeX spelt one way, case and punctuation are removed, a sign of
@@ -63,15 +63,6 @@ NEARNESS = 0.5  # Jaccard
 MASK = "0"  # what stands for a formula
 COMMON = 10  # most benchmark texts that may share a run
 SLOTS, BANDS, SEED = 128, 64, 1  # 64 bands of 2: a pair at 0.5 shares one but for 0.75^64
-
-
-def find_hits(train_texts: Iterable[str], benchmark_texts: Iterable[str]) -> list[Hit]:
-    """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
-
-    A pair has one hit for each kind that applies; `whole` and `masked` exclude others. In large groups only a sample of
-    masked pairs is listed, but every matching text appears at least once. Training texts are read once and not kept.
-    """
-    return Index(benchmark_texts).hits(train_texts)
 
 
 # How a text is read
@@ -155,20 +146,27 @@ class Index:
 
     def places(self, length: int) -> dict[Words, list[tuple[int, int]]]:
         """The places of each run of `length` words, as (entry, position); none for runs that are common phrases."""
-        found: dict[Words, list[tuple[int, int]]] = defaultdict(list)
+        places: dict[Words, list[tuple[int, int]]] = defaultdict(list)
         for entry, words in enumerate(self.entries):
-            for place, run in enumerate(runs(words, length)):
-                found[run].append((entry, place))
-        common = [run for run, places in found.items() if len({entry for entry, _ in places}) > COMMON]
-        return {**found, **dict.fromkeys(common, ())}
+            for position, run in enumerate(runs(words, length)):
+                places[run].append((entry, position))
+        for run, of_run in places.items():
+            if len({entry for entry, _ in of_run}) > COMMON:
+                places[run] = []
+        return dict(places)
 
     def hits(self, texts: Iterable[str]) -> list[Hit]:
-        """As `find`, on these benchmark texts."""
+        """Every hit of a training text on a benchmark text, in order of training text, benchmark text and kind.
+
+        A pair has one hit for each kind that applies; `whole` and `masked` exclude others. In large groups only a
+        sample of masked pairs is listed, but every matching text appears at least once. Texts are read once and not
+        kept.
+        """
         self.unlisted = {pattern: dict.fromkeys(entries) for pattern, entries in self.of_pattern.items()}
         order, hits = list(Kind), []
         for number, text in enumerate(texts):
-            found = sorted(self.matches(text), key=lambda match: (match[0], order.index(match[1])))
-            hits += [Hit(number, other, kind) for other, kind in found]
+            matches = sorted(self.matches(text), key=lambda match: (match[0], order.index(match[1])))
+            hits += [Hit(number, other, kind) for other, kind in matches]
         return hits
 
     def matches(self, text: str) -> Iterator[tuple[int, Kind]]:
@@ -189,10 +187,10 @@ class Index:
     def with_other_numbers(self, pattern: Words, same: int | None) -> list[int]:
         """Entries that differ in numbers only: all that were not listed for an earlier training text, else one."""
         waiting = self.unlisted.get(pattern, {})
-        found = [entry for entry in waiting if entry != same]
-        for entry in found:
+        others = [entry for entry in waiting if entry != same]
+        for entry in others:
             del waiting[entry]
-        return found or [entry for entry in self.of_pattern.get(pattern, ())[:2] if entry != same][:1]
+        return others or [entry for entry in self.of_pattern.get(pattern, ())[:2] if entry != same][:1]
 
     def in_runs(self, words: Words) -> Iterator[tuple[int, Kind]]:
         """Entries that have a run of 13 words in common, or runs of 8 that cover enough of them."""
@@ -224,8 +222,11 @@ def runs(words: Words, length: int) -> Iterator[Words]:
 def pattern_of(words: Words) -> Words:
     """The words with formulas masked: stretches of numbers, and of single letters with a sign on them or after them."""
     after = (*words[1:], "")
-    masks = (MASK if is_formula(word, later) else word for word, later in zip(words, after, strict=True))
-    return tuple(word for word, group in groupby(masks) for word in ([word] if word == MASK else group))
+    masked = (MASK if is_formula(word, later) else word for word, later in zip(words, after, strict=True))
+    pattern: list[str] = []
+    for word, repeated in groupby(masked):
+        pattern += [MASK] if word == MASK else repeated
+    return tuple(pattern)
 
 
 def is_formula(word: str, later: str) -> bool:
@@ -236,6 +237,6 @@ def is_formula(word: str, later: str) -> bool:
 
 
 def sketch(shingles: set[Words]) -> RMinHash:
-    found = RMinHash(SLOTS, SEED)
-    found.update([" ".join(shingle) for shingle in shingles])
-    return found
+    minhash = RMinHash(SLOTS, SEED)
+    minhash.update([" ".join(shingle) for shingle in shingles])
+    return minhash

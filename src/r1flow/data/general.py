@@ -113,7 +113,9 @@ class PromptKind:
 
 def all_prompts(kinds: Sequence[str], seed: int) -> list[General]:
     """Every prompt of these kinds, in an order that the seed decides."""
-    prompts = [prompt(kind, question, seed) for kind in kinds for question in KINDS[kind].questions()]
+    prompts = []
+    for kind in kinds:
+        prompts += [prompt(kind, question, seed) for question in KINDS[kind].questions()]
     random.Random(f"{seed}/general").shuffle(prompts)
     return prompts
 

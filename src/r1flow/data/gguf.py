@@ -82,14 +82,14 @@ class Sizes:
         key_heads = values.get("llama.attention.head_count_kv", heads)
         width = values.get("llama.rope.dimension_count", hidden // max(heads, 1))
         vocabulary = values.get("llama.vocab_size", len(values["tokenizer.ggml.tokens"]))
-        found = (layers, positions, hidden, inner, heads, key_heads, width, vocabulary)
-        if not all(type(size) is int and size > 0 for size in found):
-            raise ValueError(f"{found} aren't all numbers above 0")
+        sizes = (layers, positions, hidden, inner, heads, key_heads, width, vocabulary)
+        if not all(type(size) is int and size > 0 for size in sizes):
+            raise ValueError(f"{sizes} aren't all numbers above 0")
         if hidden % heads or heads % key_heads or width % 2:
             raise ValueError(
                 f"{heads} heads of {width}, {key_heads} of keys, {hidden} features don't divide each other"
             )
-        return cls(*found)
+        return cls(*sizes)
 
 
 def is_gguf(source: str | None) -> bool:
@@ -148,31 +148,31 @@ def parse_header(cursor: Cursor) -> Header:
     """Read a header; raises struct.error where it is cut off, and ValueError for what is no GGUF."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
-    magic, version, tensors, values = cursor.numbers("4sIQQ")
+    magic, version, tensor_count, value_count = cursor.numbers("4sIQQ")
     if magic != b"GGUF" or version not in (2, 3):
         raise ValueError("it doesn't begin like a GGUF of version 2 or 3")
     try:
-        found = {cursor.text(): cursor.value(*cursor.numbers("I")) for _ in range(values)}
+        values = {cursor.text(): cursor.value(*cursor.numbers("I")) for _ in range(value_count)}
     except KeyError as error:
         raise ValueError(f"a value of the unknown kind {error}") from None
     table = []
-    for _ in range(tensors):
+    for _ in range(tensor_count):
         name, (dimensions,) = cursor.text(), cursor.numbers("I")
         if dimensions > MOST_DIMENSIONS:
             raise ValueError(f"a tensor of {dimensions} dimensions")
         table.append((name, cursor.numbers(f"{dimensions}Q"), *cursor.numbers("IQ")))
-    alignment = found.get("general.alignment", 32)
+    alignment = values.get("general.alignment", 32)
     if type(alignment) is not int or alignment < 1:
         raise ValueError(f"general.alignment is {alignment!r}")
     start = math.ceil(cursor.at / alignment) * alignment
-    made = {}
+    tensors = {}
     for name, shape, number, offset in table:
         kind = GGMLQuantizationType(number)  # ValueError: an unknown one
         block, size = GGML_QUANT_SIZES[kind]
         if not shape or shape[0] % block:
             raise ValueError(f"{name} has rows that its kind, {kind.name}, can't hold")
-        made[name] = Tensor(shape[::-1], kind.name, start + offset, math.prod(shape) // block * size)
-    return Header(found, made, len(cursor.data))
+        tensors[name] = Tensor(shape[::-1], kind.name, start + offset, math.prod(shape) // block * size)
+    return Header(values, tensors, len(cursor.data))
 
 
 def header_faults(header: Header) -> Iterator[str]:
@@ -250,8 +250,10 @@ def plain_llama(sizes: Sizes) -> dict[str, tuple[int, ...]]:
         "ffn_up": (sizes.inner, sizes.hidden),
         "ffn_down": (sizes.hidden, sizes.inner),
     }
-    blocks = {f"blk.{i}.{name}.weight": shape for i in range(sizes.layers) for name, shape in layer.items()}
-    return {"token_embd.weight": (sizes.vocabulary, sizes.hidden), "output_norm.weight": (sizes.hidden,)} | blocks
+    tensors = {"token_embd.weight": (sizes.vocabulary, sizes.hidden), "output_norm.weight": (sizes.hidden,)}
+    for number in range(sizes.layers):
+        tensors |= {f"blk.{number}.{name}.weight": shape for name, shape in layer.items()}
+    return tensors
 
 
 def read_llama(path: Path) -> tuple[Any, Any, dict[str, Any]]:
@@ -368,7 +370,7 @@ def closing(tokenizer: Any) -> int | None:
             text = tokenizer.apply_chat_template(turns, tokenize=False) if tokenizer.chat_template else ""
     except Exception:  # a template may raise anything; then it can't be used, and a stage may set one of its own
         return None
-    _, found, after = text.rpartition(REPLY)
+    after = text.rpartition(REPLY)[2] if REPLY in text else ""
     special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
-    ids = tokenizer(after if found else "", add_special_tokens=False)["input_ids"]
+    ids = tokenizer(after, add_special_tokens=False)["input_ids"]
     return next((number for number in ids if number in special), None)

@@ -23,13 +23,13 @@ NOTE_CALLS = """
 def calls_made():
     import copy, random
     random.seed(0)
-    found = []
+    calls = []
     def noting(*args):
         shown, value = repr(args), {entry_point}(*args)
-        found.append((shown, copy.deepcopy(value)))
+        calls.append((shown, copy.deepcopy(value)))
         return value
     check(noting)
-    return found
+    return calls
 """
 
 

@@ -52,24 +52,23 @@ class Match:
 
 def matches_by_file(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
     """The matches of every training file; `training` and `evaluation` map file names to rows."""
-    indexes = {other: Index(question for _, question in asked) for other, asked in evaluation.items()}
-    return {
-        name: [
-            Match(*rows[hit.train_index], other, *evaluation[other][hit.benchmark_index], hit.kind)
-            for other, index in indexes.items()
-            for hit in index.hits(question for _, question in rows)
-        ]
-        for name, rows in training.items()
-    }
+    matches: dict[str, list[Match]] = {name: [] for name in training}
+    for other, asked in evaluation.items():
+        index = Index(question for _, question in asked)
+        for name, rows in training.items():
+            for hit in index.hits(question for _, question in rows):
+                match = Match(*rows[hit.train_index], other, *asked[hit.benchmark_index], hit.kind)
+                matches[name].append(match)
+    return matches
 
 
 def leaking_rows(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:
     """Ids of the rows that leak an evaluation problem, each with its first leak."""
-    found: dict[str, str] = {}
+    leaking: dict[str, str] = {}
     for match in matches:
         if match.is_leak(reported_only):
-            found.setdefault(match.id, str(match))
-    return found
+            leaking.setdefault(match.id, str(match))
+    return leaking
 
 
 def write_report(
@@ -81,11 +80,11 @@ def write_report(
 ) -> None:
     """Write the report on the files of `folder`, which no longer have the rows in `dropped`."""
     training = {}
-    for name, found in matches.items():
-        left = [match for match in found if match.id not in dropped[name]]
-        hits = {
-            other: summary_of_matches([m for m in left if m.evaluation == other], reported_only) for other in evaluation
-        }
+    for name, of_file in matches.items():
+        hits = {}
+        for other in evaluation:
+            left = [match for match in of_file if match.evaluation == other and match.id not in dropped[name]]
+            hits[other] = summary_of_matches(left, reported_only)
         training[name] = {"sha256": sha256(folder / name), "dropped": dropped[name], "hits": hits}
     sets = {name: {"sha256": sha256(folder / name)} for name in evaluation}
     report = {"rule": RULE, "reported_only": list(reported_only), "evaluation": sets, "training": training}
@@ -112,11 +111,11 @@ def summary_of_matches(matches: list[Match], reported_only: Collection[str]) -> 
     kinds: dict[str, list[Match]] = defaultdict(list)
     for match in matches:
         kinds[match.kind].append(match)
-    return {
-        kind: {
-            "rows": len({match.id for match in found}),
-            "leak": found[0].is_leak(reported_only),
-            "examples": [[m.question[:SHOWN], m.other_question[:SHOWN]] for m in found[:EXAMPLES]],
+    summary = {}
+    for kind, of_kind in kinds.items():
+        summary[kind] = {
+            "rows": len({match.id for match in of_kind}),
+            "leak": of_kind[0].is_leak(reported_only),
+            "examples": [[match.question[:SHOWN], match.other_question[:SHOWN]] for match in of_kind[:EXAMPLES]],
         }
-        for kind, found in kinds.items()
-    }
+    return summary

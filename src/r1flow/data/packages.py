@@ -86,8 +86,8 @@ def why(said: str) -> str:
     """Why pip failed, with the remedy, from what it said."""
     if "DO NOT MATCH THE HASHES" in said:
         got = re.search(r"Got\s+(\w+)", said)
-        found = f"{got[1][:12]}…" if got else "another"
-        return f"its wheel has the sha256 {found}, which isn't the one of sha256 here; compare it with its maker's"
+        has = f"{got[1][:12]}…" if got else "another"
+        return f"its wheel has the sha256 {has}, which isn't the one of sha256 here; compare it with its maker's"
     lines = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
     reason = (lines or said.splitlines() or ["no reason given"])[-1]
     remedy = "look at the version, the network and `pip config list`, or set PIP_FIND_LINKS to a folder with the wheel"

@@ -23,14 +23,14 @@ DEEDS = ("you run", "you wait for the night", "you open the door", "you break it
 
 def pairs(prompts: list[General], rng: random.Random, each: int) -> list[Preference]:
     """`each` pairs per prompt, with different rejected sides where there are enough."""
-    found = []
+    made = []
     for prompt in prompts:
         for number in range(each):
             kind = "harmless" if prompt.kind == "harmful" else "helpful"
             one = identity(f"{kind} {number}", prompt.question)
             chosen = general.KINDS[prompt.kind].response(prompt.question, rng)
-            found.append(Preference(one, kind, prompt.question, chosen, bad_reply(prompt, prompts, rng)))
-    return found
+            made.append(Preference(one, kind, prompt.question, chosen, bad_reply(prompt, prompts, rng)))
+    return made
 
 
 def bad_reply(prompt: General, others: list[General], rng: random.Random) -> str:

@@ -15,13 +15,13 @@ A branch or tag isn't accepted as a revision: `r1flow lock` finds its commit and
 and uploads.
 """
 
+import fnmatch
 import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -110,18 +110,20 @@ def here(folder: Path, patterns: Iterable[str]) -> Fetched:
     """The files of a local data set; they may be links, but its patterns can't lead out of the folder."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one, or give a hub id its revision")
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    names = matching(str(folder), found, patterns)
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    names = matching(str(folder), files, patterns)
     check_names(str(folder), "dataset", names)
     return Fetched(folder, {name: sha256(folder / name) for name in names})
 
 
 def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """The names that match a pattern, sorted; with several patterns, at least one must match something."""
-    found = sorted({name for name in names for pattern in patterns if fnmatch(name, pattern)})
-    if not found:
+    matches: set[str] = set()
+    for pattern in patterns:
+        matches.update(fnmatch.filter(names, pattern))
+    if not matches:
         raise UserError(f"{where}: no file matches {listed(list(patterns))}; it has {listed(sorted(names))}")
-    return found
+    return sorted(matches)
 
 
 def model_files(where: str, entries: Iterable[str]) -> list[str]:
@@ -172,8 +174,8 @@ def is_here(kind: str, repo: str, revision: str, entry: "RepoFile") -> bool:
     from huggingface_hub import try_to_load_from_cache
 
     part = partial_file(kind, repo, entry)
-    found = try_to_load_from_cache(repo, entry.path, revision=revision, repo_type=kind)
-    return isinstance(found, str) or (part is not None and blob_of(part).exists())
+    cached = try_to_load_from_cache(repo, entry.path, revision=revision, repo_type=kind)
+    return isinstance(cached, str) or (part is not None and blob_of(part).exists())
 
 
 def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> None:
@@ -202,13 +204,13 @@ def files_of_commit(kind: str, repo: str, revision: str) -> tuple[dict[str, "Rep
     return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}, True
 
 
-def hash_in(entry: "RepoFile", path: Path, found: str) -> str:
+def hash_in(entry: "RepoFile", path: Path, of_file: str) -> str:
     """A file's sha256 by the hub's listing; for a small file the listing has git's hash, which is compared instead."""
     if entry.lfs:
         return entry.lfs.sha256
     content = path.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    return found if blob == entry.blob_id else f"(git) {entry.blob_id}"
+    return of_file if blob == entry.blob_id else f"(git) {entry.blob_id}"
 
 
 def partial_file(kind: str, repo: str, entry: "RepoFile") -> Path | None:
@@ -301,10 +303,10 @@ def bar_class(progress: Progress, total: int) -> type:
 
 
 def check_hashes(where: str, folder: Path, files: Mapping[str, str], said: Mapping[str, str], by: str) -> None:
-    for name, found in files.items():
-        if said.get(name, found) != found:
+    for name, has in files.items():
+        if said.get(name, has) != has:
             raise UserError(
-                f"{where}: {name} has the sha256 {found[:12]}…, but by {by} it should be {said[name][:12]}…; if it is "
+                f"{where}: {name} has the sha256 {has[:12]}…, but by {by} it should be {said[name][:12]}…; if it is "
                 f"damaged, remove {(folder / name).resolve()} and run again"
             )
 

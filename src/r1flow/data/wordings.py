@@ -13,10 +13,9 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
-SYLLABLES = [
-    first + vowel + last for first in "bdfghklmnprstvwz" for vowel in "aiou" for last in ("", "", "n", "r", "s", "t")
-]
+SYLLABLES = list(map("".join, product("bdfghklmnprstvwz", "aiou", ("", "", "n", "r", "s", "t"))))
 
 
 @dataclass(frozen=True)
