@@ -247,9 +247,9 @@ class Delivery:
         self.folder = folder
         self.ledger_file = folder / "delivered.json"
         # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
-        found = read_state(self.ledger_file, {})
-        whole = isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in ("offsets", "runs"))
-        self.ledger: dict[str, Any] = found if whole else {"offsets": {}, "runs": {}}
+        written = read_state(self.ledger_file, {})
+        whole = isinstance(written, dict) and all(isinstance(written.get(key), dict) for key in ("offsets", "runs"))
+        self.ledger: dict[str, Any] = written if whole else {"offsets": {}, "runs": {}}
 
     @cached_property
     def store(self) -> dict[str, Any] | None:
@@ -434,9 +434,10 @@ class Delivery:
     def find_run(self, record: Record, tags: dict[str, str]) -> Any:
         """The run of this record if an earlier attempt made it and was killed or got no reply."""
         when = f"attributes.start_time = {record['time']}"
-        found = self.client.search_runs([self.experiment_id], when)
-        same = (run for run in found if run.info.run_name == record["name"] and tags.items() <= run.data.tags.items())
-        return next(same, None)
+        for run in self.client.search_runs([self.experiment_id], when):
+            if run.info.run_name == record["name"] and tags.items() <= run.data.tags.items():
+                return run
+        return None
 
     def tags(self, name: str, record: Record) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
@@ -461,11 +462,10 @@ class Delivery:
             self.client.log_inputs(self.run_id(name), datasets, models)
 
     def on_metrics(self, name: str, records: tuple[Record, ...]) -> None:
-        points = [
-            (metric_name(key), value, record["time"], record["step"])
-            for record in records
-            for key, value in record["values"].items()
-        ]
+        points: list[Point] = []
+        for record in records:
+            for key, value in record["values"].items():
+                points.append((metric_name(key), value, record["time"], record["step"]))
         self.log_points(self.run_id(name), points)
         stage = self.ledger["runs"][name]["stage"]
         if stage.startswith("evaluate/"):
@@ -500,9 +500,12 @@ class Delivery:
 
     def on_table(self, name: str, record: Record) -> None:
         """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
-        rows = [row for part in self.tables(name, record) for row in part["rows"]]
+        rows = list(itertools.chain.from_iterable(part["rows"] for part in self.tables(name, record)))
         file = f"{mlflow_name(record['name'])}.json"
-        columns = {key: [row.get(key) for row in rows] for key in rows[0]} if rows else {}
+        columns: dict[str, list[Any]] = {}
+        if rows:
+            for key in rows[0]:
+                columns[key] = [row.get(key) for row in rows]
         whole = io.StringIO()
         pandas.DataFrame(columns).to_json(whole, orient="split", index=False)
         self.client.log_text(self.run_id(name), whole.getvalue(), file)
@@ -513,19 +516,19 @@ class Delivery:
 
     def tables(self, name: str, record: Record) -> list[Record]:
         """The records of this table up to this one, since the stage's last start."""
-        found: list[Record] = []
+        parts: list[Record] = []
         with (self.folder / f"{name}.jsonl").open("rb") as file:
             for line in file:
                 if line.startswith(b'{"kind": "start"'):
-                    found = []
+                    parts = []
                 elif (
                     line.startswith(b'{"kind": "table"')
                     and (other := record_of_line(line)).get("name") == record["name"]
                 ):
-                    found.append(other)
+                    parts.append(other)
                     if other == record:
                         break
-        return found
+        return parts
 
     def on_outputs(self, name: str, record: Record) -> None:
         """Log a finished stage's outputs, unless replaced since: a few small files, the model by reference."""
@@ -557,8 +560,8 @@ class Delivery:
 
     def find_model(self, name: str) -> Any:
         """The model of this run that an earlier attempt made; half-made ones are removed."""
-        found = self.client.search_logged_models([self.experiment_id], f"source_run_id = '{self.run_id(name)}'")
-        for model in found:
+        of_run = f"source_run_id = '{self.run_id(name)}'"
+        for model in self.client.search_logged_models([self.experiment_id], of_run):
             if model.status == LoggedModelStatus.READY:
                 return model
             self.client.delete_logged_model(model.model_id)
@@ -635,8 +638,8 @@ def runs_of(uri: str, stage: str) -> list[mlflow.entities.Run]:
 def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
     """The id of the experiment, made when it isn't there."""
     client = client_of(uri)
-    if found := client.get_experiment_by_name(name):
-        return found.experiment_id
+    if experiment := client.get_experiment_by_name(name):
+        return experiment.experiment_id
     try:
         return client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
     except MlflowException as error:

@@ -173,9 +173,9 @@ def tell_counts(
 
 def tracked(counts: Mapping[str, dict[str, Any]]) -> dict[str, int]:
     """The counts of metrics.json as numbers for MLflow: {"rows/rl.jsonl/left_out/leak": 129, …}."""
-    found = {}
+    metrics = {}
     for name, count in counts.items():
-        found |= {f"rows/{name}/read": count["read"], f"rows/{name}/kept": count["kept"]}
+        metrics |= {f"rows/{name}/read": count["read"], f"rows/{name}/kept": count["kept"]}
         for reason, rows in count["left_out"].items():
-            found[f"rows/{name}/left_out/{reason}"] = rows
-    return found
+            metrics[f"rows/{name}/left_out/{reason}"] = rows
+    return metrics

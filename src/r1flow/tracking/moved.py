@@ -42,8 +42,8 @@ def follow_move(root: Path) -> list[str]:
 
 def places_of(store: sqlite3.Connection, root: Path) -> Iterator[str]:
     """The folders of artifacts that are this project's by its experiments; a user's own experiment may have another."""
-    found = store.execute("SELECT experiment_id, artifact_location FROM experiments").fetchall()
-    for experiment, place in found:
+    experiments = store.execute("SELECT experiment_id, artifact_location FROM experiments").fetchall()
+    for experiment, place in experiments:
         if place.startswith("file://") and place.endswith("/mlruns"):
             runs = store.execute("SELECT run_uuid FROM runs WHERE experiment_id = ?", (experiment,)).fetchall()
             if not Path(path_of(place)).exists() or any((root / "mlruns" / run).is_dir() for (run,) in runs):

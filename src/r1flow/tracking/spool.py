@@ -163,8 +163,8 @@ def credentials() -> dict[str, str]:
     parts = urlsplit(os.environ.get(URI, ""))
     if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
         return {}
-    found = {USER: unquote(parts.username or ""), PASSWORD: unquote(parts.password or "")}
-    return {URI: bare_address(os.environ[URI]), **found}
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return {URI: bare_address(os.environ[URI]), USER: user, PASSWORD: password}
 
 
 def forget_credentials() -> None:
@@ -297,14 +297,14 @@ def file_name(name: str) -> str:
 
 def numbers(values: dict[str, Any]) -> dict[str, float]:
     """The values that are numbers, as floats; also numpy's numbers and one-element tensors."""
-    found = {}
+    floats = {}
     for key, value in values.items():
         try:
             if not isinstance(value, str):
-                found[key] = float(value)
+                floats[key] = float(value)
         except (TypeError, ValueError, RuntimeError):
             continue
-    return found
+    return floats
 
 
 def device() -> str:

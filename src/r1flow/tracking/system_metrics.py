@@ -11,6 +11,7 @@ MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=false turns it off, MLFLOW_SYSTEM_METRICS_S
 first sample comes after two intervals, so that short stages pay nothing. Left out: disks, networks, other makers' GPUs.
 """
 
+import math
 import os
 import subprocess
 import threading
@@ -97,8 +98,12 @@ def gpus(timeout: float) -> dict[str, float]:
     except (OSError, subprocess.SubprocessError):
         return {}
     lines = [list(map(device_number, line.split(", "))) for line in output.splitlines()]
-    found = {f"gpu_{i}_{name}": value for i, line in enumerate(lines) for name, value in gpu(*line).items()}
-    return {name: value for name, value in found.items() if value == value}
+    metrics = {}
+    for number, line in enumerate(lines):
+        for name, value in gpu(*line).items():
+            if not math.isnan(value):
+                metrics[f"gpu_{number}_{name}"] = value
+    return metrics
 
 
 def gpu(utilization: float, used: float, total: float, power: float) -> dict[str, float]:
