@@ -74,7 +74,7 @@ SCRIPTS = {
     "ARABIC": ("ar", "fa", "ur"),
     "MIXED": (),  # letters of several scripts in one word: look-alikes, in no language
 }
-SCRIPTED = {language for languages in SCRIPTS.values() for language in languages}
+SCRIPTED = set().union(*SCRIPTS.values())
 
 
 def consistency(text: str, target: str, languages: Sequence[str]) -> float | None:
@@ -85,11 +85,11 @@ def consistency(text: str, target: str, languages: Sequence[str]) -> float | Non
     return share_in(clauses(text), target, languages)
 
 
-def share_in(found: Iterable[Clause], target: str, languages: Sequence[str]) -> float | None:
+def share_in(parts: Iterable[Clause], target: str, languages: Sequence[str]) -> float | None:
     """`consistency` of a text whose clauses are known."""
     candidates = tuple(sorted({target, *languages}))
     words = words_in_target = 0
-    for clause, script, count in found:
+    for clause, script, count in parts:
         words += count
         if label(clause, script, candidates) == target:
             words_in_target += count
@@ -117,14 +117,14 @@ def visible(text: str) -> str:
     if text.isascii():
         return CONTROL.sub("", text)
     text = unicodedata.normalize("NFKC", STACK.sub(r"\1", text))
-    return ODD.sub(lambda found: "" if unicodedata.category(found[0])[0] in "CM" else found[0], text)
+    return ODD.sub(lambda odd: "" if unicodedata.category(odd[0])[0] in "CM" else odd[0], text)
 
 
 def words_between(piece: str, japanese: bool) -> Iterator[tuple[str, str]]:
     """The words between two breaks, each with its script."""
-    found = WORD.findall(SPELT.sub(lambda letters: "".join(letters[0].split()), piece))
-    alone = all(len(word) == 1 for word in found)
-    for word in found:
+    words = WORD.findall(SPELT.sub(lambda letters: "".join(letters[0].split()), piece))
+    alone = all(len(word) == 1 for word in words)
+    for word in words:
         script = script_of(word, japanese)
         if script in ("HAN", "KANA"):
             yield from ((part, script) for part in segment(word))
@@ -151,8 +151,10 @@ def script_of(word: str, japanese: bool) -> str:
 
 def tokens(text: str) -> list[str]:
     """The words and numbers of a text in order, without case, signs and invisible characters."""
-    found = TOKEN.findall(visible(text).casefold())
-    return [part for token in found for part in (segment(token) if RUN.match(token) else [token])]
+    parts = []
+    for token in TOKEN.findall(visible(text).casefold()):
+        parts += segment(token) if RUN.match(token) else [token]
+    return parts
 
 
 def any_of(phrases: Sequence[str]) -> re.Pattern[str]:
@@ -195,7 +197,10 @@ def segmenter(model: str) -> "Parser":
 def label(clause: str, script: str, candidates: tuple[str, ...]) -> str | None:
     """The candidate language of a clause in one script; None if no candidate uses the script, or none fits."""
     languages = SCRIPTS.get(script)
-    possible = [c for c in candidates if (c in languages if languages is not None else c not in SCRIPTED)]
+    if languages is None:
+        possible = [language for language in candidates if language not in SCRIPTED]
+    else:
+        possible = [language for language in candidates if language in languages]
     if not possible or (languages is not None and len(possible) == 1):
         return possible[0] if possible else None
     scores = language_scores(clause.lower(), FIRST)

@@ -233,11 +233,11 @@ def first_pass(rows: Iterable[Row]) -> PerProblem:
 
     Of a thought that states none, the final answer is the first. docs/claims.md ("First pass") says what it is for.
     """
-    found = {}
+    shares = {}
     for problem, samples in by_problem(rows).items():
         right = [is_solved(row) if row["first_correct"] is None else bool(row["first_correct"]) for row in samples]
-        found[problem] = float(np.mean(right))
-    return found
+        shares[problem] = float(np.mean(right))
+    return shares
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, float | int | None]:
@@ -268,8 +268,10 @@ def is_own_thought(row: Row) -> bool:
 
 def summarise_tasks(rows: Sequence[Row]) -> dict[str, dict[str, float | int | None]]:
     """`summarise` for every task, and for all reasoning problems together under "reasoning"."""
-    tasks = sorted({str(row["task"]) for row in rows})
-    summaries = {task: summarise([row for row in rows if row["task"] == task]) for task in tasks}
+    by_task: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_task[str(row["task"])].append(row)
+    summaries = {task: summarise(samples) for task, samples in sorted(by_task.items())}
     reasoning = [row for row in rows if row["task"] != "general"]
     if reasoning:
         summaries["reasoning"] = summarise(reasoning)

@@ -63,18 +63,18 @@ def read_rows(paths: list[Path], columns: list[str] | None = None) -> list[list[
     Raises BadFile, and UserError for files that unpack to far more than samples do.
     """
     size = sum(path.stat().st_size for path in paths if path.is_file())
-    found: list[list[dict[str, Any]]] = [[]]
+    tables: list[list[dict[str, Any]]] = [[]]
     room = MOST_CHARACTERS + MOST_UNPACKED * size
     names = ", ".join(map(str, paths))
     for row in read_apart("r1flow.core.parquet:rows_of_tables", paths, columns, size=size, what=names):
         if row is None:
-            found.append([])
+            tables.append([])
             continue
-        found[-1].append(row)
+        tables[-1].append(row)
         room -= length_of(row) + VALUE_BYTES * len(row)
         if room < 0:
             raise UserError(f"{names}: {size} bytes unpack to more than {MOST_UNPACKED} times as much; that isn't read")
-    return found[:-1]
+    return tables[:-1]
 
 
 def rows_of_tables(paths: list[Path], columns: list[str] | None) -> Iterator[dict[str, Any] | None]:

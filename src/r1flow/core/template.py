@@ -230,11 +230,11 @@ def prompt_ids(tokenizer: Any, prompts: Sequence[str]) -> list[list[int]]:
     """
     if not prompts:
         return []
-    found = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
+    ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"]
     for number, prompt in enumerate(prompts):
         if KEPT in prompt:
-            found[number] = marked_ids(tokenizer, prompt)
-    return found
+            ids[number] = marked_ids(tokenizer, prompt)
+    return ids
 
 
 def marked_ids(tokenizer: Any, prompt: str) -> list[int]:
