@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,18 +83,18 @@ class Code:
 def code_of(program: str, config: dict[str, Any]) -> Code:
     """The code that computes a stage with this slice; `program` names a folder of r1flow.programs."""
     before = len(remembered_sources())
-    found, outside = closure(
+    files, outside = closure(
         {"r1flow.tracking.stage", "r1flow.artifacts.contract", compute_module(program), *user_modules(config)}
     )
     asked = libraries_used(config)
     used = {name for name in outside if name in LIBRARIES and asked.get(name, True)}
     used |= {name for name, wanted in asked.items() if wanted}
     for name in tuple(used):
-        used |= BRINGS.get(name, set())
-        used |= {more for inner in BRINGS.get(name, ()) for more in BRINGS.get(inner, ())}
+        brought = BRINGS.get(name, set())
+        used |= brought.union(*(BRINGS.get(inner, ()) for inner in brought))
     versions = {LIBRARIES[name]: installed(LIBRARIES[name]) for name in sorted(used)}
     code = Code(
-        modules={name: meaning(name, path) for name, path in sorted(found.items())},
+        modules={name: meaning(name, path) for name, path in sorted(files.items())},
         libraries={name: number for name, number in versions.items() if number},
     )
     if len(remembered_sources()) > before:
@@ -108,7 +109,7 @@ def compute_module(program: str) -> str:
 
 def libraries_used(config: dict[str, Any]) -> dict[str, bool]:
     """Optional libraries, and whether this stage uses them: installing one mustn't change the other stages."""
-    asked = {module for modules in optional.asked_for(config).values() for module in modules}
+    asked = set().union(*optional.asked_for(config).values())
     return {name: name in asked for name in optional.DECIDING}
 
 
@@ -125,9 +126,9 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
     """
     tops = {root.partition(".")[0] for root in roots}
     beside = {users_folder(top) for top in tops if top != PACKAGE.name} - {None}
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     outside: set[str] = set()
-    waiting = sorted(name for root in roots for name in with_packages(root))
+    waiting = sorted(chain.from_iterable(map(with_packages, roots)))
     seen = set(NO_PART)
     while waiting:
         name = waiting.pop()
@@ -135,14 +136,14 @@ def closure(roots: set[str]) -> tuple[dict[str, Path], set[str]]:
         seen.add(name)
         if path is None:
             continue
-        found[name] = path
+        files[name] = path
         for imported in read_source(name, path).imports:
             top = imported.partition(".")[0]
             if top in tops or (beside and users_folder(top) in beside):
                 waiting.append(imported)
             else:
                 outside.add(top)
-    return found, outside
+    return files, outside
 
 
 @cache

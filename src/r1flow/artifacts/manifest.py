@@ -41,8 +41,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_cost(path: Path) -> dict[str, Any] | None:
     """What a stage or a part of one cost; None if that can't be read, as only tables and estimates depend on it."""
     try:
-        found = read_json(path) if path.is_file() else {}
-        return found if isinstance(found["seconds"] + found["peak_mb"], int | float) else None
+        cost = read_json(path) if path.is_file() else {}
+        return cost if isinstance(cost["seconds"] + cost["peak_mb"], int | float) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -55,15 +55,15 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def parse_manifest(text: bytes) -> dict[str, Any]:
     """A manifest; raises ValueError for text that is none: another shape, or a name that leads out of its folder."""
     try:
-        found = json.loads(text)
-        whole = isinstance(found["stage"], str) and isinstance(found.get("contract", {}), dict)
-        for name, entry in found["files"].items():
+        manifest = json.loads(text)
+        whole = isinstance(manifest["stage"], str) and isinstance(manifest.get("contract", {}), dict)
+        for name, entry in manifest["files"].items():
             whole &= stays_inside(name) and isinstance(entry["sha256"], str) and isinstance(entry["size"], int)
     except (KeyError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
         raise ValueError("no manifest of a stage")
-    return found
+    return manifest
 
 
 def stays_inside(name: Any) -> bool:

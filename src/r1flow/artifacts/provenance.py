@@ -28,7 +28,7 @@ def describe_provenance(
     stage: str, program: str, config: dict[str, Any], code: Code, inputs: dict[str, dict[str, str]]
 ) -> dict[str, Any]:
     """The provenance of a stage that is about to be computed; `inputs` as from `input_of`."""
-    found = {
+    provenance = {
         "stage": stage,
         "program": program,
         "config": config_digest(deciding(config)),
@@ -39,7 +39,7 @@ def describe_provenance(
         "python": ".".join(map(str, sys.version_info[:2])),
         **{key: config.get(key) for key in ("seed", "threads", "device")},
     }
-    return {**found, "identity": identity_of(found)}
+    return {**provenance, "identity": identity_of(provenance)}
 
 
 def deciding(config: dict[str, Any]) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def is_stage(folder: Path) -> bool:
     if not (folder / manifest.MANIFEST).is_file():
         return False
     try:
-        found = manifest.read_json(folder / manifest.MANIFEST)
+        written = manifest.read_json(folder / manifest.MANIFEST)
     except (ValueError, RecursionError):
         return True  # a damaged one, which manifest.broken reports
-    return isinstance(found, dict) and {"stage", "files"} <= found.keys()
+    return isinstance(written, dict) and {"stage", "files"} <= written.keys()
 
 
 def content(path: Path) -> str:
@@ -102,8 +102,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
     try:
         then = manifest.read_json(path)
         whole = all(isinstance(then[key], str) for key in (*DECIDE, "identity", "outputs") if key != "libraries")
-        tables = [then["libraries"], then.get("modules", {}), then.get("accepted", {}), *then["inputs"].values()]
-        whole &= all(isinstance(value, str) for table in tables for value in table.values())
+        for table in (then["libraries"], then.get("modules", {}), then.get("accepted", {}), *then["inputs"].values()):
+            whole &= all(isinstance(value, str) for value in table.values())
         whole &= all("sha256" in entry for entry in then["inputs"].values())
     except (KeyError, TypeError, AttributeError, RecursionError):
         whole = False

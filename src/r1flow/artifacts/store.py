@@ -24,8 +24,8 @@ def entry(stage: str, identity: str) -> Path:
 
 def entries(folder: Path = STORE) -> list[Path]:
     """The results in the store or in a part of it, the longest unused first; without copies that a kill cut off."""
-    found = [path.parent for path in folder.rglob(manifest.MANIFEST) if path.parent.suffix != ".partial"]
-    return sorted(found, key=lambda path: path.lstat().st_mtime)
+    whole = [path.parent for path in folder.rglob(manifest.MANIFEST) if path.parent.suffix != ".partial"]
+    return sorted(whole, key=lambda path: path.lstat().st_mtime)
 
 
 def manifest_of(stage: str, identity: str) -> str | None:

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -70,10 +71,10 @@ def read_pointer(pointer: Path, folder: Path) -> tuple[str, dict[str, Any]]:
     """DVC's hash of the folder and the pointer's `meta`; raises UserError if it says anything else, or is of another
     folder."""
     try:
-        found = read_yaml(pointer)
-        (out,), meta = found["outs"], found.get("meta", {})
-        fine = found.keys() <= {"outs", "meta", "wdir"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
-        fine &= out["path"] == folder.name and found.get("wdir", ".") == way(pointer, folder) and out["hash"] == "md5"
+        said = read_yaml(pointer)
+        (out,), meta = said["outs"], said.get("meta", {})
+        fine = said.keys() <= {"outs", "meta", "wdir"} and out.keys() <= {"md5", "size", "nfiles", "hash", "path"}
+        fine &= out["path"] == folder.name and said.get("wdir", ".") == way(pointer, folder) and out["hash"] == "md5"
         if fine and isinstance(meta, dict) and re.fullmatch(r"[0-9a-f]{32}\.dir", out["md5"]):
             return out["md5"], meta
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -98,7 +99,7 @@ def commit(folders: list[Path]) -> str | None:
     """Put the folders into DVC's cache and their hashes into their pointers, in one call; returns what went wrong, or
     None. The folders' files stay as they are. A data.dvc keeps its `meta`; other pointers are written anew."""
     pointers = [pointer_of(folder) for folder in folders]
-    refuse_links({path for pointer in pointers for path in (pointer, *pointer.parents)})
+    refuse_links(chain.from_iterable((pointer, *pointer.parents) for pointer in pointers))
     for pointer, folder in zip(pointers, folders, strict=True):
         if folder != DATA:
             pointer.parent.mkdir(parents=True, exist_ok=True)
@@ -179,8 +180,8 @@ def check_pinned(folder: Path, pointer: Path = POINTER) -> None:
 
 def differing(folder: Path, pointer: Path = POINTER) -> list[str]:
     """The files of `folder` that differ from those that the pointer pins, also missing and additional ones."""
-    expected, found = pinned(pointer)["files"], contents(folder)
-    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+    expected, there = pinned(pointer)["files"], contents(folder)
+    return sorted(name for name in expected.keys() | there.keys() if expected.get(name) != there.get(name))
 
 
 def contents(folder: Path) -> dict[str, str]:
