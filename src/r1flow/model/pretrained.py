@@ -34,8 +34,8 @@ def read_model(auto: Any, folder: Path | str, *, new_head: bool = False, to_save
         kind = method.get("quant_method") if isinstance(method, dict) else method
         raise UserError(f"{folder}: its weights are quantised ({kind}) and can't be trained; take unquantised ones")
     told = {"output_loading_info": True, "ignore_mismatched_sizes": True}  # by names; check_loaded refuses them
-    model, found = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
-    check_loaded(folder, model, found, new_head)
+    model, loaded = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
+    check_loaded(folder, model, loaded, new_head)
     if to_save and model.can_generate():
         make_savable(folder, model)
     return model
@@ -72,16 +72,17 @@ def check_weights(folder: Path | str) -> None:
     check_finite(folder, OTHER_MODEL)
 
 
-def check_loaded(folder: Path | str, model: Any, found: Mapping[str, Any], new_head: bool) -> None:
+def check_loaded(folder: Path | str, model: Any, loaded: Mapping[str, Any], new_head: bool) -> None:
     """Raise UserError for weights that a model lacks, hasn't, or has in another shape, by what transformers reports.
 
     It already leaves out what is known to be harmless: a tied head, positions that older versions saved.
     """
-    missing, unexpected = set(found["missing_keys"]), set(found["unexpected_keys"])
+    missing, unexpected = set(loaded["missing_keys"]), set(loaded["unexpected_keys"])
     if new_head:
         layers = f"{model.base_model_prefix}."
-        missing, unexpected = ({name for name in names if name.startswith(layers)} for names in (missing, unexpected))
-    wrong = {name for name, *_ in found["mismatched_keys"]}
+        missing = {name for name in missing if name.startswith(layers)}
+        unexpected = {name for name in unexpected if name.startswith(layers)}
+    wrong = {name for name, *_ in loaded["mismatched_keys"]}
     faults = []
     for names, what in ((missing, "missing"), (unexpected, "unknown to this model"), (wrong, "of another shape")):
         if names:

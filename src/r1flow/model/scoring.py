@@ -74,8 +74,10 @@ def regrouped(passes: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
         return passes
     sorted_passes = []
     for start in range(0, len(passes), count):
-        some = passes[start : start + count]
-        rows = {key: joined([one[key] for one in some]) for key in some[0]}
+        update = passes[start : start + count]
+        rows = {}
+        for key in update[0]:
+            rows[key] = joined([one[key] for one in update])
         prompts = [tuple(ids) for ids in rows["prompt_ids"].tolist()]
         rank = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
         order = sorted(range(len(prompts)), key=lambda row: rank[prompts[row]])

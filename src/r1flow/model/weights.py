@@ -110,10 +110,10 @@ def read_object(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path.parent} has no {path.name}; name the folder of a whole model")
     refuse_lfs_pointer(path)
-    found = read_json(path)
-    if not isinstance(found, dict):
+    settings = read_json(path)
+    if not isinstance(settings, dict):
         raise UserError(f"{path} holds no settings; {AGAIN}")
-    return found
+    return settings
 
 
 def check_model_files(folder: Path | str) -> None:

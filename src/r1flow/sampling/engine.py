@@ -165,9 +165,9 @@ class Batch:
     def fill(self, column: int) -> None:
         """Make room for the next tokens' keys and values, which come into `column`."""
         if column == self.keys[0].shape[2]:
-            self.keys, self.values = (
-                [F.pad(x, (0, 0, 0, COLUMNS_STEP)) for x in xs] for xs in (self.keys, self.values)
-            )
+            room = (0, 0, 0, COLUMNS_STEP)
+            self.keys = [F.pad(keys, room) for keys in self.keys]
+            self.values = [F.pad(values, room) for values in self.values]
 
     def gridded(self, x: Tensor) -> Tensor:
         """R×H×N×… to P×H×GN×…, the rows of a prompt side by side; empty cells are zero."""
@@ -221,7 +221,9 @@ def decode(
         position_R = batch.length_R + t
         rotation = cos_TD[position_R][:, None], sin_TD[position_R][:, None]
         logits_RV = step(weights, batch, token_R, rotation, t)
-    new_ids = [[i for i in row if i >= 0] for row in out_RT.tolist()]
+    new_ids = []
+    for row in out_RT.tolist():
+        new_ids.append([token for token in row if token >= 0])
     if logps is not None:
         logps += [row[: len(ids)] for ids, row in zip(new_ids, logp_RT.tolist(), strict=True)]
     return new_ids

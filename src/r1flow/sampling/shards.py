@@ -16,6 +16,7 @@ samples the missing ones; it loads the model only if there are any. So a program
 import hashlib
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -80,7 +81,8 @@ def sample_shards(
             if sampler is None:
                 sampler = load_engine(stage)
                 check_all_room(sampler, mine, before)
-            prompts = {text: render(sampler.tokenizer, text, before) for text in {row.question for row in rows}}
+            questions = {row.question for row in rows}
+            prompts = {text: render(sampler.tokenizer, text, before) for text in questions}
             asked, seeds = [prompts[row.question] for row in rows], [row.seed for row in rows]
             progress = partial(report_rows, stage, done, total)
             shard = sampler.sample(asked, params, seeds, progress, [row.opening for row in rows])
@@ -97,9 +99,11 @@ def check_all_room(
     """Refuse a prompt that is too long before the first shard is sampled, and not hours later in its own."""
     if sampler.positions is None:
         return
-    for params in dict.fromkeys(params for _, params, _ in shards):
-        asked = {(row.question, row.opening) for _, others, rows in shards if others == params for row in rows}
-        questions, openings = zip(*sorted(asked), strict=True)
+    asked: dict[SamplingParams, set[tuple[str, str]]] = defaultdict(set)
+    for _, params, rows in shards:
+        asked[params].update((row.question, row.opening) for row in rows)
+    for params, pairs in asked.items():
+        questions, openings = zip(*sorted(pairs), strict=True)
         prompts = [render(sampler.tokenizer, text, before) for text in questions]
         check_room_left(encode(sampler.tokenizer, prompts, openings), params, sampler.positions)
 
