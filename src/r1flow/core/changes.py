@@ -11,8 +11,11 @@ from typing import Any
 
 def children(value: Any) -> dict[str, Any]:
     """The direct children of a dict or list, by key or number; other values have none."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return {str(key): item for key, item in items}
+    if isinstance(value, dict):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, list):
+        return {str(number): item for number, item in enumerate(value)}
+    return {}
 
 
 def leaves(value: Any, path: str = "") -> dict[str, str]:

@@ -204,9 +204,10 @@ class StageRun:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if self.sampling:
             self.sampling.set()
+        status = "FINISHED" if error is None else "KILLED"
         if isinstance(error, Exception):
+            status = "FAILED"
             self.tag("error", f"{kind.__name__}: {error}".splitlines()[0][:500])
-        status = "FINISHED" if error is None else "FAILED" if isinstance(error, Exception) else "KILLED"
         self.append("end", status=status)
         if self.spool:
             self.spool.close()
