@@ -139,8 +139,8 @@ def typed_questions(model: Path) -> Iterator[str]:
 def print_reply(question: str, completion: str, finished: bool, as_json: bool) -> None:
     """Print one reply; in JSON as the model wrote it, control codes escaped."""
     reasoning, reply = parts_of(completion)
-    found = {"question": question, "reasoning": reasoning, "reply": reply, "finished": finished}
-    tell(found, present_reply(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
+    finding = {"question": question, "reasoning": reasoning, "reply": reply, "finished": finished}
+    tell(finding, present_reply(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
 
 
 def parts_of(completion: str) -> tuple[str | None, str]:

@@ -57,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"--store-gb {store_gb:g}: no store is that small; use 0 (empties it) or more")
     targets = folders_to_remove(root, arguments.run, arguments.scratch, store_gb)
     rows = listing(root, targets)
-    found = {"targets": [dict(zip(ROW, row, strict=True)) for row in rows], "bytes": sum(size for _, size, _ in rows)}
+    finding = {"targets": [dict(zip(ROW, row, strict=True)) for row in rows], "bytes": sum(size for _, size, _ in rows)}
     if not targets or arguments.dry_run:
-        tell(found | {"removed": False}, table_of_removals(rows) if targets else "nothing to remove", arguments.json)
+        tell(finding | {"removed": False}, table_of_removals(rows) if targets else "nothing to remove", arguments.json)
         return 0
     if arguments.json and not arguments.yes:
         raise UserError("--json: nobody is asked, so add --yes to remove what --dry-run lists")
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
     if kept:
         raise UserError(f"{listed(kept)}: could not be removed (perhaps somebody else owns it); everything else was")
-    tell(found | {"removed": True}, "removed", arguments.json)
+    tell(finding | {"removed": True}, "removed", arguments.json)
     return 0
 
 
@@ -87,7 +87,8 @@ def folders_to_remove(root: Path, runs: list[str], scratch: bool, store_gb: floa
                 f"--run: there is no run {name!r} in results/; known: {', '.join(all_runs(root)) or 'none'}"
             )
     folders = [root / "scratch"] if scratch or everything else []
-    folders += [root / parent / name for name in names for parent in ("results", "logs")]
+    for name in names:
+        folders += [root / "results" / name, root / "logs" / name]
     if store_gb is not None or everything:
         folders += surplus(root / store.STORE, (STORE_GB if store_gb is None else store_gb) * 1e9)
     return [folder for folder in folders if is_own_folder(root, folder)]
@@ -95,13 +96,13 @@ def folders_to_remove(root: Path, runs: list[str], scratch: bool, store_gb: floa
 
 def surplus(folder: Path, limit: float) -> list[Path]:
     """The longest unused results whose removal brings the store down to `limit` bytes."""
-    found = store.entries(folder)
-    sizes = [size(path) for path in found]
+    entries = store.entries(folder)
+    sizes = [size(path) for path in entries]
     total, count = sum(sizes), 0
     while total > limit:
         total -= sizes[count]
         count += 1
-    return [*folder.rglob("*.partial"), *found[:count]]  # a partial is a copy that a kill cut off
+    return [*folder.rglob("*.partial"), *entries[:count]]  # a partial is a copy that a kill cut off
 
 
 def is_own_folder(root: Path, folder: Path) -> bool:
@@ -130,7 +131,10 @@ def last_change(run: Path) -> float:
 
 def size(folder: Path) -> int:
     """Bytes of all files below, links not followed."""
-    return sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
+    total = 0
+    for parent, _, names in os.walk(folder):
+        total += sum(os.lstat(os.path.join(parent, name)).st_size for name in names)
+    return total
 
 
 def listing(root: Path, targets: list[Path]) -> list[tuple[str, int, str]]:

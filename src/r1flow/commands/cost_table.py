@@ -81,7 +81,7 @@ def totals(
     """What all jobs take together, and what was assumed."""
     flops = [cost.flops for cost in costs]
     work = f"{'at least ' * any(map(math.isnan, flops))}{sum(known(flops)):.1e} FLOPs"
-    spent, hours = (sum(known(row[key] for row in rows)) for key in ("device_hours", "hours"))
+    spent, hours = sum(known(row["device_hours"] for row in rows)), sum(known(row["hours"] for row in rows))
     disk = f"{disk_needed(costs) / 1e9:.1f} GB of disk at the fullest"
     lengths = f"completions {assumed['completion_share']:.0%} of the longest allowed; {ASSUMPTIONS} has the rest"
     if gpu is None:
@@ -109,4 +109,6 @@ def short(count: float) -> str:
 
 def figure(value: float, form: str) -> str:
     """A number, nothing for 0, and ? for what isn't known."""
-    return "?" if math.isnan(value) else format(value, form) if value else ""
+    if math.isnan(value):
+        return "?"
+    return format(value, form) if value else ""

@@ -127,12 +127,12 @@ def made(stage: Path) -> dict[str, Any]:
     """The stage's provenance; raises UserError unless its files are those that it made."""
     fault = broken(stage)
     try:
-        found = provenance.read_provenance(stage / "provenance.json")
+        facts = provenance.read_provenance(stage / "provenance.json")
     except (OSError, ValueError):
         fault = f"{stage / 'provenance.json'} can't be read"
     if fault:
         raise UserError(f"{fault}; run its stage again before the model is exported")
-    return found
+    return facts
 
 
 def refuse_overwriting(destination: Path, model: Path, force: bool) -> None:
@@ -205,9 +205,11 @@ def evaluated(stage: Path) -> dict[str, Any] | None:
 
 def results_table(metrics: dict[str, Any]) -> str:
     """Tasks by measures, as Markdown; `se` is the standard error of pass@1 over the problems."""
-    columns = [name for name in COLUMNS if any(name in task for task in metrics["tasks"].values())]
+    measured = set().union(*metrics["tasks"].values())
+    columns = [name for name in COLUMNS if name in measured]
     rows = [["task", *columns], ["---"] * (len(columns) + 1)]
-    rows += [[name, *(cell(task.get(column)) for column in columns)] for name, task in metrics["tasks"].items()]
+    for name, task in metrics["tasks"].items():
+        rows.append([name, *(cell(task.get(column)) for column in columns)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -10,9 +10,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs (docs/commands.md)")
 
 
-def tell(found: dict[str, Any], words: str, as_json: bool, indent: int | None = 1) -> None:
+def tell(finding: dict[str, Any], words: str, as_json: bool, indent: int | None = 1) -> None:
     """Print what was found, for programs or for people; without `indent` the JSON is one line."""
-    text = json.dumps(strict(found), indent=indent, ensure_ascii=False, allow_nan=False) if as_json else words
+    text = json.dumps(strict(finding), indent=indent, ensure_ascii=False, allow_nan=False) if as_json else words
     print(text, flush=True)
 
 

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_rules(word.partition(":")[0] for word in given(words, "resources"))
     run = Run.compose(Path(), **dict(pairs_of(words)))
     jobs = [step for step in run.steps if arguments.all or step.action != KEEP]
-    found = {
+    finding = {
         "run": run.name,
         "jobs": [{"job": step.job, "action": step.action, "why": step.why, "seconds": step.seconds} for step in jobs],
         "kept": sum(step.action == KEEP for step in run.steps),
@@ -76,9 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.cost:
         costs, assumed = costs_of(run, arguments.all), read_assumptions()
         gpu, gpus = hardware(costs, arguments.gpu, arguments.gpus, assumed)
-        found["costs"] = [cost_row(cost, gpu, gpus, assumed) for cost in costs]
+        finding["costs"] = [cost_row(cost, gpu, gpus, assumed) for cost in costs]
         words += "\n\n" + cost_table(costs, arguments.gpu, arguments.gpus, assumed)
-    tell(found, words, arguments.json)
+    tell(finding, words, arguments.json)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
     run.check_libraries()
@@ -114,13 +114,13 @@ def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def given(words: Sequence[str], what: str) -> list[str]:
     """The values of Snakemake's option --set-<what>: NAME=2 for "scatter", RULE:gpu=2 for "resources"."""
-    found, option = [], ""
+    values, option = [], ""
     for word in words:
         if word.startswith("-"):
             option, _, word = word.partition("=")
         if option == f"--set-{what}" and word:
-            found.append(word)
-    return found
+            values.append(word)
+    return values
 
 
 def costs_of(run: "Run", everything: bool) -> list["Cost"]:

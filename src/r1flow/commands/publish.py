@@ -54,9 +54,9 @@ def publish(run: Path, remote: str | None = None, as_json: bool = False) -> None
     drop_pointers_without_a_stage(run)
     push(run, folders, remote)
     command = commit_command(run, folders)
-    found = {"run": run.name, "stages": [str(folder) for folder in folders], "commit": command}
+    finding = {"run": run.name, "stages": [str(folder) for folder in folders], "commit": command}
     words = f"{run}: {len(folders)} stages are versioned and pushed; commit their pointers with\n\n  {command}"
-    tell(found, words, as_json)
+    tell(finding, words, as_json)
 
 
 def check_whole(run: Path, folders: list[Path]) -> None:

@@ -7,6 +7,7 @@ import argparse
 import shutil
 import subprocess
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from r1flow.artifacts import versions
@@ -52,7 +53,7 @@ def restore(revision: str | None, run: str | None, remote: str | None = None, as
     if versions.DATA in folders:
         bring_what_was_beside_data()
     hashing = Hashing(folders)
-    remove_wrong([fault for folder in folders for fault in faults(folder, hashing)])
+    remove_wrong(list(chain.from_iterable(faults(folder, hashing) for folder in folders)))
     runs = sorted({run_of(folder).name for folder in folders} - {""})
     words = f"{len(folders)} stages are restored and verified ({hashing}); snakemake has nothing to do for"
     tell({"runs": runs, "stages": len(folders), **hashing.counts}, " ".join([words, *runs]), as_json)
@@ -87,8 +88,12 @@ def find_pointers(run: str | None) -> list[Path]:
         raise UserError(
             f"published/{run or ''}: no pointers here; runs published in this revision: {', '.join(known) or 'none'}"
         )
-    pinned = versions.POINTER.exists() and any("data.dvc" not in {path.name for path in of} for of in own.values())
-    return [pointer for of in own.values() for pointer in of] + ([versions.POINTER] if pinned else [])
+    pointers, reads_pinned = [], False
+    for of_run in own.values():
+        pointers += of_run
+        if "data.dvc" not in [pointer.name for pointer in of_run]:
+            reads_pinned = True
+    return [*pointers, versions.POINTER] if reads_pinned and versions.POINTER.exists() else pointers
 
 
 def refuse_older_pointers(run: str | None) -> None:
@@ -112,13 +117,13 @@ def pull(pointers: list[Path], remote: str | None) -> None:
     error = error or versions.unlisted(pointers) or versions.dvc("pull", *chosen, *pointers)
     if error is None:
         return
-    found = versions.status()
-    if missing := within(pointers, found.get("not_in_cache", [])):
+    status = versions.status()
+    if missing := within(pointers, status.get("not_in_cache", [])):
         raise UserError(
             f"remote {versions.describe_remote(remote)}: does not have what a pointer names, or is away: "
             f"{listed(missing)} ({error})"
         )
-    unsaved = found.get("uncommitted", {})
+    unsaved = status.get("uncommitted", {})
     if changed := within(pointers, [*unsaved.get("modified", []), *unsaved.get("added", [])]):
         raise UserError(f"{listed(changed)}: would be overwritten and was never published; publish or move it first")
     raise UserError(f"remote {versions.describe_remote(remote)}: {error}")
@@ -126,12 +131,12 @@ def pull(pointers: list[Path], remote: str | None) -> None:
 
 def within(pointers: list[Path], names: Iterable[str]) -> list[str]:
     """The names that belong to a pointer, each with it; a stage's folder only if none of its files is among them."""
-    found = []
+    belonging = []
     for pointer in pointers:
         folder = f"{versions.folder_pinned(pointer)}/"
         own = [name for name in names if name.startswith(folder)]
-        found += [f"{name.rstrip('/')} of {pointer}" for name in own if name != folder or len(own) == 1]
-    return found
+        belonging += [f"{name.rstrip('/')} of {pointer}" for name in own if name != folder or len(own) == 1]
+    return belonging
 
 
 def bring_what_was_beside_data() -> None:
@@ -143,12 +148,12 @@ def bring_what_was_beside_data() -> None:
                 shutil.copyfile(kept, versions.DATA / name)
 
 
-def remove_wrong(found: list[Fault]) -> None:
+def remove_wrong(wrong: list[Fault]) -> None:
     """Remove wrong files, so that nothing uses them, then raise UserError that names them; without any, do nothing."""
-    for fault in found:
+    for fault in wrong:
         fault.path.unlink(missing_ok=True)
-    if found:
+    if wrong:
         raise UserError(
-            f"{listed([str(fault) for fault in found])}; removed, so that a run makes it anew. To restore it, mend the "
+            f"{listed([str(fault) for fault in wrong])}; removed, so that a run makes it anew. To restore it, mend the "
             "remote, delete .dvc/cache and restore again"
         )

@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -113,10 +114,10 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     """Write the report over the seeds' finished runs."""
     folders = [RESULTS / seed_run_name(name, seed) for seed in seeds]
     jobs = [read_jobs(folder) for folder in folders]
-    for folder, found, seed in zip(folders, jobs, seeds, strict=True):
-        if seed not in {record.provenance["seed"] for record in found.values()}:
+    for folder, records, seed in zip(folders, jobs, seeds, strict=True):
+        if seed not in {record.provenance["seed"] for record in records.values()}:
             raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
-        check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(found, seed))
+        check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(records, seed))
     from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
     from r1flow.recipe.claims import tell_verdicts
 
@@ -129,8 +130,8 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
     claims = []
     for claim, told in summary["claims"].items():
         claims.append({"claim": claim, "verdict": told["verdict"], "text": told["text"]})
-    found = {"runs": [folder.name for folder in folders], "claims": claims, "report": str(out / "report.html")}
-    tell(found, "\n".join([*tell_verdicts(summary), f"report: {out / 'report.html'}"]), as_json)
+    finding = {"runs": [folder.name for folder in folders], "claims": claims, "report": str(out / "report.html")}
+    tell(finding, "\n".join([*tell_verdicts(summary), f"report: {out / 'report.html'}"]), as_json)
 
 
 def read_jobs(folder: Path) -> Jobs:
@@ -159,11 +160,11 @@ def job_facts(jobs: Jobs, seed: int) -> dict[str, str]:
 
     That is the run's name and its seed, wherever a configuration has it: a reward that pays by chance has one, too.
     """
-    found = {}
+    configs = {}
     for job, record in jobs.items():
         config = read_file(record.folder / "config.yaml", load_frozen)
-        found[job] = config | {"code": record.provenance["code"], "run": None}
-    told = leaves(found)
+        configs[job] = config | {"code": record.provenance["code"], "run": None}
+    told = leaves(configs)
     return {key: said for key, said in told.items() if (key.rpartition(".")[2], said) != ("seed", str(seed))}
 
 
@@ -173,7 +174,7 @@ def read_seed(seed: int, folder: Path, jobs: Jobs) -> "SeedRun":
 
     path = folder / "report/summary.json"
     summary = read_file(path)
-    parts = [part for claim in summary["claims"].values() for part in claim["parts"]]
+    parts = chain.from_iterable(claim["parts"] for claim in summary["claims"].values())
     if "steps" not in summary or not all("ceiling" in part for part in parts):
         raise UserError(f"{path}: an earlier version of the report wrote it; leave out --report-only: it is made again")
     metrics = {job: read_file(record.folder / "metrics.json") for job, record in jobs.items()}

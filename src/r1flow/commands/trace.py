@@ -17,6 +17,7 @@ not hashed again (`r1flow verify` does that). MLflow's run is looked up only in 
 import argparse
 import json
 import os
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -65,11 +66,11 @@ def print_trace(target: str, as_json: bool = False) -> int:
     value = look_up(path, keys) if keys else None
     holds = is_as_made(record, absolute_place(path))
     links = follow(record, {}, only=chosen_inputs(record, path, keys.split(".")))
-    found = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
+    finding = {"target": target, "value": value, "unchanged": holds, "stages": list(links.values())}
     note = "" if holds else f" ({path.name} has changed since {record.stage} wrote it)"
     first = f"{target} = {json.dumps(value)}{note}" if keys else target + note
-    tell(found, "\n".join([first, *chain_lines(links, record.stage, told=set())]), as_json)
-    entries = [entry for link in links.values() for entry in link["inputs"]]
+    tell(finding, "\n".join([first, *chain_lines(links, record.stage, told=set())]), as_json)
+    entries = chain.from_iterable(link["inputs"] for link in links.values())
     return int(not holds or any(entry.get("state", "unchanged") != "unchanged" for entry in entries))
 
 
@@ -153,9 +154,12 @@ def follow(record: Record, links: dict[str, Link], only: set[str] | None = None)
         if "stage" in entry:  # else a path from outside
             folder = folder_of(record.run, entry["stage"])
             before = read_record(folder) if (folder / MANIFEST).is_file() else None
-            entry["state"] = "missing" if not before else "unchanged" if before.sha256 == entry["sha256"] else "changed"
-            if before and before.stage not in links:
-                follow(before, links)
+            if before is None:
+                entry["state"] = "missing"
+            else:
+                entry["state"] = "unchanged" if before.sha256 == entry["sha256"] else "changed"
+                if before.stage not in links:
+                    follow(before, links)
         entries.append(entry)
     links[record.stage] = link_of(record, entries)
     return links
@@ -192,9 +196,10 @@ def mlflow_run(record: Record) -> str:
         return UNKNOWN
     from r1flow.tracking.delivery import runs_of  # takes two seconds
 
-    found = sorted(runs_of(uri, record.stage), key=lambda run: run.data.tags.get("run") != record.run.name)
-    made = (run.info.run_id for run in found if logged_outputs(run.info.artifact_uri) == record.sha256)
-    return next(made, UNKNOWN)
+    for run in sorted(runs_of(uri, record.stage), key=lambda run: run.data.tags.get("run") != record.run.name):
+        if logged_outputs(run.info.artifact_uri) == record.sha256:
+            return run.info.run_id
+    return UNKNOWN
 
 
 def logged_outputs(artifacts: str) -> str | None:

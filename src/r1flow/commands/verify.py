@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +41,21 @@ def run(arguments: argparse.Namespace) -> int:
 def verify(run: Path | None, as_json: bool = False) -> int:
     """Hash all files of a run (None: of all runs and of data/) and print every problem; 1 if there is one."""
     runs = [run_folder(run)] if run else sorted(RESULTS.glob("*/"))
-    folders = [folder for each in runs for folder in stages(each) if any(folder.iterdir())]  # empty: not made yet
+    of_runs = chain.from_iterable(map(stages, runs))
+    folders = [folder for folder in of_runs if any(folder.iterdir())]  # an empty one isn't made yet
     if versions.DATA.is_dir() and (run is None or reads_pinned_data(runs[0])):
         folders.append(versions.DATA)
-    hashing, found = Hashing(folders), []
+    hashing, told = Hashing(folders), []
     for problem in problems(folders, hashing):
-        found.append({"path": str(problem.path), "problem": problem.what})
+        told.append({"path": str(problem.path), "problem": problem.what})
         if not as_json:
             print(printable(str(problem)))
-    verdict = f"{len(found)} problem{'s' if len(found) > 1 else ''}" if found else "everything is as its manifest says"
+    verdict = "everything is as its manifest says"
+    if told:
+        verdict = f"{len(told)} problem{'s' if len(told) > 1 else ''}"
     words = f"{len(folders)} stages, {hashing} hashed: {verdict}"
-    tell({"stages": len(folders), **hashing.counts, "problems": found}, words, as_json)
-    return 1 if found else 0
+    tell({"stages": len(folders), **hashing.counts, "problems": told}, words, as_json)
+    return 1 if told else 0
 
 
 def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
@@ -88,11 +92,11 @@ def sources(folder: Path, stage: str | None) -> list[Path]:
 
 def unpinned(folder: Path) -> Iterator[Fault]:
     """Files of data/ that aren't the ones that data.dvc pins."""
-    expected, found = versions.pinned().get("files"), hashes(folder)
-    if not expected or found is None:
+    expected, there = versions.pinned().get("files"), hashes(folder)
+    if not expected or there is None:
         return
-    for name in sorted(expected.keys() | found.keys() - {"metrics.json"}):
-        if expected.get(name) != found.get(name):
+    for name in sorted(expected.keys() | there.keys() - {"metrics.json"}):
+        if expected.get(name) != there.get(name):
             yield Fault(folder / name, f"is not what {versions.POINTER} pins")
 
 
