@@ -41,6 +41,8 @@ def bad_reply(prompt: General, others: list[General], rng: random.Random) -> str
     if way < 0.5:
         return wrong_reply(prompt, rng)
     if way < 0.75:
+        # A reward model that never saw a refusal among the bad replies paid for refusing: it preferred the right reply
+        # to a refusal in 45, 0, 0 and 5 % of the pairs of four kinds, and in 92 % or more once it had (docs/history).
         other = rng.choice(others)
         return other.response if other.kind != prompt.kind else rng.choice(EMPTY)
     return rng.choice(RUDE + EMPTY)

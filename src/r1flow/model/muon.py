@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)  # of the Newton-Schulz iteration, torch.optim.Muon's as well
+# They take a fifth of pretraining. With three, base solved 56.3 % of the dev problems when it was made to think, and
+# with five 62.2 (docs/history).
 ITERATIONS = 5
 EPS = 1e-7
 

@@ -192,6 +192,7 @@ def row_of(model: str, grade: Grade, asked_and_answered: tuple[tuple[Way, Questi
 
 def brief(row: dict[str, Any]) -> dict[str, Any]:
     """A row without texts, its answers replaced by ballots: rows stay in memory, and an answer may have any length."""
+    # 24,000 samples with answers of 4,000 characters took 364 MB whole, and take 196 (docs/history).
     short = {key: value for key, value in row.items() if key not in TEXTS}
     return short | {key: ballot(row[key]) for key in ("answer", "answer_lenient")}
 
