@@ -48,7 +48,9 @@ def publish(run: Path, remote: str | None = None, as_json: bool = False) -> None
     given, run = run_folder(run), versions.RESULTS / run.name
     if not (run.is_dir() and run.samefile(given)):
         raise UserError(f"{given}: isn't a run in this project's results/; nothing was published: name one of these")
-    folders = [*stages(run), *([versions.DATA] if reads_pinned_data(run) else [])]
+    folders = stages(run)
+    if reads_pinned_data(run):
+        folders.append(versions.DATA)
     check_whole(run, folders)
     add(folders)
     drop_pointers_without_a_stage(run)
@@ -111,6 +113,7 @@ def push(run: Path, folders: list[Path], remote: str | None) -> None:
 
 def commit_command(run: Path, folders: list[Path]) -> str:
     """The line to paste."""
-    pinned = [path for path in (versions.POINTER, *versions.BESIDE.values()) if path.exists()]
-    paths = [versions.PUBLISHED / run.name, *(pinned if versions.DATA in folders else [])]
+    paths = [versions.PUBLISHED / run.name]
+    if versions.DATA in folders:
+        paths += [path for path in (versions.POINTER, *versions.BESIDE.values()) if path.exists()]
     return f"git add {shlex.join(map(str, paths))} && git commit -m {shlex.quote(f'Publish {run.name}')}"

@@ -481,9 +481,10 @@ class Delivery:
                 ours = [run["id"] for run in self.ledger["runs"].values()]
                 if DELETED not in str(error) or known["run_id"] in ours:
                     raise  # else an earlier execution's run was deleted, and has nothing to show
-        headlines = [
-            (f"eval/{model}/{match[1]}", *point[1:]) for point in points if (match := HEADLINE.fullmatch(point[0]))
-        ]
+        headlines: list[Point] = []
+        for key, *value_and_place in points:
+            if match := HEADLINE.fullmatch(key):
+                headlines.append((f"eval/{model}/{match[1]}", *value_and_place))
         self.log_points(self.run_id(PARENT), headlines)
 
     def log_points(self, run_id: str, points: list[Point], model_id: str | None = None) -> None:

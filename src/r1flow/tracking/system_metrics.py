@@ -93,7 +93,7 @@ def gpus(timeout: float) -> dict[str, float]:
     if seen == "":  # a stage on the CPU
         return {}
     try:
-        command = [*SMI, *([f"--id={seen}"] if seen else [])]
+        command = [*SMI, f"--id={seen}"] if seen else SMI
         output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout).stdout
     except (OSError, subprocess.SubprocessError):
         return {}

@@ -17,7 +17,8 @@ def write_making(run: str, folders: dict[str, Path], out: Path) -> None:
     """Write both files into `out`, from the folders of the run's jobs in dataflow order."""
     from r1flow.programs.report.templates import fill
 
-    costs = {job: cost for job, folder in folders.items() if (cost := read_cost(folder / "cost.json"))}
+    costs = {job: read_cost(folder / "cost.json") for job, folder in folders.items()}
+    costs = {job: cost for job, cost in costs.items() if cost}
     provenance = sidecars(folders, "provenance.json")
     values = {"run": run, "costs": cost_rows(costs), "provenance": provenance, "libraries": libraries(provenance)}
     write_json(out / "costs.json", costs)

@@ -92,6 +92,7 @@ REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejectio
 def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str:
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
     left_out = left_out_rows(results.metrics)
+    corrections = results.self_correction
     return fill(
         "report.html.jinja",
         run=results.run,
@@ -123,8 +124,8 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         ks=KS,
         tries=results.tries,
         reach=reach,
-        self_correction={model: each for model, each in results.self_correction.items() if has_several(each)},
-        few_answers={model: each for model, each in results.self_correction.items() if not has_several(each)},
+        self_correction={model: each for model, each in corrections.items() if has_several(each)},
+        few_answers={model: each for model, each in corrections.items() if not has_several(each)},
         worth=worth,
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
         spent=results.spent,
