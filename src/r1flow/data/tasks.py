@@ -134,11 +134,12 @@ def sum_steps(metadata: Metadata) -> list[Step]:
 
 
 def sum_fact(rng: random.Random, greatest: int) -> Step:
-    a = rng.randint(0, greatest)
-    b = rng.randint(0, a)
-    return (
-        apply(a, "-", b) if rng.random() < 0.5 else apply(*rng.sample((a - b, b), 1), "+", rng.randint(0, greatest - a))
-    )
+    whole = rng.randint(0, greatest)
+    part = rng.randint(0, whole)
+    if rng.random() < 0.5:
+        return apply(whole, "-", part)
+    [first] = rng.sample((whole - part, part), 1)
+    return apply(first, "+", rng.randint(0, greatest - whole))
 
 
 # Products: of digits from left to right; of two numbers of two digits by tens and units of the smaller one.

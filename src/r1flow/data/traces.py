@@ -104,7 +104,9 @@ def in_parts(step: Step) -> str:
 def mistaken(step: Step, rng: random.Random) -> Step:
     """The step with a value that is a little wrong."""
     text, value = step
-    return text, max(0, value + rng.choice((-10, -2, -1, 1, 2, 10))) if value > 1 else value + rng.choice((1, 2))
+    if value > 1:
+        return text, max(0, value + rng.choice((-10, -2, -1, 1, 2, 10)))
+    return text, value + rng.choice((1, 2))
 
 
 def slipped(worked: Worked, rng: random.Random) -> Worked:
@@ -123,7 +125,9 @@ def slipped(worked: Worked, rng: random.Random) -> Worked:
 def conclusion(worked: Worked, original: Worked) -> str:
     """What a chain with a mistake concludes: its own last value, where the original chain concludes with its last."""
     last, right = worked.steps[-1][1], original.steps[-1][1]
-    return str(last) if last != right and str(right) == original.problem.answer else original.problem.answer
+    if last != right and str(right) == original.problem.answer:
+        return str(last)
+    return original.problem.answer
 
 
 def tagged(reasoning: str, answer: str, summary: str = "") -> str:
