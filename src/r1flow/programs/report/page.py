@@ -91,8 +91,8 @@ REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejectio
 
 def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str:
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
-    left_out = left_out_rows(results.metrics)
-    corrections = results.self_correction
+    left_out, corrections = left_out_rows(results.metrics), results.self_correction
+    given = set().union(*(row["reasons"] for row in left_out))
     return fill(
         "report.html.jinja",
         run=results.run,
@@ -134,7 +134,7 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         left_out=left_out,
         warnings=warnings_of(results.metrics),
         whole_files=whole_files(results.metrics),
-        reasons=explained_reasons(left_out),
+        reasons={reason: why for reason, why in REASONS.items() if reason in given},
         lost_reasons=LOST,
         warn_above=WARN_ABOVE,
         examples=example_responses(results),
@@ -383,12 +383,6 @@ def fates(results: Results, stage: str) -> list[dict[str, Any]]:
     total = sum(counts.values())
     ordered = sorted(counts.items(), key=lambda fate: (fate[0] != "kept", -fate[1], fate[0]))
     return [{"fate": fate, "count": count, "share": count / total} for fate, count in ordered]
-
-
-def explained_reasons(left_out: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """What the reasons mean for which rows were left out, in the order of REASONS."""
-    given = set().union(*(row["reasons"] for row in left_out))
-    return {reason: why for reason, why in REASONS.items() if reason in given}
 
 
 def example_responses(results: Results) -> list[dict[str, Any]]:

@@ -112,7 +112,11 @@ class Seeds:
 
     @cached_property
     def models(self) -> dict[str, dict[str, Interval]]:
-        return models_over(self.runs)
+        """The mean over seeds of each measure of `measures`, for every model; without numbers if a run lacks it."""
+        tables = []
+        for run in self.runs:
+            tables.append({model: measures(run.summary, model) for model in run.summary["models"]})
+        return over_rows(tables)
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
@@ -189,14 +193,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     stepped = [p_values[i] * (len(order) - rank) for rank, i in enumerate(order)]
     adjusted = np.minimum(np.maximum.accumulate(stepped), 1)
     return adjusted[np.argsort(order)].tolist()
-
-
-def models_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Interval]]:
-    """The mean over seeds of each measure of `measures`, for every model; without numbers if a run lacks it."""
-    tables = []
-    for run in runs:
-        tables.append({model: measures(run.summary, model) for model in run.summary["models"]})
-    return over_rows(tables)
 
 
 def over_rows(tables: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dict[str, dict[str, Interval]]:
