@@ -17,10 +17,10 @@ from tiny_weights import write_zeros
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from r1flow.artifacts import frozen
-from r1flow.commands.cost_table import cost_table
 from r1flow.core.errors import UserError
 from r1flow.engine import config
 from r1flow.engine.checks import check_stage
+from r1flow.engine.cost_table import cost_table
 from r1flow.engine.run import Run
 from r1flow.programs import cost_estimate
 from r1flow.programs.specs import spec_of

@@ -206,7 +206,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("stream", "safe"), [(Terminal, True), (io.StringIO, False)])
 def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(project, monkeypatch, stream, safe):
     step = Step("zero_rl", COMPUTE, ["config: run.note a\x1b[2J → b"])
-    run = SimpleNamespace(name="tiny", steps=[step], missing=[], check_libraries=lambda: None)
+    run = SimpleNamespace(name="tiny", steps=[step], missing=[], notes=[], check_libraries=lambda: None)
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
     monkeypatch.setattr(sys, "stdout", stream())
     assert main(["plan"]) == 0
@@ -221,6 +221,7 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
         name="tiny",
         steps=[kept, step],
         missing=["vllm isn't installed"],
+        notes=["evaluate.paraphrased is 0"],
         check_libraries=lambda: None,
         costs=lambda: [cost],
     )
@@ -234,7 +235,7 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
     row = found["costs"][0]
     assert (row["parameters"], row["flops"], row["hours"]) == (5, None, None)
     assert (row["device"], row["devices"], row["memory"], row["host"]) == ("H200", 2, 7, 0)
-    assert shown.err.count("\n") == 1 and "vllm isn't installed" in shown.err
+    assert "evaluate.paraphrased" in shown.err and "vllm isn't installed" in shown.err and shown.err.count("\n") == 2
 
 
 def test_the_page_of_commands_has_those_that_take_json_and_no_others():

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from tiny_weights import write_zeros
 
-from r1flow.commands.cost_table import cost_table
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, memory
+from r1flow.engine.cost_table import cost_table
 from r1flow.engine.run import Run
 from r1flow.programs import cost_estimate
 from r1flow.programs.cost_estimate import Cost

@@ -31,14 +31,15 @@ from r1flow.core.schema import FILES, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import Response
 from r1flow.data import loaders
 from r1flow.data.loaders import FUNCTIONS, Damaged, Unusable
+from r1flow.data.sources import matching
 from r1flow.engine import config, gate
 from r1flow.engine.run import Run
 from r1flow.grading.generated import correct
 from r1flow.grading.problems import is_gradable
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.fetch import compute as fetch
-from r1flow.programs.fetch.spec import check_source
 from r1flow.programs.rejection import compute as rejection
+from r1flow.programs.source_keys import check_source
 from r1flow.programs.specs import spec_of
 from r1flow.tracking.left_out import Count
 
@@ -331,7 +332,7 @@ def test_a_ready_source_maps_rows_of_its_real_schema(name, tmp_path):
     split_name, file, rows, expected = REAL[name]
     write(tmp_path, file, rows)
     source = source_of(name)
-    assert fetch.matching("", [file], source["files"][split_name]) == [file]
+    assert matching("", [file], source["files"][split_name]) == [file]
     found, count = loaded(tmp_path, file, source)
     assert [{key: row[key] for key in wanted} for row, wanted in zip(found, expected, strict=True)] == expected
     assert count.read == len(rows) and count.kept + sum(count.left_out.values()) == count.read

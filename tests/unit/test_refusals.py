@@ -14,11 +14,11 @@ from tiny_weights import write_zeros
 from tokenizers import Tokenizer, models
 
 from r1flow.artifacts import manifest, versions
-from r1flow.commands import clean, cli, cost_table, export, publish
+from r1flow.commands import clean, cli, export, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import loaders, sources, tasks, tokenizer
-from r1flow.engine import checks, driver
+from r1flow.engine import checks, cost_table, driver
 from r1flow.engine.run import Run
 from r1flow.programs import model_sizes, trainings
 from r1flow.programs.data import compute as data

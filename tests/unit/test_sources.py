@@ -238,7 +238,7 @@ def test_a_full_disk_is_noticed_before_the_first_byte_with_the_numbers(hub):
         ("gsm8k.py", "code"),
         ("data.zip", "an archive"),
         ("data.tar.gz", "an archive"),
-        ("data.csv", "not of a kind"),
+        ("data.tsv", "not of a kind"),
         ("../../evil.jsonl", "leads out"),
         ("/etc/evil.jsonl", "leads out"),
         ("a\\..\\evil.jsonl", "leads out"),

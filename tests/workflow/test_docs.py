@@ -44,8 +44,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md"))
 HISTORY = [page for page in DOCS if page.startswith("docs/history/")]  # may name what there was
 PAGES = ["README.md", "AGENTS.md", "CONTRIBUTING.md", *(page for page in DOCS if page not in HISTORY)]
-RUN = ["docs/reproducibility.md", "docs/use.md"]
-RUN_SLOW = ["docs/reproducibility.md", "docs/scaling.md", "docs/use.md"]
+RUN = ["docs/reproducibility.md", "docs/use.md", "docs/your-data.md"]
+RUN_SLOW = ["docs/reproducibility.md", "docs/scaling.md", "docs/use.md", "docs/your-data.md"]
 # Blocks of commands that no test runs, by how they begin, and why.
 NEVER = {
     "git clone <this repository>": "the whole default run",
@@ -53,6 +53,7 @@ NEVER = {
     "make run experiment=r1_zero_plain": "a whole run",
     "make run experiment=pass_at_k": "a whole run",
     "make run experiment=reflection": "a whole run",
+    "make run experiment=r1_smol run=words": "an hour and more",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
     'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
     "git clone . ../other": "installs an environment",
@@ -81,6 +82,7 @@ PROMISED = {
     "what a change would compute": "compute  distill ",
     "where a number comes from": "zero_rl (model): program grpo",
     "a card made from its provenance": "model and card are there",
+    "all answers can be graded": "answers: all of 80 can be graded",
     "hash every file": "everything is as its manifest says",
     "prints what to commit": "git add published/r1_micro",
     "grade stored samples": "all 96 samples are graded as they were",

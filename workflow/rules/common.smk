@@ -109,6 +109,8 @@ try:
         RUN = Run.compose(Path(workflow.basedir), **as_typed())
         RUN.check_gpus(gpus_given())
         RUN.check_libraries()
+        for line in RUN.notes:
+            logger.info(f"r1flow: {printable(line)}")
         if not workflow.output_settings.dryrun:
             RUN.accept()
             RUN.clamp_times()

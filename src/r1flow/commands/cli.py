@@ -15,6 +15,7 @@ from r1flow.core.errors import UserError, printable
 
 COMMANDS = {
     "plan": "show what a run would compute, and why; changes nothing",
+    "data": "look at a file of your own problems: columns, answers, splits, leaks",
     "seeds": "run an experiment with several seeds, and report on all of them",
     "trace": "show where a number or a model comes from",
     "diff": "compare two runs: equal, or where and why they differ",

@@ -53,8 +53,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from r1flow.commands.cost_table import cost_row, cost_table, hardware
     from r1flow.engine.checks import check_parts, check_rules
+    from r1flow.engine.cost_table import cost_row, cost_table, hardware
     from r1flow.engine.plan import KEEP, table
     from r1flow.engine.run import Run
     from r1flow.programs.cost_estimate import read_assumptions
@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
         "jobs": [{"job": step.job, "action": step.action, "why": step.why, "seconds": step.seconds} for step in jobs],
         "kept": sum(step.action == KEEP for step in run.steps),
         "missing": run.missing,
+        "notes": run.notes,
     }
     words = table(run.steps, arguments.all)
     if arguments.cost:
@@ -79,6 +80,8 @@ def run(arguments: argparse.Namespace) -> None:
         finding["costs"] = [cost_row(cost, gpu, gpus, assumed) for cost in costs]
         words += "\n\n" + cost_table(costs, arguments.gpu, arguments.gpus, assumed)
     tell(finding, words, arguments.json)
+    for line in run.notes:
+        print(f"r1flow: {line}", file=sys.stderr)
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
     run.check_libraries()

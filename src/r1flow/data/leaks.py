@@ -6,20 +6,20 @@ decontamination.json is in the folder of these files; without it no stage trains
      "training": {"rl.jsonl": {"sha256": "1d35…", "dropped": {},
                   "hits": {"test.jsonl": {"masked": {"rows": 902, "leak": false, "examples": [["… 4 + 3 =", "…"]]}}}}}}
 
-A hit is a leak unless it is `masked`, or its evaluation set is listed under `reported_only`. Hits are for rows that are
-in the file; rows that were left out because of a leak are under `dropped`: their ids, each with the leak. Prompts are
-compared, not responses; for the corpus, the problems and prompts from which its documents are written.
+A hit is a leak unless it is `masked` or `template`, or its evaluation set is listed under `reported_only`. Hits are for
+rows that are in the file; rows that were left out because of a leak are under `dropped`: their ids, each with the leak.
+Prompts are compared, not responses; for the corpus, the problems and prompts from which its documents are written.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.manifest import read_json, sha256, write_json
 from r1flow.core.schema import EXAMS, REWORDED
-from r1flow.data.decontaminate import RULE, Index, Kind
+from r1flow.data.decontaminate import COMMON, RULE, Index, Kind
 from r1flow.tracking.left_out import Count
 
 # The evaluation sets that a data folder may have.
@@ -47,7 +47,7 @@ class Match:
         return f"{self.kind} of {self.other_id} in {self.evaluation}"
 
     def is_leak(self, reported_only: Collection[str]) -> bool:
-        return self.kind != Kind.MASKED and self.evaluation not in reported_only
+        return self.kind not in (Kind.MASKED, Kind.TEMPLATE) and self.evaluation not in reported_only
 
 
 def matches_by_file(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
@@ -60,6 +60,24 @@ def matches_by_file(training: dict[str, Rows], evaluation: dict[str, Rows]) -> d
                 match = Match(*rows[hit.train_index], other, *asked[hit.benchmark_index], hit.kind)
                 matches[name].append(match)
     return matches
+
+
+def tell_templates(matches: dict[str, list[Match]]) -> dict[str, list[Match]]:
+    """The same matches; those on an evaluation problem that more than ten training rows resemble are of a template.
+
+    A leak has one copy or a few. Whole copies stay leaks, however many there are.
+    """
+    resembling: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for match in (match for found in matches.values() for match in found):
+        if match.kind not in (Kind.WHOLE, Kind.MASKED):
+            resembling[match.evaluation, match.other_id].add(match.id)
+    told: dict[str, list[Match]] = {}
+    for name, found in matches.items():
+        told[name] = []
+        for match in found:
+            of_template = match.kind != Kind.WHOLE and len(resembling[match.evaluation, match.other_id]) > COMMON
+            told[name].append(replace(match, kind=Kind.TEMPLATE) if of_template else match)
+    return told
 
 
 def leaking_rows(matches: Iterable[Match], reported_only: Collection[str]) -> dict[str, str]:

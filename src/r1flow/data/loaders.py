@@ -17,6 +17,7 @@ Nothing here runs, imports or unpickles what a row contains, except HumanEval's 
 """
 
 import base64
+import csv
 import gzip
 import json
 import math
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
-from r1flow.core.errors import UserError, listed
+from r1flow.core.errors import UserError, listed, printable
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
 from r1flow.grading.final import last_boxed
@@ -75,7 +76,10 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
                 found = mapped(row, source)
             except Damaged as error:
                 reason, _, column = str(error).partition(" in ")
-                count.leave_out(reason, f"{place}: {f'column {column}: ' if column else ''}{reason}", damaged=True)
+                said = f"{f'column {column}: ' if column else ''}{reason}"
+                if reason == "missing":
+                    said += f"; the row has {listed([printable(name)[:40] for name in row], 20)}"
+                count.leave_out(reason, f"{place}: {said}", damaged=True)
             except Unusable as error:
                 count.leave_out(str(error), f"{place}: {error}")
             else:
@@ -104,7 +108,31 @@ def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
     opened = gzip.open if path.name.endswith(".gz") else open
     if path.name.endswith(".json"):
         return json_rows(path)
+    if path.name.endswith(".csv"):
+        return csv_rows(path, sorted(set(theirs(source))), source["max_row_bytes"])
     return jsonl_rows(path, opened(path, "rb"), source["max_row_bytes"])
+
+
+def column_names(path: Path) -> Iterator[list[str]]:
+    """Once, the names of a file's columns; of JSON, those of its first row."""
+    if path.name.endswith(".parquet"):
+        import pyarrow as pa
+
+        try:
+            with opened(path) as file:
+                yield file.schema_arrow.names
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable_parquet(path, error) from None
+        return
+    anything: dict[str, Any] = {"columns": {}, "where": {}, "max_row_bytes": 1_000_000}
+    first = next(rows_of_file(path, anything), None)
+    if not isinstance(first, dict):
+        raise UserError(f"{path}: its first row is {first or 'missing'}; see docs/your-data.md for what a file may be")
+    yield list(first)
+
+
+def unreadable_parquet(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path}: can't be read as Parquet ({str(error).splitlines()[0]}); fetch it again")
 
 
 def theirs(source: dict[str, Any]) -> Iterator[str]:
@@ -126,7 +154,7 @@ def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | D
             for batch in file.iter_batches(at_once(file.metadata), columns=columns):
                 yield from (unpacked(batch.slice(number, 1), limit) for number in range(batch.num_rows))
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: can't be read as Parquet ({str(error).splitlines()[0]}); fetch it again") from None
+        raise unreadable_parquet(path, error) from None
 
 
 def opened(path: Path) -> "ParquetFile":
@@ -221,6 +249,22 @@ def json_rows(path: Path) -> Iterator[Row | Damaged]:
     return (row if isinstance(row, dict) else Damaged("not an object") for row in found)
 
 
+def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damaged]:
+    """One row per record, whose values are texts; the first line names the columns."""
+    csv.field_size_limit(limit)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            names = reader.fieldnames or []
+            for column in columns:
+                if column.partition(".")[0] not in names:
+                    raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
+            for row in reader:  # a record of more values has them under None, and of fewer ones None in their place
+                yield Damaged("wrong number of values") if None in row or None in row.values() else row
+    except (csv.Error, UnicodeDecodeError, OSError) as error:
+        raise UserError(f"{path}: can't be read as CSV in UTF-8 ({error}); save it as such, or as .jsonl") from None
+
+
 def wanted(row: Row, where: dict[str, list[Any]]) -> bool:
     return all(value_at(row, column) in allowed for column, allowed in where.items())
 
@@ -297,6 +341,25 @@ def number(value: Any) -> str:
             raise Damaged("not a number")
         return str(int(value)) if value.is_integer() else repr(value)
     return str(value)
+
+
+def gold(value: Any) -> str:
+    r"""The right answer, written in a usual way: a number, what follows ####, \boxed{…}, or a plain value."""
+    if not isinstance(value, str):
+        return number(value)
+    if "####" in value:
+        return after_hashes(value)
+    return boxed(value) if "\\boxed" in value or "\\fbox" in value else value.strip()
+
+
+def question_asked(value: Any) -> str:
+    """A question as text, or what the user says in a conversation of one question."""
+    if not isinstance(value, list):
+        return text(value)
+    asked = [turn for turn in value if turn["role"] == "user"]
+    if len(asked) != 1:
+        raise Unusable("several turns" if asked else "no question")
+    return text(asked[0]["content"])
 
 
 def after_hashes(value: Any) -> str:
@@ -491,6 +554,8 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     for function in (
         text,
         number,
+        gold,
+        question_asked,
         after_hashes,
         boxed,
         checkable,

@@ -38,7 +38,7 @@ LOCK = Path("sources.lock")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 ENDINGS = {
-    "dataset": (".parquet", ".jsonl", ".jsonl.gz", ".json"),
+    "dataset": (".parquet", ".jsonl", ".jsonl.gz", ".json", ".csv"),
     "model": (".safetensors", ".json", ".jinja", ".txt", ".model"),  # .model: sentencepiece's own format
     "package": (".gguf",),
 }
@@ -106,12 +106,14 @@ def fetch_files(
     return Fetched(folder, files)
 
 
-def here(folder: Path, patterns: Iterable[str]) -> Fetched:
-    """The files of a local data set; they may be links, but its patterns can't lead out of the folder."""
+def here(place: Path, patterns: Iterable[str]) -> Fetched:
+    """One local file, or files of a folder; they may be links, but the patterns can't lead out of the folder."""
+    folder = place.parent if place.is_file() else place
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one, or give a hub id its revision")
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    names = matching(str(folder), files, patterns)
+    paths = [place] if place.is_file() else folder.rglob("*")
+    files = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+    names = matching(str(place), files, patterns)
     check_names(str(folder), "dataset", names)
     return Fetched(folder, {name: sha256(folder / name) for name in names})
 

@@ -99,7 +99,8 @@ def worked_out(task: str, entry: dict[str, Any], steps: list[Step], wordings: in
 
 
 def has_other_wordings(worked: Worked) -> bool:
-    return bool(FAMILIES[worked.problem.task].wordings.held_out)
+    family = FAMILIES.get(worked.problem.task)  # none for a problem from outside
+    return family is not None and bool(family.wordings.held_out)
 
 
 def in_held_out_wording(worked: Worked) -> Problem:

@@ -80,6 +80,11 @@ class Run:
         return str(frozen.freeze("run", facts, FROZEN))
 
     @property
+    def notes(self) -> list[str]:
+        """What was set in this run because of something else, a line each."""
+        return self.config.get("notes", [])
+
+    @property
     def name(self) -> str:
         return self.config["run"]
 

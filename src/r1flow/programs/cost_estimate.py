@@ -133,7 +133,7 @@ class Estimator:
     def __init__(self, run: PlannedRun, assumed: dict[str, Any], counted: dict[str, float]) -> None:
         """`counted`: rows of the data files that exist already; if empty, they are estimated from the configuration."""
         self.run, self.assumed = run, assumed
-        self.origin = "outside" if "sources" in run.slice("data") else "generated"
+        self.origin = "generated" if "tasks" in run.slice("data") else "outside"
         self.prompt = assumed["prompt"][self.origin]
         self.rows = counted or (self.rows_generated() if self.origin == "generated" else self.rows_taken())
 
@@ -147,6 +147,8 @@ class Estimator:
             rows[file] = each * len(config["tasks"])
         for file, each in config["rows_per_kind"].items():
             rows[f"general_{file}"] = each * len(config["general_kinds"])
+        for pool in config.get("pools", ()):
+            rows |= dict.fromkeys(pool["into"], UNKNOWN)
         return rows
 
     def rows_taken(self) -> dict[str, float]:

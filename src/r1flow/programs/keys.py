@@ -68,6 +68,7 @@ class Filter:
 class Decontaminate:
     drop: bool
     reported_only: list[str]
+    templates: bool = False  # whether rows that resemble an evaluation problem as more than ten do are of a template
 
 
 def check_reported(config: dict[str, Any]) -> None:

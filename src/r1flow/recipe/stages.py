@@ -98,9 +98,9 @@ def general_share(config: dict[str, Any]) -> float:
 
 
 def program_of(job: str, config: dict[str, Any]) -> str:
-    """The program that computes a job with this config: `data` is fetched if it names sources, else generated."""
+    """The program that computes a job with this config: `data` is generated if it names tasks, else fetched."""
     stage = stage_of(job)
-    return "fetch" if stage == "data" and "sources" in config else RECIPE[stage].program
+    return "fetch" if stage == "data" and "tasks" not in config else RECIPE[stage].program
 
 
 def position(stage: str) -> tuple[list[float], str]:

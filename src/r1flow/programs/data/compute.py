@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts import versions
 from r1flow.core.errors import UserError
 from r1flow.core.schema import EXAMS, FIELDS, REWORDED, ColdStart, General, Problem, write_jsonl
-from r1flow.data import general, leaks, preferences
+from r1flow.data import general, leaks, loaders, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
+from r1flow.data.pools import share_rows, tell_sources
 from r1flow.data.splits import check_disjoint, split_of
-from r1flow.data.tasks import Worked, has_other_wordings, in_held_out_wording, worked_problems
+from r1flow.data.tasks import FAMILIES, Worked, has_other_wordings, in_held_out_wording, worked_problems
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
 from r1flow.tracking.left_out import tell_counts
@@ -49,20 +50,46 @@ def compute(stage: "Stage") -> dict[str, Any]:
     versions.bring_or_make(
         stage.work,
         stage.inputs.get("pin"),
-        lambda: generate(stage.config, stage.seed, stage.work, stage.progress),
+        lambda: generate(stage.config, stage.seed, stage.work, stage.progress, take_problems(stage)),
     )
     counts = leaks.count_leaks(stage.work)
-    told = tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
+    told = tell_sources(stage) if stage.config.get("pools") else {}
+    told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
     return {"rows": {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}, "counts": told}
 
 
-def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable[[int, int], None]) -> None:
-    """Write all files into `folder`."""
+def take_problems(stage: "Stage") -> Problems:
+    """Problems of the user's own, by split, which take the place of generated ones."""
+    taken: dict[str, list[loaders.Row]] = {}
+    for pool in stage.config.get("pools", ()):
+        taken |= {file: [] for file in pool["into"]}
+    if taken:
+        stage.work.mkdir(parents=True, exist_ok=True)
+        share_rows(stage, taken)
+    problems: Problems = {}
+    for split, rows in taken.items():
+        problems[split] = {}
+        for row in sorted(rows, key=lambda row: row["id"]):
+            of_task = problems[split].setdefault(row["task"], [])
+            of_task.append(Worked(Problem(**row), short="", steps=()))
+    return problems
+
+
+def generate(
+    config: dict[str, Any],
+    seed: int,
+    folder: Path,
+    progress: Callable[[int, int], None],
+    taken: Problems | None = None,
+) -> None:
+    """Write all files into `folder`; the problems in `taken` replace those of their splits."""
     folder.mkdir(parents=True, exist_ok=True)
     progress(0, 3)
-    problems, prompts = draw_problems(config, seed), draw_prompts(config, seed)
+    problems, prompts = draw_problems(config, seed) | (taken or {}), draw_prompts(config, seed)
     rules = config["decontaminate"]
     matches = leaks.matches_by_file(*questions_of(problems, prompts))
+    if rules.get("templates"):
+        matches = leaks.tell_templates(matches)
     spared = rules["reported_only"] if rules["drop"] else EVALUATION
     dropped = {name: leaks.leaking_rows(of_file, spared) for name, of_file in matches.items()}
     leave_out(set().union(*dropped.values()), problems, prompts)
@@ -70,10 +97,13 @@ def generate(config: dict[str, Any], seed: int, folder: Path, progress: Callable
     files = problem_files(config, seed, problems) | general_files(config, seed, prompts)
     if config["corpus"]:
         files = {"corpus": write_corpus(config, seed, problems, prompts, folder)} | files
+    for split in taken or ():  # problems from outside have no other wordings
+        files.pop(REWORDED.format(split), None)
     for name, rows in files.items():
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_schema(folder / "schema.json", files)
-    leaks.write_report(folder, matches, EVALUATION, rules["reported_only"], dropped)
+    asked = [name for name in EVALUATION if name.removesuffix(".jsonl") in files]
+    leaks.write_report(folder, matches, asked, rules["reported_only"], dropped)
     progress(3, 3)
 
 
@@ -155,7 +185,8 @@ def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
         for task, rows in families.items():
             families[task] = [worked for worked in rows if worked.problem.id not in ids]
             if rows and not families[task]:
-                raise UserError(f"data.tasks.{task}: every problem for {split} is in an evaluation set; widen numbers")
+                where, remedy = ("tasks", "widen numbers") if task in FAMILIES else ("sources", "take other problems")
+                raise UserError(f"data.{where}.{task}: every problem for {split} is in an evaluation set; {remedy}")
     for split, rows in prompts.items():
         prompts[split] = [prompt for prompt in rows if prompt.id not in ids]
 

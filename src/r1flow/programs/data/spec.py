@@ -1,17 +1,19 @@
 """Facts about the program that generates a run's data, for plan, checks and report (programs/specs.py)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import FILES
+from r1flow.core.schema import EXAMS, FILES, REWORDED
 from r1flow.data.general import KINDS as GENERAL_KINDS
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
+from r1flow.data.pools import RECORD
 from r1flow.data.tasks import FAMILIES
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.cost_estimate import cost_of_files
 from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
+from r1flow.programs.source_keys import Pool, Source, check_pools, pooled
 from r1flow.programs.specs import Spec
 from r1flow.tracking.left_out import MOST_LOST
 
@@ -69,6 +71,10 @@ class Data(Seeded):
     decontaminate: Decontaminate
     tokenizer: Tokenizer | None
     lost_share: Share = MOST_LOST
+    # Problems from outside, in the place of generated ones.
+    sources: dict[str, Source] = field(default_factory=dict)
+    pools: list[Pool] = field(default_factory=list)
+    damaged_share: Share = 0
 
 
 def check_data(config: dict[str, Any]) -> None:
@@ -84,6 +90,8 @@ def check_data(config: dict[str, Any]) -> None:
             raise UserError(f"general_kinds: there is no {kind!r}{did_you_mean(kind, list(GENERAL_KINDS))}")
     check_corpus(config)
     check_reported(config)
+    if config.get("pools"):
+        check_pools(config, ("rl", "rejection", *EXAMS))
 
 
 def check_corpus(config: dict[str, Any]) -> None:
@@ -112,8 +120,10 @@ def check_corpus(config: dict[str, Any]) -> None:
 def outputs(config: dict[str, Any]) -> list[str]:
     """All files that the program writes."""
     of_corpus = ["corpus.jsonl", "tokenizer/"] if config["corpus"] else []
-    names = [name for name in FILES if name != "preferences" or config["preferences"]]
-    return ["schema.json", REPORT, *(f"{name}.jsonl" for name in names), *of_corpus]
+    taken = pooled(config) if config.get("pools") else []
+    left_out = [REWORDED.format(file) for file in taken] + ([] if config["preferences"] else ["preferences"])
+    names = [name for name in FILES if name not in left_out]
+    return ["schema.json", REPORT, *(f"{name}.jsonl" for name in names), *of_corpus, *([RECORD] if taken else [])]
 
 
 SPEC = Spec(

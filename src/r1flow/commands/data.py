@@ -1,0 +1,146 @@
+"""Looks at a file of your own problems before anything is trained on it: columns, answers, lengths, splits, leaks.
+
+r1flow data check words.csv
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+from r1flow.commands.finding import add_json, tell
+from r1flow.commands.places import model_folder
+from r1flow.core.apart import read_apart
+from r1flow.core.errors import UserError, listed
+from r1flow.data import leaks, pools
+from r1flow.data.decontaminate import Kind
+from r1flow.data.sources import here
+from r1flow.engine.own_data import SHARES, own_source
+from r1flow.grading.problems import is_gradable
+from r1flow.tracking.left_out import Count
+
+# How columns with the question and the right answer are called, the most certain names first.
+QUESTION = ("question", "problem", "prompt", "query", "input", "instruction", "messages")
+ANSWER = ("answer", "final_answer", "solution", "target", "gold", "label", "output", "response")
+SHOWN = 3  # rows
+WIDTH = 70  # characters of a question that is shown
+
+DESCRIPTION = """\
+Look at a file of problems (.jsonl, .json, .csv or .parquet) as RL and evaluation would use it: which columns have the
+question and the right answer, which answers can be graded, how long the questions are, how the problems are split, and
+which of them give a test problem away. Nothing is changed. Ends with the words that train on the file.
+For example: r1flow data check words.csv --question problem --answer solution --model results/r1_tiny/base/model
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("what", choices=["check"])
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--question", metavar="COLUMN", help="the column with the question (default: by its name)")
+    parser.add_argument("--answer", metavar="COLUMN", help="the column with the right answer (default: by its name)")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="count tokens as this model does (default: words)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    file, model = arguments.file, arguments.model and model_folder(arguments.model)
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such file; name one with your problems")
+    names = next(read_apart("r1flow.data.loaders:column_names", file, size=file.stat().st_size, what=file))
+    columns = {
+        "question": column_for("question", arguments.question, QUESTION, names, file),
+        "answer": column_for("answer", arguments.answer, ANSWER, names, file),
+    }
+    rows, count = split_rows(file, columns)
+    problems = [row for split in rows.values() for row in split]
+    ungradable = [row for row in problems if not is_gradable(row)]
+    found: dict[str, Any] = {"file": str(file), "columns": names, **columns, **count.as_dict()}
+    found["first_left_out"] = count.first
+    found["ungradable"] = [row["answer"] for row in ungradable]
+    found["splits"] = {split: len(of_split) for split, of_split in rows.items()}
+    found |= resemblance(rows)
+    found["lengths"] = length_range(problems, model)
+    found["examples"] = [{key: row[key] for key in ("question", "answer")} for row in problems[:SHOWN]]
+    words = [f"data.train={file}", *(f"data.{ours}={name}" for ours, name in columns.items() if ours != name)]
+    found["overrides"] = " ".join(words)
+    tell(found, told_in_words(found, names), arguments.json)
+    return 1 if count.lost or ungradable or found["leaks"] else 0
+
+
+def column_for(ours: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
+    """The column that the user named, or the first usual name that the file has; raises UserError without one."""
+    if given and given.partition(".")[0] not in names:
+        raise UserError(f"--{ours} {given}: {file} has no such column; it has {listed(names, 20)}")
+    if name := given or next((name for name in usual if name in names), None):
+        return name
+    raise UserError(f"{file}: no column ({listed(names, 20)}) is named like a {ours}; name it: --{ours}")
+
+
+def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict[str, Any]]], Count]:
+    """The problems by split, as a run of RL would share them out, and how many rows were left out and why."""
+    shares = {**SHARES, "rl": SHARES["rl"] + SHARES["rejection"]}
+    del shares["rejection"]
+    rows: dict[str, list[dict[str, Any]]] = {split: [] for split in shares}
+    source = own_source("train", str(file), None, columns)
+    count = pools.share_split(here(file, source["files"]["train"]), source, "train", shares, {}, rows)
+    if not count.kept:
+        raise UserError(f"{file}: no row can be used: {'; '.join(count.first.values()) or 'it has none'}")
+    return rows, count
+
+
+def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """How many problems for RL give a problem of an evaluation set away, and how many only share its template."""
+    asked = {f"{name}.jsonl": [(row["id"], row["question"]) for row in found] for name, found in rows.items()}
+    training = {"rl.jsonl": asked.pop("rl.jsonl")}
+    matches = leaks.tell_templates(leaks.matches_by_file(training, asked))["rl.jsonl"]
+    leaking = leaks.leaking_rows(matches, ())
+    first = next((match for match in matches if match.id in leaking and match.is_leak(())), None)
+    alike = {match.id for match in matches if match.kind in (Kind.MASKED, Kind.TEMPLATE)} - set(leaking)
+    example = [first.question, first.other_question] if first else []
+    return {"leaks": len(leaking), "first_leak": example, "alike": len(alike)}
+
+
+def length_range(problems: list[dict[str, Any]], model: Path | None) -> dict[str, Any]:
+    """The least, median and greatest length of the questions: tokens of whole prompts, or words without a model."""
+    if model is None:
+        counts, unit = [len(row["question"].split()) for row in problems], "words"
+    else:
+        from transformers import AutoTokenizer
+
+        from r1flow.core.template import prompt_ids, render
+        from r1flow.model.pretrained import read_pretrained
+
+        tokenizer, unit = read_pretrained(AutoTokenizer, model), "tokens of the prompt"
+        counts = [len(prompt_ids(tokenizer, render(tokenizer, row["question"]))) for row in problems]
+    return {"unit": unit, "least": min(counts), "median": statistics.median(counts), "most": max(counts)}
+
+
+def told_in_words(found: dict[str, Any], names: list[str]) -> str:
+    """The same for people."""
+    lines = [
+        f"{found['file']}: {found['read']} rows; columns: {listed(names, 20)}",
+        f"question: {found['question']}; right answer: {found['answer']}",
+    ]
+    for row in found["examples"]:
+        question = " ".join(row["question"].split())
+        shown = question if len(question) <= WIDTH else f"{question[: WIDTH - 1]}…"
+        lines.append(f"  {shown:<{WIDTH}}  {' '.join(row['answer'].split())[:WIDTH]}")
+    for reason, rows in found["left_out"].items():
+        lines.append(f"left out: {rows} rows, {reason}; first: {found['first_left_out'][reason]}")
+    if wrong := found["ungradable"]:
+        lines.append(f"answers that can't be graded: {len(wrong)} of {found['kept']}, such as {wrong[0][:WIDTH]!r}")
+    else:
+        lines.append(f"answers: all of {found['kept']} can be graded")
+    lines.append(f"splits: {', '.join(f'{name} {rows}' for name, rows in found['splits'].items())}")
+    lines.append(
+        f"leaks: {found['leaks']} problems for RL give one of dev, test or final away; {found['alike']} only share a"
+        " template with one, in other numbers or words"
+    )
+    if found["first_leak"]:
+        lines.append("  such as {!r} and {!r}".format(*found["first_leak"]))
+    size = found["lengths"]
+    lines.append(f"lengths: {size['least']} to {size['most']} {size['unit']}, median {size['median']:g}")
+    lines.append(f'to train on it: make run overrides="{found["overrides"]}"')
+    return "\n".join(lines)

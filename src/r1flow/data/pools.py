@@ -1,0 +1,128 @@
+"""Shares the rows of sources out to data files, by pools: which splits of which sources go into which files.
+
+    pools: [{take: [gsm8k.test], into: {test: 100}}, {take: [gsm8k.train], into: {dev: 5, rl: 95}}]
+
+A source is a data set on a hub, or files on this machine (data/sources.py). A row's id decides its file
+(data/splits.py), so a problem is in one file only, even if several sources have it; if two pools have it, the earlier
+pool keeps it. Therefore evaluation sets come first, and no exact copy of a test problem is trained on.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol
+
+from r1flow.artifacts.manifest import read_json, write_json
+from r1flow.core.errors import UserError, printable
+from r1flow.data import loaders
+from r1flow.data.sources import Fetched, fetch_files, here, matching
+from r1flow.data.splits import split_of
+from r1flow.tracking.left_out import Count, tell_counts
+
+if TYPE_CHECKING:
+    from r1flow.tracking.stage import Stage
+
+RECORD = "sources.json"  # what the files were made from
+OWN = {"own": "data.train", "own_test": "data.test"}  # sources that users name by a word (engine/own_data.py)
+
+
+class Holder(Protocol):
+    """What takes a file's rows: a list of them, or the file itself."""
+
+    def append(self, row: loaders.Row, /) -> None: ...
+
+
+def share_rows(stage: "Stage", files: Mapping[str, Holder]) -> None:
+    """Bring the sources' rows into the `files` of the pools, and write sources.json; raises UserError with the key."""
+    config = stage.config
+    taken = list(chain.from_iterable(pool["take"] for pool in config["pools"]))  # ["gsm8k.train", …]
+    splits: dict[str, list[str]] = {}
+    for take in sorted(taken):
+        name, split = take.split(".")
+        splits.setdefault(name, []).append(split)
+    fetched = {name: bring(stage, name, of_source) for name, of_source in splits.items()}
+    made_from = {name: source_entry(config["sources"][name], fetched[name]) for name in fetched}
+    owners: dict[str, str] = {}
+    done = 0
+    for pool in config["pools"]:
+        for take in pool["take"]:
+            name, split = take.split(".")
+            stage.progress(done, len(taken), source=take)
+            count = share_split(fetched[name], config["sources"][name], split, pool["into"], owners, files)
+            check_count(key_of(name), split, count, config["damaged_share"])
+            made_from[name]["splits"][split] = count.as_dict()
+            done += 1
+    write_json(stage.work / RECORD, made_from)
+
+
+def bring(stage: "Stage", name: str, splits: list[str]) -> Fetched:
+    """A source's files, for the splits that are used; raises UserError with the source's key."""
+    source = stage.config["sources"][name]
+    patterns = list(chain.from_iterable(source["files"][split] for split in splits))
+    try:
+        if place := stage.inputs.get(f"source_{name}"):
+            return here(place, patterns)
+        return fetch_files("dataset", source["repo"], source["revision"], patterns, source["sha256"], stage.progress)
+    except UserError as error:
+        raise UserError(f"{key_of(name)}: {error}") from None
+
+
+def key_of(source: str) -> str:
+    """Where the configuration names a source."""
+    return OWN.get(source, f"data.sources.{source}")
+
+
+def source_entry(source: dict[str, Any], fetched: Fetched) -> dict[str, Any]:
+    """A source's entry in sources.json; the path of a local folder is not part of it."""
+    hub = {"repo": source["repo"], "revision": source["revision"]} if source["revision"] else {}
+    return {**hub, "files": fetched.files, "splits": {}}
+
+
+def share_split(
+    fetched: Fetched,
+    source: dict[str, Any],
+    split: str,
+    into: dict[str, int],
+    owners: dict[str, str],
+    files: Mapping[str, Holder],
+) -> Count:
+    """Put a split's rows into the files that their ids decide; `owners` maps each id to the file that has it."""
+    count = Count()
+    names = matching(str(fetched.folder), fetched.files, source["files"][split])
+    for row in loaders.load_apart(fetched.folder, names, source, count):
+        file = split_of(row["id"], into)
+        if row["id"] in owners:
+            owner = owners[row["id"]]
+            count.leave_out("twice" if owner == file else f"in {owner} already", f"{split}: {row['id']}")
+            continue
+        owners[row["id"]] = file
+        files[file].append(row)
+    for reason, place in count.first.items():
+        said = f"{source['repo']}: {count.left_out[reason]} rows left out: {reason}; first: {place}"
+        print(printable(said), file=sys.stderr)
+    return count
+
+
+def check_count(key: str, split: str, count: Count, damaged_share: float) -> None:
+    """Refuse a split if too many of its rows are damaged, or none is left."""
+    reasons = "; ".join(f"{place} ({count.left_out[reason]} such)" for reason, place in count.first.items())
+    if count.damaged > damaged_share * count.read:
+        raise UserError(
+            f"{key}: {count.damaged} of {count.read} rows of {split} are damaged, more than data.damaged_share "
+            f"({damaged_share}): {reasons}"
+        )
+    if not count.kept:
+        raise UserError(f"{key}: no row of {split} is left of {count.read}: {reasons or 'its files are empty'}")
+
+
+def tell_sources(stage: "Stage") -> dict[str, Any]:
+    """Say how many rows of each source's splits were read and left out, by sources.json; returns the counts."""
+    told = {}
+    for name, entry in read_json(stage.work / RECORD).items():
+        read = {}
+        for split, count in entry["splits"].items():
+            read[f"{name}.{split}"] = Count(count["read"], Counter(count["left_out"]))
+        source, remedy = stage.config["sources"][name], "the stage's log names the first row of each reason"
+        told |= tell_counts(stage, read, f"data.sources.{name}", source, remedy)
+    return told

@@ -1,0 +1,100 @@
+"""Your own problems in the place of an experiment's: `data.train` and its few words, written out as sources and pools.
+
+    data.train=words.csv data.question=problem data.answer=solution
+
+replaces the problems for RL, rejection sampling and evaluation. All other data (corpus, cold start, general prompts,
+preferences) stays the experiment's own. docs/your-data.md explains it to users.
+"""
+
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.core.schema import EXAMS
+from r1flow.data.sources import ENDINGS
+from r1flow.recipe.stages import RECIPE, program_of
+
+# Keys of `data` that only this module reads, and what they are where nobody sets them.
+WORDS = {"train": None, "test": None, "revision": None, "question": "question", "answer": "answer"}
+PROBLEM_FILES = ("rl", "rejection", *EXAMS)
+SHARES = {"final": 10, "dev": 5, "rejection": 30, "rl": 35, "test": 20}  # percent of the problems in `train`
+LIMITS = {"max_row_bytes": 1_000_000, "max_field_characters": 200_000}  # as conf/data/source/base.yaml has them
+DAMAGED_SHARE = 0.01
+
+
+def settle_own_data(run: dict[str, Any]) -> list[str]:
+    """Write `data.train` out in a whole configuration; returns what the user should know, a line each.
+
+    Raises UserError for a file that isn't there, and words that don't belong together.
+    """
+    data = run["data"]
+    words = {key: data.pop(key, default) for key, default in WORDS.items()}
+    for key, value in words.items():
+        if not isinstance(value, str) and not (value is None and WORDS[key] is None):
+            raise UserError(f"data.{key}: {value!r} isn't text; write data.{key}=… with a name")
+    train, test, revision = words["train"], words["test"], words["revision"]
+    if train is None:
+        for key, default in WORDS.items():
+            if words[key] != default:
+                raise UserError(f"data.{key}: it belongs to data.train, the file with your problems; name that too")
+        return []
+    columns = {"question": words["question"], "answer": words["answer"]}
+    given = data.get("sources", {})  # of these two sources, what a user adds: ++data.sources.own.lost_share=0.7
+    sources = {"own": own_source("train", train, revision, columns) | given.pop("own", {})}
+    shares = dict(SHARES)
+    if not any(RECIPE[stage].program == "rejection" for stage in run["stages"] if stage in RECIPE):
+        shares["rl"] += shares.pop("rejection")
+    pools = []
+    if test is not None:
+        sources["own_test"] = own_source("test", test, revision, columns) | given.pop("own_test", {})
+        pools.append({"take": ["own_test.test"], "into": {"test": 100}})
+        shares["rl"] += shares.pop("test")
+    pools.append({"take": ["own.train"], "into": shares})
+    if program_of("data", data) == "fetch":
+        pools += [pool for pool in map(without_problems, data["pools"]) if pool["into"]]
+        taken = {take.partition(".")[0] for pool in pools for take in pool["take"]}
+        sources |= {name: source for name, source in data["sources"].items() if name in taken}
+        made = {file for pool in pools for file in pool["into"]}
+        data["rows"] = {file: limit for file, limit in data["rows"].items() if file in made}
+    else:
+        data["damaged_share"] = DAMAGED_SHARE
+    data |= {"sources": sources, "pools": pools}
+    data["decontaminate"]["templates"] = True
+    notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
+    if run["evaluate"].get("paraphrased"):
+        run["evaluate"]["paraphrased"] = 0
+        notes.append("evaluate.paraphrased is 0: your problems have no other wordings")
+    return notes
+
+
+def own_source(split: str, place: str, revision: str | None, columns: dict[str, str]) -> dict[str, Any]:
+    """A source with one split: a file, or the files of a folder or hub repository with the split in their names."""
+    path = Path(place)
+    if revision is None and not path.exists():
+        raise UserError(
+            f"data.{split}: there is no file or folder {place!r} here; a data set on a hub also takes"
+            " data.revision=COMMIT"
+        )
+    patterns = [escape(path.name)] if path.is_file() else [f"*{split}*{ending}" for ending in ENDINGS["dataset"]]
+    return {
+        "repo": place,
+        "revision": None if path.exists() else revision,
+        "sha256": {},
+        "files": {split: patterns},
+        "columns": columns,
+        "by": {"question": "question_asked", "answer": "gold"},
+        "fixed": {"task": path.stem, "entry": None},
+        "where": {},
+        **LIMITS,
+    }
+
+
+def without_problems(pool: dict[str, Any]) -> dict[str, Any]:
+    """A pool without the files that your problems fill; the others share its rows in the same proportion."""
+    left = {file: share for file, share in pool["into"].items() if file not in PROBLEM_FILES}
+    whole = sum(left.values())
+    shares = {file: round(100 * share / whole) for file, share in left.items()}
+    for first in list(shares)[:1]:
+        shares[first] += 100 - sum(shares.values())
+    return {"take": pool["take"], "into": shares}
