@@ -87,8 +87,12 @@ OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
 
 
 @pytest.mark.parametrize(
-    "answer", ["C", "(C)", "c", "C.", "C) London", "C. London", r"\text{C}", r"\textbf{(C)}", "[C]", "**C**"]
-)
+    "answer",
+    [
+        "C", "(C)", "c", "C.", "C) London", "C. London", r"\text{C}", r"\textbf{(C)}", "[C]", "**C**", "C - London",
+        r"\boxed{C - London}", "“C”", "'C'", "【C】", "选C", "答案：C", "答案是（C）。",
+    ],
+)  # fmt: skip
 def test_a_letter_is_read_in_any_dress(answer: str) -> None:
     assert choice("C", answer) is True
     assert choice("(C)", answer, OPTIONS) is True
@@ -151,6 +155,8 @@ def test_exact_is_the_same_text() -> None:
         ("1234.5", True), ("1,234.5", True), ("1234.6", True), ("1235.8", False), ("1.2345e3", True),
         (r"1.2345 \times 10^{3}", True), ("2469/2", True), ("nan", False), ("inf", False), ("1e999", False),
         ("", False),
+        ("**1234.5**", True), ("x = 1234.5", True), ("$1234.5", True), ("1234.5 dollars", True), ("1234.5 °C", True),
+        (r"1.2345 \times 10^{3} m", True), ("2x = 1234.5", False), ("1234.5 dozen", False), ("1234.5%", False),
         ("1234.5 or 7", False), ("1e999999999", False), ("9" * 3000, False), ("０", False),
     ],
 )  # fmt: skip
@@ -161,6 +167,8 @@ def test_numeric_within_tolerance(answer: str, verdict: bool) -> None:
 def test_numeric_tolerances() -> None:
     assert numeric("0", "0.001", rel_tol=1, abs_tol=0) is False
     assert numeric("0", "0.001", rel_tol=0, abs_tol=0.01) is True
+    assert numeric("1000", "10^3", rel_tol=0, abs_tol=0) is True
+    assert numeric("29", "29 dollars", rel_tol=0, abs_tol=0) is numeric("29", "**29**", rel_tol=0, abs_tol=0) is True
     assert numeric("about 5", "5", rel_tol=1, abs_tol=1) is None
 
 

@@ -125,7 +125,13 @@ SAID = [  # a value in a sentence, with what may follow it
     ("n(n+1)", "n(n+1) \\text{ for } n \\ge 1"), ("2k\\pi", "$2k\\pi$, where $k$ is an integer"),
     ("x^2", "x^2 for all x"), ("180", "180天"), ("42", "因为如此，所以答案是42。"), ("42", "答案：42元。"),
     ("(1,2)", "（1，2）"), ("7", "\\framebox{7}"), ("7", "\\boxed {7}"), ("E", "E - a risk score"), ("E", "Option E"),
-    ("3.14", "3.14 m"), ("5 wombats", "5"), ("5", "5 people"),
+    ("3.14", "3.14 m"), ("5 wombats", "5"), ("5", "5 people"), ("73", "**Final Answer:** **73**"),
+    ("72", "The answer is 72, in total."), ("73", "Therefore, **73**."), ("73", "### Final Answer\n\n73"),
+    ("73", "So it checks.\n\n**Answer**\n$73$"), ("73", "*73*"), ("73", "`73`"), ("73", "“73”"), ("73", "__73__"),
+    ("72", "72, so she can pay."), ("72", "72 because 8*9=72."), ("f(x)=x^2", "f(x) = x^2 \\quad \\forall x"),
+    ("180", "共180天。"), ("180", "总共180人"), ("180", "180日"), ("7", "$\\boxed 7$."),
+    ("\\frac12", "\\boxed\\frac12"),
+    ("29", "29 °C"), ("29", "29^{\\circ}\\text{C}"), ("29 \\text{ °C}", "29"), ("29", "29 degrees Celsius"),
 ]  # fmt: skip
 SET_OFF = [  # brackets, names and styles in other spellings
     ("33\\pi", "33 pi"), ("15\\pi", "15\\pi cm^2"), ("\\frac12", "\\frac12 inches"), ("(-3,18)", "\\big(-3,18\\big)"),
@@ -202,7 +208,8 @@ MORE = [  # another thing than the gold, since what follows it, or is before it,
     ("7", "7 grandmas or so"), ("(-5,23)", "\\{-5,23\\}"), ("(5,3)", "\\{5,3\\}"), ("81", "81_{2}"), ("7", "7 pi"),
     ("7", "7_{wrong}"), ("7", "7\\text{ minus}"), ("C", "C. Actually D!"), ("C", "C - no, D"), ("C", "C. D"),
     ("72", "The answer is 72, no wait, 73."), ("72", "The answer is 72 because it isn't 73."),
-    ("72", "72 in total or 73"),
+    ("72", "72 in total or 73"), ("72", "72, so 73"), ("72", "72 because it isn't 73"), ("7", "*7* *8*"),
+    ("73", "### No answer\n\n73 or 74"), ("29 °C", "29 °F"), ("7", "$\\boxed 7 + 1$"), ("7", "$\\boxed 7$ or 8"),
     ("x", "x \\text{ for } x = 3"), ("5 wombats", "5 thirds"), ("42", "答案不是42"), ("42", "答案是42或43"),
 ]  # fmt: skip
 WRONG = [

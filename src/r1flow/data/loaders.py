@@ -44,10 +44,6 @@ BATCH_BYTES = 100_000_000  # bytes of these rows together
 MOST_UNPACKED = 1000  # a column may unpack to at most this many times its size; texts reach 2 to 20
 STREAM = 1 << 16  # bytes of each Parquet column read at a time
 LIST_BYTES = 500_000_000
-BARE_BOX = re.compile(
-    r"\\(?:boxed|fbox)(?:\s+|(?=\\))(?P<inside>-?\d(?:[\d,./]*\d)?|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z])"
-    r"|\\[dt]?frac\s*(?:\{[^{}]*\}\s*\{[^{}]*\}|\d\s*\d)|\\sqrt\s*(?:\{[^{}]*\}|\d))(?=\s*(?:\$|\\[)\]]|$)|[.,;](?:\s|$))"
-)
 DEGREES = re.compile(r"(?<=\})\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})")  # beside a box: no power of it
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -371,13 +367,9 @@ def after_hashes(value: Any) -> str:
 
 
 def boxed(value: Any) -> str:
-    r"""What a solution's last box has in it, read as a grader reads a reply: \boxed{1} or \boxed{-2} is 1, -2.
-
-    Without braces, as in $\boxed 2$ and $\boxed\frac12$, a box holds one number, letter, root or fraction.
-    """
+    r"""What a solution's last box has in it, read as a grader reads a reply: \boxed{1} or \boxed{-2} is 1, -2."""
     solution = text(value)
-    bare = [match for match in BARE_BOX.finditer(solution) if not last_boxed(solution[match.end() :])]
-    answer = bare[-1]["inside"] if bare else (last_boxed(solution) or last_boxed(DEGREES.sub("", solution)) or "")
+    answer = last_boxed(solution) or last_boxed(DEGREES.sub("", solution)) or ""
     if not answer.strip():
         raise Unusable("no boxed answer")
     return answer.strip()

@@ -69,8 +69,8 @@ def same_number(gold: PlainNumber, answer: PlainNumber, least: int = EXACT.place
 # Letters and text.
 
 LETTER = re.compile(
-    r"(?:(?:the )?(?:correct )?(?:option|choice|answer)(?: is)?:? )?[(\[]?([A-Za-z])"
-    r"(?:[)\].:。、：）]+|$|(?= [-–—] ))(?:\s*[-–—] )?\s*(.*)",
+    r"(?:(?:the )?(?:correct )?(?:option|choice|answer)(?: is)?:? |(?:正确)?答案\s*[是为]?\s*[:：]?\s*|应?选择?\s*)?"
+    r"[(\[（【“\"']?([A-Za-z])(?:[)\].:。、：）】”\"']+|$|(?= [-–—] ))(?:\s*[-–—] )?\s*(.*)",
     re.DOTALL | re.IGNORECASE,
 )
 OTHER = re.compile(  # a letter by itself, but for the words "A" and "I" before others, or what wavers

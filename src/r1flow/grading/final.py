@@ -16,6 +16,11 @@ from typing import NamedTuple
 from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, last_answer
 
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{")
+# Without braces, as in $\boxed 2$ and $\boxed\frac12$, a box holds one number, letter, root or fraction.
+BARE_BOX = re.compile(
+    r"\\(?:boxed|fbox)(?:\s+|(?=[\d\\]))(?P<inside>-?\d(?:[\d,./]*\d)?|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z])"
+    r"|\\[dt]?frac\s*(?:\{[^{}]*\}\s*\{[^{}]*\}|\d\s*\d)|\\sqrt\s*(?:\{[^{}]*\}|\d))(?=\s*(?:\$|\\[)\]]|$)|[.,;](?:\s|$))"
+)
 LIMIT = 2000  # characters of an answer; a longer one is wrong
 TAIL = 10_000  # the answer is searched in this many last characters of a text
 COMMANDS = (
@@ -28,6 +33,7 @@ RUN = re.compile(r"\s{2,}")  # a long run of spaces would cost the patterns belo
 BOLD = re.compile(
     r"(?<![\w)}\]*])\*\*(?=[^\s*])((?:[^*\n]|\*(?!\*))+?)(?<=[^\s*])\*\*(?![\w({\[*])"
 )  # not the power in 9**9
+HEADING = re.compile(r"(?:^|\n)[\s#*_]*(?:the )?(?:final )?answer\b[ *_:]*\n\s*(?=\S)", re.IGNORECASE)  # a line alone
 # Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer".
 _SPACE = r"(?:\s|[$~}]|\\[ ,;]|\\q?quad(?![A-Za-z])|\\(?:text|textrm|mathrm|mbox)\s*\{)"
 _SUCH = (
@@ -35,7 +41,7 @@ _SUCH = (
     r"|non-?(?:negative|zero|positive)|odd|even|arbitrary|numbers?|integers?|values?|constants?)\b)*+"
 )
 CONDITION = re.compile(
-    rf",?{_SPACE}+(?:for|where|with)\b{_SUCH}(?:[A-Za-z](?![A-Za-z]){_SUCH})?"
+    rf",?{_SPACE}+(?:(?:for|where|with)\b|\\forall(?![A-Za-z])){_SUCH}(?:[A-Za-z](?![A-Za-z]){_SUCH})?"
     rf"(?:(?:\\(?:ge|le|geq|leq|ne|neq|in)(?![A-Za-z])|[<>])[^=,;]{{1,40}})?$"
 )
 ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
@@ -63,6 +69,7 @@ def candidate(text: str) -> str:
     found = last_boxed(text)
     if found is not None:
         return without_condition(found)
+    text = HEADING.sub("\nThe answer is: ", text)
     text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
     text = ENDING.sub("", ENDING.sub("", text)).strip()
@@ -107,6 +114,7 @@ def last_boxed(text: str) -> str | None:
 
     None without a box, "" (which is wrong) where the text reckons or wavers on: `\boxed{7}+1`, `\boxed{7} or 8`.
     """
+    text = BARE_BOX.sub(r"\\boxed{\g<inside>}", text)
     found = list(boxes(text))
     if not found:
         return None
@@ -143,7 +151,7 @@ CUE = (
     r"(?:\b(?:is|are|was|be|equals?|gives?|gets?|yields?|obtain|have|has|thus|therefore|hence|so|that|answer|result|solution)\b|"
     r"(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
 )
-STATEMENT = re.compile(rf"(.*){CUE}\s*:?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
+STATEMENT = re.compile(rf"(.*){CUE}\s*[:,]?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
 IS_IT = re.compile(
     r"\s?(?:\\text\s*\{\s*)?\b(?:is|are) (?:the|our|my|its) (?:(?:final|correct|only|required|desired) ){0,2}"
     r"(?:answer|solution|result)s?\b[^$\d]*$"
@@ -155,8 +163,8 @@ UNSURE = re.compile(
 )
 CLAUSE = re.compile(r";|\b(?:which|so|thus|therefore|hence|then)\b", re.IGNORECASE)  # where a denial ends
 ARITHMETIC = re.compile(r"\b(?:of|than|minus|negative|plus|times|twice|half|double|thrice|to|from|over|without)\s*$")
-# An answer that is said to be one may be followed by one of these, and by nothing else.
-SAYS = re.compile(r".*\b(?:answer|result|solution)s?\s*(?:(?:is|are)\b|[:=])", re.DOTALL | re.IGNORECASE)
+# An answer that is said to be one, or that a sentence begins with, may be followed by one of these, and nothing else.
+SAYS = re.compile(r".*\b(?:answer|result|solution)s?\s*(?:(?:is|are)\b|[:=])|(?=-?[\d$\\])", re.DOTALL | re.IGNORECASE)
 EXPLAINS = re.compile(r",?\s+(?:because|since|as)\s", re.IGNORECASE)
 GOES_ON = re.compile(
     r",?\s+(?:in total|in all|altogether|overall|as (?:required|desired|expected|needed|claimed)\b|which\s"

@@ -42,7 +42,9 @@ NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNOREC
 # A sign belongs to a number unless it stands between two numbers; a comma only as a thousands separator.
 NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?", re.ASCII)
 FRACTION_OR_NUMBER = re.compile(
-    rf"-?\\[dt]?frac\s*\{{\s*\d+\s*\}}\s*\{{\s*\d+\s*\}}|{NUMBER.pattern}(?:\s?/\s?\d+(?!\d|\.\d))?", re.ASCII
+    rf"-?\\[dt]?frac\s*(?:(?:\{{\s*\d+\s*\}}|\d)\s*(?:\{{\s*\d+\s*\}}|\d(?!\d)))"
+    rf"|{NUMBER.pattern}(?:\s?/\s?\d+(?!\d|\.\d))?",
+    re.ASCII,
 )
 # What makes the last number a part of an expression.
 BEFORE = re.compile(

@@ -90,7 +90,10 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     return readings(expected, found)
 
 
-EXPONENT = re.compile(r"(.+?)(?:[eE]|\s*(?:\\times|\*)\s*10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII)
+EXPONENT = re.compile(
+    r"(?:(.+?)(?:[eE]|\s*(?:\\times|\*)\s*10\s*(?:\^|\*\*))|10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII
+)
+NAME = re.compile(r"^[A-Za-z](?:_\{?\w+\}?)?\s*=\s*")
 
 
 def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | None:
@@ -109,12 +112,16 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
 
 
 def measured(side: "Tidy") -> Fraction | None:
-    """A number with or without a power of ten, which isn't a percentage."""
-    if side.number:
+    """A number with or without a name, a unit and a power of ten, which isn't a percentage."""
+    if side.number or side.percent:
         return None if side.percent else side.number.value
-    match = EXPONENT.fullmatch(side.text)
-    mantissa = match and plain(match[1])
-    return mantissa and mantissa.value * Fraction(10) ** int(match[2])
+    for written in (side.text, side.core):  # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text
+        value = NAME.sub("", written)
+        match = EXPONENT.fullmatch(value)
+        number = plain((match[1] or "1") if match else value)
+        if number:
+            return number.value * Fraction(10) ** int(match[2] if match else 0)
+    return None
 
 
 class Tidy(NamedTuple):
@@ -221,12 +228,12 @@ SPELLINGS = {
     "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "±": r"\pm ", "∪": r"\cup ",
     "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "°": r"^{\circ}", "²": "^{2}", "³": "^{3}", "√": r"\sqrt",
     "％": "%", "（": "(", "）": ")", "，": ",", "、": ",", "；": ";", "：": ":", "＝": "=",
-    "\xa0": " ", "\u202f": " ", "\u2009": " ",
+    "℃": r"^{\circ}C", "℉": r"^{\circ}F", "\xa0": " ", "\u202f": " ", "\u2009": " ",
 }  # fmt: skip
 SPELLED = str.maketrans(SPELLINGS)
 SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
 LEAD = re.compile(
-    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)|(?:最终)?答案\s*(?:是|为)?\s*:?)\s*(?=\S)",
+    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)|(?:最终)?答案\s*(?:是|为)?\s*:?|(?:一|总)?共(?:有|计)?|合计)\s*(?=\S)",
     re.IGNORECASE,
 )
 TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)$", re.IGNORECASE)
@@ -296,14 +303,27 @@ def without(pattern: re.Pattern[str], text: str) -> tuple[str, bool]:
     return (text[: match.start()].strip(), True) if match and text[: match.start()].strip() else (text, False)
 
 
+WRAPPERS = (
+    ("$$", "$$"),
+    ("$", "$"),
+    (r"\(", r"\)"),
+    (r"\[", r"\]"),
+    ("**", "**"),
+    ("*", "*"),
+    ("__", "__"),
+    ("`", "`"),
+)
+WRAPPERS += (('"', '"'), ("“", "”"), ("「", "」"), ("【", "】"))
+
+
 def unwrapped(text: str) -> str:
-    """Without dollar signs, boxes, brackets of display and stars around all of it, a lead-in and a full stop."""
+    """Without dollar signs, boxes, brackets of display, stars and quotes around all of it, a lead-in, a full stop."""
     while True:
         before, text = text, text.strip()
         if text.endswith((".", "。")) and not text.endswith(".."):
             text = text[:-1]
         text = LEAD.sub("", text, count=1) if LEAD.match(text) else text
-        for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**")):
+        for opening, closing in WRAPPERS:
             inside = text[len(opening) : -len(closing)]
             if text.startswith(opening) and text.endswith(closing) and inside and opening not in inside:
                 text = inside
@@ -358,9 +378,15 @@ CHINESE_UNITS = {
     "元": "yuan", "天": "day", "米": "m", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km", "克": "g",
     "千克": "kg", "公斤": "kg", "升": "liter", "毫升": "ml", "秒": "second", "分钟": "minute", "小时": "hour",
     "周": "week", "年": "year", "个月": "month", "度": "degree", "美元": "dollar", "欧元": "euro", "岁": "year",
+    "日": "day", "円": "yen",
 }  # fmt: skip
 CHINESE_COUNTED = re.compile(
     r"(?:[个只本件条次种颗棵辆名位张页支箱袋盒套组座块头朵]|(?:平方|立方)(?:厘米|千米|米)|人|吨)"
+)
+SCALE = re.compile(
+    r"\s*(?:\\(?:text|mathrm)\s*\{\s*)?(?:\^\s*\{?\s*\\circ\s*\}?|\\degrees?|degrees?)\s*(?:\\(?:text|mathrm)\s*\{\s*)?"
+    r"(?:(C|celsius|centigrade)|(F|fahrenheit))?\s*\}?$",
+    re.IGNORECASE,
 )
 IN_CHINESE = re.compile(r"(?<=[\d})\s$%])\s*([\u4e00-\u9fff]{1,4})$")
 AMOUNTS = re.compile(  # no units, in a gold
@@ -390,6 +416,11 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
 
     Words without `\text` are units of a number only, and single letters only when the gold has no letters.
     """
+    match = SCALE.search(text)
+    if match and plain(text[: match.start()].strip(" $")):
+        return text[: match.start()].strip(" $"), "celsius^1" if match[1] else "fahrenheit^1" if match[
+            2
+        ] else "degree^1"
     match = IN_CHINESE.search(text)
     if match and plain(text[: match.start()].strip(" $")):
         named = CHINESE_UNITS.get(match[1])
