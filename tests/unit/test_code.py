@@ -168,6 +168,54 @@ def test_programs_as_contests_and_their_judges_take_them(program: str, tests: ob
     assert statuses(program, tests) == ["passed"]
 
 
+# What LiveCodeBench takes and others don't, by its own lcb_runner/evaluation/testing_util.py.
+TAKEN: dict[str, tuple[str, dict[str, object]]] = {
+    "numbers as Decimal reads them": ("print('1_0 Infinity')", {"input": "", "output": "10 inf"}),
+    "long numbers": ("print('0' + '7' * 500)", {"input": "", "output": "7" * 500 + ".0"}),
+    "imports of a program": ("print(Counter(input())['a'], gcd(4, 6))", {"input": "aab", "output": "2 2"}),
+    "an end with another status": ("print(5)\nexit(1)", {"input": "", "output": "5"}),
+    "deep recursion": (
+        "def f(n): return n and 1 + f(n - 1)\nprint(f(int(input())))",
+        {"input": "9000", "output": "9000"},
+    ),
+}
+REFUSED: dict[str, tuple[str, dict[str, object]]] = {
+    "a near fraction": ("def f(a): return a + 0.2", {"call": "f", "args": [0.1], "output": 0.3}),
+    "a tuple in a list": ("def f(a): return [(a, a)]", {"fn_name": "f", "input": "1", "output": "[[1, 1]]"}),
+    "a number as a key": ("def f(a): return {a: 2}", {"fn_name": "f", "input": "1", "output": '{"1": 2}'}),
+}
+
+
+@held
+@pytest.mark.parametrize(("program", "test"), TAKEN.values(), ids=TAKEN)
+def test_livecodebench_takes_what_a_strict_comparison_does_not(program: str, test: dict[str, object]) -> None:
+    assert statuses(program, [test]) != ["passed"]
+    assert statuses(program, [test | {"checker": "livecodebench"}]) == ["passed"]
+
+
+@held
+@pytest.mark.parametrize(("program", "test"), REFUSED.values(), ids=REFUSED)
+def test_livecodebench_compares_returned_values_as_python_does(program: str, test: dict[str, object]) -> None:
+    assert statuses(program, [test]) == ["passed"]
+    assert statuses(program, [test | {"checker": "livecodebench"}]) == ["wrong_output"]
+
+
+@held
+def test_livecodebench_takes_a_tuple_for_a_list_and_a_method_before_a_function() -> None:
+    tests = [{"fn_name": "f", "input": "1", "output": "[1, 1]", "checker": "livecodebench"}]
+    assert statuses("def f(a): return a, a", tests) == ["passed"]
+    assert statuses("def f(a): return 0\nclass Solution:\n    def f(self, a): return [a, a]", tests) == ["passed"]
+    assert statuses("class Solution: pass\ndef f(a): return [a, a]", tests) == ["passed"]
+    deep = [{"fn_name": "f", "input": "9000", "output": "9000"}]
+    assert statuses("def f(n): return n and 1 + f(n - 1)", deep) == ["passed"]
+
+
+@held
+def test_of_leetcodes_names_the_last_modules_is_meant_and_pythons_own_stay() -> None:
+    program = "def f(a): return [sub(a, 1), pow(2, 5, 7), bisect.bisect([1], a), mean([a, a])]"
+    assert statuses(program, [{"call": "f", "args": [3], "output": [2, 4, 1, 3]}]) == ["passed"]
+
+
 @held
 @pytest.mark.parametrize(
     ("program", "tests"),
@@ -177,12 +225,17 @@ def test_programs_as_contests_and_their_judges_take_them(program: str, tests: ob
         ("print('2\\n3')", [{"input": "", "output": "2 3", "checker": "livecodebench"}]),
         ("print('0.3333333')", [{"input": "", "output": "0.33333334", "checker": "livecodebench"}]),
         ("print('a  b')", [{"input": "", "output": "a b", "checker": "livecodebench"}]),
-        ("print('1_0')", [{"input": "", "output": "10", "checker": "livecodebench"}]),
+        ("print('1-0')", [{"input": "", "output": "10", "checker": "livecodebench"}]),
+        ("print('sNaN')", [{"input": "", "output": "1", "checker": "livecodebench"}]),
+        ("print('1e9999999999999999999')", [{"input": "", "output": "1", "checker": "livecodebench"}]),
         ("print('nan')", [{"input": "", "output": "NaN", "checker": "livecodebench"}]),
         ("def f(n): return 10 ** n + 1", '[{"call": "f", "args": [5000], "output": 1' + "0" * 5000 + "}]"),
         ("def f(n): return str(n) * 5000", '[{"call": "f", "args": [1], "output": ' + "1" * 5000 + "}]"),
     ],
-    ids=["exact", "another number", "two lines", "near", "blanks in text", "digits", "nan", "off by one", "text"],
+    ids=[
+        *["exact", "another number", "two lines", "near", "blanks in text", "digits", "signalling", "huge", "nan"],
+        *["off by one", "text"],
+    ],
 )
 def test_and_no_others(program: str, tests: object) -> None:
     assert statuses(program, tests) == ["wrong_output"]

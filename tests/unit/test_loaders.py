@@ -245,8 +245,8 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
             {
                 "question": "n * n\n\nWrite it in Python, in this frame:\n"
                 "```python\nclass Solution:\n    def square(self, n: int) -> int:\n```",
-                "entry": '[{"input": "3", "output": "9", "fn_name": "square"}, '
-                '{"input": "3", "output": "9", "fn_name": "square"}]',
+                "entry": '[{"input": "3", "output": "9", "fn_name": "square", "checker": "livecodebench"}, '
+                '{"input": "3", "output": "9", "fn_name": "square", "checker": "livecodebench"}]',
             }
         ],
     ),
@@ -908,9 +908,9 @@ def test_a_map_is_read_like_an_object_and_its_weight_is_the_rows_own(tmp_path: P
     assert count.left_out == {"row too large": 1, "missing": 2, "wrong type": 1}
 
 
-def test_what_a_contest_program_prints_is_compared_by_the_benchmarks_rules() -> None:
+def test_a_contest_program_is_run_and_compared_by_the_benchmarks_rules() -> None:
     tests = json.dumps([{"input": "3", "output": "9", "testtype": "stdin"}])
     [given] = json.loads(loaders.contest_tests(tests, "[]", "{}"))
     assert given == {"input": "3", "output": "9", "checker": "livecodebench"}
     [called] = json.loads(loaders.contest_tests(tests, "[]", '{"func_name": "square"}'))
-    assert called == {"input": "3", "output": "9", "fn_name": "square"}
+    assert called == {"input": "3", "output": "9", "fn_name": "square", "checker": "livecodebench"}

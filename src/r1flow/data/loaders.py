@@ -23,7 +23,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -490,10 +490,10 @@ def contest_question(content: Any, starter: Any) -> str:
 def contest_tests(public: Any, private: Any, metadata: Any) -> str:
     """LiveCodeBench: public and private tests, by a function (one JSON value a line), or by standard input.
 
-    What is printed is compared by the benchmark's own rules.
+    Programs are run and compared by the benchmark's own rules.
     """
     tests = json.loads(text(public)) + private_tests(text(private))
-    return listed_tests(tests, json.loads(text(metadata)).get("func_name"), {"checker": "livecodebench"})
+    return listed_tests(tests, json.loads(text(metadata)).get("func_name"), "livecodebench")
 
 
 def private_tests(packed: str) -> list[dict[str, str]]:
@@ -530,11 +530,9 @@ STRING_ONLY = {
 }
 
 
-def listed_tests(
-    tests: list[dict[str, Any]], function: str | None = None, by_input: Mapping[str, str] | None = None
-) -> str:
-    """The tests in the grader's form: each by standard input (then with `by_input`), or with the function to call."""
-    how = {"fn_name": function} if function else dict(by_input or {})
+def listed_tests(tests: list[dict[str, Any]], function: str | None = None, checker: str | None = None) -> str:
+    """The tests in the grader's form: each by standard input, or with the function to call."""
+    how = ({"fn_name": function} if function else {}) | ({"checker": checker} if checker else {})
     found = [{"input": text(one["input"]), "output": text(one["output"]), **how} for one in tests]
     if not found:
         raise Unusable("no tests")

@@ -12,9 +12,9 @@ The only language is Python with its standard library; another one needs an entr
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -73,7 +73,8 @@ class Language:
 
     `compile`, if any, gets the source as its program, and its output is the program that is then run; an exit status
     other than 0 means a syntax error. `call`, if any, gets one call on its standard input, as `call_text` writes it,
-    and reports the result as JSON. `fences` are the names of its code blocks.
+    and reports the result as JSON. `by` has both commands for tests of a checker that runs programs otherwise. `fences`
+    are the names of its code blocks.
     """
 
     fences: tuple[str, ...]
@@ -81,6 +82,7 @@ class Language:
     run: tuple[str, ...]
     call: tuple[str, ...] | None = None
     compile: tuple[str, ...] | None = None
+    by: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
 
 # Contest programs print numbers of more than 4,300 digits and read /dev/stdin, which the sandbox doesn't have.
@@ -109,23 +111,49 @@ del builtins, io, sys
 exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
 """
 # LeetCode's starter code has List[int] and imports nothing, so the modules that LeetCode imports and all their names
-# are known here, as there, unless Python has the name. They aren't in the program's scope, where one of them could be
-# taken for its function.
-PYTHON_CALL = f"""{PYTHON_AS_USUAL}
-import collections, itertools, functools, heapq, bisect, math, typing, string, random, copy, datetime, operator, re
-import json
-usual = collections, itertools, functools, heapq, bisect, math, typing, string, random, copy, datetime, re, operator
-for module in usual:
-    vars(builtins).setdefault(module.__name__, module)
+# are known here, as there: a later module's name replaces an earlier one's, but none of Python's own. They aren't in
+# the program's scope, where one of them could be taken for its function. LiveCodeBench imports the same for programs
+# that read standard input, allows the same depth of recursion, and takes exit(1) for an end like others.
+USUAL_NAMES = """
+import bisect, collections, copy, datetime, functools, heapq, itertools, json, math, operator, random, re, statistics
+import string, typing
+sys.setrecursionlimit(50_000)
+modules = [string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools]
+modules += [operator, io, sys, json, typing]
+usual = {}
+for module in modules:
     for name in getattr(module, "__all__", dir(module)):
         if not name.startswith("_"):
-            vars(builtins).setdefault(name, getattr(module, name))
+            usual[name] = getattr(module, name)
+for name, value in {**usual, **{module.__name__: module for module in modules}}.items():
+    vars(builtins).setdefault(name, value)
+"""
+PYTHON_RUN_AS_LIVECODEBENCH = f"""{PYTHON_AS_USUAL}{USUAL_NAMES}
+scope = {{"__name__": "__main__"}}
+sys.argv = sys.argv[1:]
+try:
+    exec(compile(open(sys.argv[0], "rb").read(), "main.py", "exec"), scope)
+except SystemExit:
+    pass
+"""
+PYTHON_RETURNED = f"""{PYTHON_AS_USUAL}{USUAL_NAMES}
 name, args = eval(sys.stdin.read())
 scope = {{"__name__": "program"}}
 exec(compile(open(sys.argv[1], "rb").read(), "main.py", "exec"), scope)
-function = scope[name] if name in scope else getattr(scope["Solution"](), name)
+solution = scope.get("Solution")
+function = getattr(solution(), name) if hasattr(solution, name) else scope[name]
+value = function(*args)
+"""
+PYTHON_CALL = f"""{PYTHON_RETURNED}
 with open(int(sys.argv[2]), "w") as report:
-    json.dump(function(*args), report)
+    json.dump(value, report)
+"""
+# LiveCodeBench compares Python's values: a tuple is a list only if it isn't within another value, and 1 is no key "1".
+PYTHON_CALL_AS_LIVECODEBENCH = f"""{PYTHON_RETURNED}
+value = list(value) if isinstance(value, tuple) else value
+text = json.dumps(value)
+with open(int(sys.argv[2]), "w") as report:
+    report.write(text if json.loads(text) == value else "")
 """
 
 LANGUAGES = {
@@ -135,6 +163,12 @@ LANGUAGES = {
         run=(*PYTHON, PYTHON_RUN, "{program}"),
         call=(*PYTHON, PYTHON_CALL, "{program}", "{report}"),
         compile=(*PYTHON, PYTHON_CHECK, "{program}"),
+        by={
+            LIVECODEBENCH: (
+                (*PYTHON, PYTHON_RUN_AS_LIVECODEBENCH, "{program}"),
+                (*PYTHON, PYTHON_CALL_AS_LIVECODEBENCH, "{program}", "{report}"),
+            )
+        },
     )
 }
 
@@ -144,7 +178,7 @@ class Test:
     """One test: standard input and output, or a call and the values that it may return."""
 
     outputs: tuple[Any, ...]  # texts, or values for a call; any of them is accepted
-    checker: str | None = None  # one of CHECKERS, for what is printed; None: `same_line`
+    checker: str | None = None  # one of CHECKERS; None: `same_line` or `same_value`
     stdin: str = ""
     call: str | None = None
     args: str = ""  # source text: "[4, 'a']"
@@ -291,7 +325,8 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
     if not test.call:  # an expected output may be longer than the limit for others
         longest = 2 * max(map(len, test.outputs)) / 2**20
         limits = replace(limits, output_mb=min(max(limits.output_mb, longest), max(limits.output_mb, MOST_OUTPUT_MB)))
-    command = how.call if test.call else how.run
+    run, call = how.by.get(test.checker, (how.run, how.call))
+    command = call if test.call else run
     stdin = call_text(test) if test.call else test.stdin
     result = executed(command, program, how, stdin.encode(errors="surrogatepass"), limits, tier)
     if isinstance(result, Outcome):
@@ -299,7 +334,7 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
     status = failure(result)
     if status is None:
         right = any(
-            returned(result.report, value) if test.call else printed(result.stdout, value, test.checker)
+            returned(result.report, value, test.checker) if test.call else printed(result.stdout, value, test.checker)
             for value in test.outputs
         )
         status = Status.PASSED if right else Status.WRONG_OUTPUT
@@ -339,12 +374,14 @@ def stripped_lines(text: str) -> list[str]:
 
 
 def same_numbers(got: str, wanted: str) -> bool:
-    """Whether two lines are equal, or have equal numbers: 2.0 is 2, any blanks divide them, and none is only near."""
-    if got == wanted:
-        return True
-    words, others = got.split(), wanted.split()
-    short = all(len(word) <= MOST_DIGITS and DECIMAL.fullmatch(word) for word in (*words, *others))
-    return short and list(map(Decimal, words)) == list(map(Decimal, others))
+    """Whether two lines are equal, or have equal numbers: 2.0 is 2, any blanks divide them, and none is only near.
+
+    A number is what Python's Decimal takes, of any length.
+    """
+    try:
+        return got == wanted or list(map(Decimal, got.split())) == list(map(Decimal, wanted.split()))
+    except ArithmeticError:  # no number
+        return False
 
 
 def lines(text: str) -> list[str]:
@@ -376,10 +413,11 @@ def near(got: float, wanted: float) -> bool:
     return finite and math.isclose(got, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def returned(report: bytes, expected: Any) -> bool:
+def returned(report: bytes, expected: Any, checker: str | None = None) -> bool:
     """Whether a report is JSON, and its value is the expected one."""
     try:
-        return same_value(json.loads(report, parse_constant=refuse, parse_int=whole_number), expected)
+        value = json.loads(report, parse_constant=refuse, parse_int=whole_number)
+        return value == expected if checker == LIVECODEBENCH else same_value(value, expected)
     except (ValueError, RecursionError):
         return False
 
@@ -476,9 +514,10 @@ def one(test: Any) -> Test:
         raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
     if "args" in test:
         args = test["args"] if isinstance(test["args"], str) else source_of(list_of(test["args"]))
-        return Test(call=name, args=args, outputs=(test["output"],))
+        return Test(call=name, args=args, outputs=(test["output"],), checker=checker_of(test))
     args = [from_json(line) for line in lines_as_text(test["input"]).split("\n") if line.strip()]
-    return Test(call=name, args=source_of(args), outputs=(from_json(lines_as_text(test["output"])),))
+    outputs = (from_json(lines_as_text(test["output"])),)
+    return Test(call=name, args=source_of(args), outputs=outputs, checker=checker_of(test))
 
 
 def checker_of(test: dict[str, Any]) -> str | None:

@@ -30,9 +30,9 @@ def code_tests(
 
     The program is the last code block after the reasoning, or what is between the answer tags. Columns: the tests, as
     `grading.code.tests_of` reads them (None: the row doesn't ask for a program), and `task`. `limits` are those of
-    `sandbox.Limits`, for each test. `checker`: "livecodebench" compares printed output as that benchmark does (None:
-    exactly, but for blanks at line ends), where a test doesn't name one itself. Raises UserError for invalid arguments
-    and where there is no sandbox.
+    `sandbox.Limits`, for each test. `checker`: "livecodebench" runs programs and compares as that benchmark does (None:
+    exactly, but for blanks at line ends and near fractions), where a test doesn't name one itself. Raises UserError for
+    invalid arguments and where there is no sandbox.
     """
     if mode not in ("share", "all"):
         raise UserError(f"reward code_tests: mode {mode!r} is neither 'share' nor 'all'")
