@@ -222,3 +222,17 @@ def test_a_tokenizer_that_cannot_be_read_is_one_line(good, tmp_path, name) -> No
     with pytest.raises(UserError, match=r"can't read it \(.*; save it again") as caught:
         read_pretrained(AutoTokenizer, folder)
     assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_in_another_form_is_not_read_since_nobody_has_tried_it(good, tmp_path) -> None:
+    """vocab.json and merges.txt, or tokenizer.model: transformers would convert them, within no limits."""
+    folder = shutil.copytree(good, tmp_path / "model")
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    edited(folder / "tokenizer_config.json", tokenizer_class="GPT2Tokenizer", unk_token="<|endoftext|>")
+    AutoTokenizer.from_pretrained(folder)
+    refused(folder, r"has no tokenizer\.json, and no other form .* is read; .*save_pretrained")
+    with pytest.raises(UserError, match=rf"^{folder} has no tokenizer\.json"):
+        adopt(folder, tmp_path)

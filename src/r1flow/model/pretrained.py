@@ -42,7 +42,15 @@ def read_model(auto: Any, folder: Path | str, *, new_head: bool = False, to_save
 
 
 def read_pretrained(auto: Any, folder: Path | str, **options: Any) -> Any:
-    """`auto.from_pretrained` without weights; raises UserError for what it can't read, or if code would have to run."""
+    """`auto.from_pretrained` without weights; raises UserError for what it can't read, or if code would have to run.
+
+    Of a tokenizer only tokenizer.json is read: it has been tried in a process apart (artifacts/contract.py).
+    """
+    if auto.__name__ == "AutoTokenizer" and not Path(folder, "tokenizer.json").is_file():
+        raise UserError(
+            f"{folder} has no tokenizer.json, and no other form of a tokenizer is read; load it with transformers where"
+            " it is trusted, save it again with save_pretrained, and name that folder"
+        )
     try:
         return auto.from_pretrained(folder, trust_remote_code=False, **options)
     except Exception as error:  # of a stranger's files, transformers and tokenizers raise whatever they come upon
