@@ -2,8 +2,12 @@
 
 import os
 import shutil
+import subprocess
+import sys
+import uuid
 from pathlib import Path
 
+import guardian
 import pytest
 
 # Before torch is imported. The models are tiny: threads that wait for one another made the trainings here, and the
@@ -11,6 +15,16 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"
 
 PACKAGES = {"bwrap": "bubblewrap"}  # of the system, by a command of theirs, which tests are skipped without
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have all that the tests start end with pytest, however it ends; pytest-xdist's workers are started, too."""
+    if hasattr(config, "workerinput"):
+        return
+    before, mark = dict(os.environ), uuid.uuid4().hex
+    os.environ[guardian.NAME] = f"{os.environ.get(guardian.NAME, '')} {mark}".strip()
+    command = [sys.executable, guardian.__file__, str(os.getpid()), mark]
+    subprocess.Popen(command, env=before, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
