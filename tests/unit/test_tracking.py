@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from documented import as_documented
+from fake_server import FakeServer, Reply
 
 from r1flow.artifacts.manifest import sha256
 from r1flow.commands import cli
@@ -811,6 +812,59 @@ def test_a_dead_server_is_asked_once_in_a_pass_and_the_own_run_comes_first(proje
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     assert not delivery.deliver_all(Path(folders[0].parent), folders[2])
     assert asked == [folders[2], folders[0]] and [folder.exists() for folder in folders] == [True, True, False]
+
+
+ODD: dict[str, Reply] = {  # of what stands where an MLflow server should
+    "nothing": Reply(),
+    "no experiment": Reply(body=b'{"experiment": null, "experiment_id": null}'),
+    "no run": Reply(body=b'{"experiment": {"experiment_id": "1", "name": "r1flow"}, "run": null}'),
+    "an id that is a path": Reply(body=b'{"experiment": {"experiment_id": "../../home", "name": "r1flow"}}'),
+    "another type": Reply(body=b'{"experiment": 7}'),
+    "half a surrogate pair": Reply(body=b'{"experiment": {"experiment_id": "\\ud800"}}'),
+    "not a number": Reply(body=b'{"experiment": {"experiment_id": "1", "creation_time": NaN}}'),
+    "a long text": Reply(body=b"<" * 100_000),
+    "deep": Reply(body=b"[" * 90_000),
+    "an error that is none": Reply(400, b'{"error_code": 7, "message": [1]}'),
+    "itself": Reply(302, headers={"Location": "/x"}),
+    "a file": Reply(302, headers={"Location": "file:///etc/passwd"}),
+}
+
+
+@pytest.mark.parametrize("reply", ODD.values(), ids=ODD)
+def test_what_is_no_mlflow_server_gets_no_record_and_is_one_line(project, monkeypatch, capsys, reply):
+    """A proxy that answers everything with 200 and nothing would have had all records, and nobody would have them."""
+    from r1flow.tracking import delivery
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with FakeServer(answer=lambda body: reply) as server:
+        monkeypatch.setenv(spool.URI, server.url.removesuffix("/v1"))
+        folder = begin(project)
+        with stage("zero_rl") as run:
+            run.log_metrics(1, {"reward": 0.5})
+        spool.end_execution("tiny", project, "FINISHED")
+        assert not delivery.deliver_all(spool.TRACKING)
+    assert (folder / "zero_rl.jsonl").exists()
+    [said] = [line for line in capsys.readouterr().err.splitlines() if "WARNING mlflow" not in line]
+    assert said.startswith(f"{folder.relative_to(project)}: ") and len(said) < 1100
+
+
+@pytest.mark.parametrize("tag", ["no list", "7", "[" * 9000])
+def test_a_tag_that_somebody_else_wrote_holds_up_no_table(project, store, monkeypatch, tag):
+    from r1flow.tracking import delivery
+
+    begin(project)
+    with stage("zero_rl") as run:
+        run.log_table("samples", [{"a": 1}])
+    spool.end_execution("tiny", project, "FINISHED")
+    before = delivery.Delivery.create_run
+
+    def create(self: delivery.Delivery, name: str, record: dict) -> dict:
+        made = before(self, name, record)
+        self.client.set_tag(made["id"], "mlflow.loggedArtifacts", tag)
+        return made
+
+    monkeypatch.setattr(delivery.Delivery, "create_run", create)
+    assert delivery.deliver_all(spool.TRACKING)
 
 
 def test_a_run_that_cannot_be_made_keeps_its_records(project, store):

@@ -39,6 +39,7 @@ from urllib.parse import urlsplit
 
 import mlflow
 import pandas
+from google.protobuf.json_format import ParseError
 from mlflow.entities import (
     Dataset,
     DatasetInput,
@@ -86,7 +87,9 @@ METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
-FOREIGN = (MlflowException, OSError)  # the fault of an address, a server or a disk: no traceback needed
+FOREIGN = (MlflowException, OSError, ParseError)  # the fault of an address, a server or a disk: no traceback needed
+LONGEST = 1000  # characters of what is said of it: MLflow repeats a whole reply
+ID = re.compile(r"[\w-]{1,256}", re.ASCII)
 FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that damaged files can raise
 SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
 ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
@@ -224,10 +227,13 @@ _said: dict[Path, str] = {}
 
 def complain(folder: Path, error: Exception) -> None:
     """Print the reason to the log, but not twice in a row: a server may be away for days."""
-    text = f"{folder}: {error}" if isinstance(error, FOREIGN) else "".join(traceback.format_exception(error))
-    text += f" {RESTORE}" if DELETED in text else ""
+    if isinstance(error, FOREIGN):
+        text = f"{folder}: {' '.join(hide(str(error)).split())[:LONGEST]}"
+    else:
+        text = hide("".join(traceback.format_exception(error)))
+    text += f" {RESTORE}" if DELETED in str(error) else ""
     if _said.get(folder) != text:
-        print(printable(hide(text)), file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
     _said[folder] = text
 
 
@@ -424,7 +430,7 @@ class Delivery:
         )
         inputs = record.get("inputs", {})
         return {
-            "id": run.info.run_id,
+            "id": known_id(run.info.run_id),
             "stage": record["name"],
             "inputs": inputs,
             "began": record["time"],
@@ -511,9 +517,9 @@ class Delivery:
         pandas.DataFrame(columns).to_json(whole, orient="split", index=False)
         self.client.log_text(self.run_id(name), whole.getvalue(), file)
         shown = self.client.get_run(self.run_id(name)).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
-        entry = {"path": file, "type": "table"}
-        if entry not in json.loads(shown):
-            self.client.set_tag(self.run_id(name), MLFLOW_LOGGED_ARTIFACTS, json.dumps([*json.loads(shown), entry]))
+        entry, known = {"path": file, "type": "table"}, json_list(shown)
+        if entry not in known:
+            self.client.set_tag(self.run_id(name), MLFLOW_LOGGED_ARTIFACTS, json.dumps([*known, entry]))
 
     def tables(self, name: str, record: Record) -> list[Record]:
         """The records of this table up to this one, since the stage's last start."""
@@ -554,7 +560,7 @@ class Delivery:
             mlflow_name(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
         )
         self.client.log_outputs(self.run_id(name), [LoggedModelOutput(model.model_id, step=0)])
-        entry = {"model_id": model.model_id, "run_id": self.run_id(name)}
+        entry = {"model_id": known_id(model.model_id), "run_id": self.run_id(name)}
         known = read_state(self.models_file, {})
         known.setdefault(self.uri, {})[record["manifest"]] = entry
         write_json(self.models_file, known)
@@ -640,13 +646,33 @@ def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
     """The id of the experiment, made when it isn't there."""
     client = client_of(uri)
     if experiment := client.get_experiment_by_name(name):
-        return experiment.experiment_id
+        return known_id(experiment.experiment_id)
     try:
-        return client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+        return known_id(
+            client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
+        )
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
         return client.get_experiment_by_name(name).experiment_id  # another machine's delivery was quicker
+
+
+def known_id(found: str) -> str:
+    """The id; raises MlflowException for none: what answers, a proxy perhaps, keeps nothing of what it is sent."""
+    if not ID.fullmatch(found or ""):
+        raise MlflowException(
+            f"a reply without an id ({found!r:.99}), so no MLflow server; look at MLFLOW_TRACKING_URI"
+        )
+    return found
+
+
+def json_list(text: str) -> list[Any]:
+    """The list that a tag holds; an empty one for what somebody else wrote there."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
 
 
 def is_being_written(file: Path) -> bool:
