@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from r1flow.artifacts.contract import of_inputs
+from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import tell
-from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError, printable
 from r1flow.core.template import THINK_OPEN, Response, render
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import provenance
+from r1flow.artifacts.folders import model_folder
 from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
-from r1flow.commands.places import model_folder
 from r1flow.core.errors import UserError
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import STAGES

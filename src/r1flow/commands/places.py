@@ -1,9 +1,8 @@
-"""Where a command works: the project, the folder of a run or a model; a mistake is a line that says what there is."""
+"""Where a command works: the project's folder; a mistake is a line that says what there is."""
 
 import os
 from pathlib import Path
 
-from r1flow.artifacts.versions import RESULTS
 from r1flow.core.errors import UserError
 
 
@@ -19,21 +18,3 @@ def project_root() -> Path:
         if (folder / "Snakefile").is_file():
             return folder
     raise UserError(f"{here} is not in a project (no Snakefile here or above); change into the project's folder")
-
-
-def run_folder(run: Path) -> Path:
-    """`results/r1_tiny`, also when `r1_tiny` was given; raises UserError for a run that isn't there."""
-    for folder in (run, RESULTS / run):
-        if folder.is_dir():
-            return folder
-    known = ", ".join(sorted(path.name for path in RESULTS.glob("*/")))
-    raise UserError(f"{run}: there is no such run; in results/: {known or 'none'}")
-
-
-def model_folder(given: Path) -> Path:
-    """The model's folder, also when its stage's folder was given; raises UserError when there is no model."""
-    for folder in (given, given / "model"):
-        if (folder / "config.json").is_file():
-            return folder
-    what = "has no config.json" if given.is_dir() else "is no folder"
-    raise UserError(f"{given} {what}; name a model's folder, for example results/r1_tiny/align_rl/model")

@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 
 from r1flow.artifacts import versions
+from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.locks import refuse_live
 from r1flow.commands.finding import add_json, tell
-from r1flow.commands.places import enter_project, run_folder
+from r1flow.commands.places import enter_project
 from r1flow.commands.verify import Hashing, problems, reads_pinned_data, stages
 from r1flow.core.errors import UserError
 from r1flow.core.files import parse_yaml, write_whole

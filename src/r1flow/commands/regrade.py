@@ -20,12 +20,13 @@ from pathlib import Path
 from reprlib import repr as brief  # an answer may be enormous; --json has all of it
 from typing import Any
 
+from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE, read_json
 from r1flow.artifacts.provenance import content, recorded
 from r1flow.artifacts.records import Record, folder_of, read_record
 from r1flow.commands.finding import add_json, tell
-from r1flow.commands.places import enter_project, run_folder
+from r1flow.commands.places import enter_project
 from r1flow.core.errors import UserError
 from r1flow.core.parquet import read_rows
 from r1flow.programs import filters

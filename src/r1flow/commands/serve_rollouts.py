@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from r1flow.commands.places import model_folder
+from r1flow.artifacts.folders import model_folder
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

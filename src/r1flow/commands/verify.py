@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts import manifest, provenance, versions
+from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, megabytes, tell
-from r1flow.commands.places import enter_project, run_folder
+from r1flow.commands.places import enter_project
 from r1flow.core.errors import printable
 from r1flow.tracking.progress import Progress
 
