@@ -63,6 +63,7 @@ LAYERS = [
     "recipe",
     "programs",
     "engine",
+    "api",
     "commands",
 ]
 

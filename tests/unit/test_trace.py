@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 import yaml
 from documented import as_documented
-from fabricated_run import fabricate_samples
+from fabricated_run import fabricate_curves, fabricate_samples
 
 from r1flow.artifacts.frozen import config_digest
 from r1flow.artifacts.manifest import manifest_of_files, read_json, sha256, write_json
@@ -91,6 +91,7 @@ def write_outputs(folder: Path, run: Path, stage: str, made: str, problems: int)
         write_json(folder / "summary.json", {"run": run.name, "models": models, "claims": claims})
     else:
         (folder / "model/model.safetensors").write_text(made)
+        metrics |= fabricate_curves(stage)
     write_json(folder / "metrics.json", metrics)
 
 

@@ -7,7 +7,8 @@ template) are hashed as they are.
     code_of("grpo", slice).modules == {"r1flow.rewards": "0f3a…", "r1flow.programs.grpo.compute": "77be01d2aa10", …}
 
 Imports are read from the source, also those inside functions, and never executed (no torch). Left out: what only type
-checkers read, and the modules in NO_PART, which show and record a run and can't change its outputs.
+checkers read, and the modules in NO_PART, which show and record a run and can't change its outputs; among them is the
+package's own __init__.py, which only offers r1flow.api.
 """
 
 import ast
@@ -36,7 +37,7 @@ CACHE = Path(".config/modules.json")
 REMEMBERED = 1000
 # Part of the cache's keys: this file and Python's version decide how a module is read.
 RULES = hashlib.sha256(Path(__file__).read_bytes() + repr(sys.version_info[:2]).encode()).hexdigest()[:12]
-NO_PART = {"r1flow.tracking.spool", "r1flow.tracking.progress", "r1flow.core.errors"}
+NO_PART = {"r1flow", "r1flow.tracking.spool", "r1flow.tracking.progress", "r1flow.core.errors"}
 # Libraries whose version can change a result, import name → distribution; BRINGS: what each of them imports.
 LIBRARIES = {
     "torch": "torch",

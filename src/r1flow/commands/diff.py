@@ -226,34 +226,31 @@ def compared(a: Run, b: Run) -> list[dict[str, Any]]:
     stages = evaluated_alike(a, b)
     if all(a[stage].sha256 == b[stage].sha256 for stage in stages):
         return []
+    scores = [pass_at_1_by_problem([run[stage].folder for stage in stages]) for run in (a, b)]
     rows = []
     for stage in stages:
         folders = a[stage].folder, b[stage].folder
         one, two = (read_file(folder / "metrics.json")["tasks"] for folder in folders)
         for task in TASKS:
             if task in one and task in two:
-                interval = paired(*folders, task)
+                interval = paired(*(of.get((folder, task), {}) for of, folder in zip(scores, folders, strict=True)))
                 row = {"model": stage.removeprefix("evaluate/"), "task": task}
                 row |= {"a": one[task]["pass_at_1"], "b": two[task]["pass_at_1"]}
                 rows.append(row | {"low": interval and interval.low, "high": interval and interval.high})
     return rows
 
 
-def paired(a: Path, b: Path, task: str) -> "Interval | None":
-    """B − A of pass@1 over the problems; None unless both have samples of the same problems, at least two."""
+def paired(a: "PerProblem", b: "PerProblem") -> "Interval | None":
+    """The mean of B − A over the problems; None unless both have samples of the same problems, at least two."""
     from r1flow.core.metrics import paired_difference
 
-    if not all((folder / "samples.parquet").is_file() for folder in (a, b)):
-        return None
-    one, two = stored_pass_at_1(a, task), stored_pass_at_1(b, task)
-    return paired_difference(two, one) if one.keys() == two.keys() and len(one) > 1 else None
+    return paired_difference(b, a) if a.keys() == b.keys() and len(a) > 1 else None
 
 
-def stored_pass_at_1(folder: Path, task: str) -> "PerProblem":
-    from r1flow.core.metrics import PROBLEM_METRICS, as_asked, by_problem
-    from r1flow.core.parquet import read_rows
+def pass_at_1_by_problem(folders: list[Path]) -> "dict[tuple[Path, str], PerProblem]":
+    """By evaluation and task, from the samples; those without samples are left out."""
+    from r1flow.api.comparison import stored_scores
 
-    columns = ["task", "problem_id", "correct", "thinking", "paraphrased"]
-    [rows] = read_rows([folder / "samples.parquet"], columns)
-    chosen = by_problem(row for row in filter(as_asked, rows) if (row["task"] == "general") == (task == "general"))
-    return {problem: PROBLEM_METRICS["pass_at_1"](samples) for problem, samples in chosen.items()}
+    paths = {str(folder): folder / "samples.parquet" for folder in folders}
+    stored = stored_scores({folder: path for folder, path in paths.items() if path.is_file()})
+    return {(Path(name), task): scores[task, "pass_at_1"] for name, scores in stored.items() for task in TASKS}

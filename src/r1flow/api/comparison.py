@@ -1,0 +1,378 @@
+"""How two runs' models differ: pass@1, form and length, each with a paired interval, and what the trainings cost.
+
+    print(compare_runs("results/r1_tiny", "results/more_kl"))
+
+    model         measure           A        B    B − A, 95 % interval    verdict
+    zero_rl       pass@1 in %    68.8     71.4    +2.6 [-0.3, +5.5]       can't tell; 550 problems might (480 here)
+    …
+
+The unit is the problem: both runs' models answered the same ones, and the interval is that of the per-problem
+differences (core/metrics.py). Runs that asked other problems are compared without pairs, which tells less. Such an
+interval says how far other problems could move the difference, and not how far another training run could: for that,
+`compare_seeds` takes the runs of several seeds, and the unit is the seed.
+
+Left out: a correction for the number of rows. Of 20 differences with nothing behind them, one has such an interval.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from r1flow.api.stored import EVALUATE, StoredRun, open_run
+from r1flow.artifacts.frozen import load_frozen
+from r1flow.artifacts.records import read_file
+from r1flow.core.changes import changes, leaves
+from r1flow.core.errors import UserError
+from r1flow.core.metrics import (
+    PROBLEM_METRICS,
+    Interval,
+    PerProblem,
+    Row,
+    as_asked,
+    by_problem,
+    mean_interval,
+    mean_over,
+    paired_difference,
+)
+from r1flow.core.parquet import read_rows
+from r1flow.core.template import GENERAL
+from r1flow.recipe.claims import MIN_PROBLEMS, MIN_STEPS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Scores = Mapping[tuple[str, str], PerProblem]  # (task, metric) -> problem, or seed -> value
+
+# What is compared, with its name, the factor to its unit, and the verdicts on more and on less of it.
+MEASURES = {
+    ("reasoning", "pass_at_1"): ("pass@1 in %", 100, "better", "worse"),
+    ("reasoning", "format_rate"): ("form in %", 100, "better", "worse"),
+    ("reasoning", "mean_length"): ("tokens", 1, "longer", "shorter"),
+    (GENERAL, "pass_at_1"): ("general in %", 100, "better", "worse"),
+}
+EQUAL, CANT_SAY = "equal", "can't tell"
+LEAST = {"problem": MIN_PROBLEMS, "seed": MIN_STEPS}  # the claims' rules: with fewer units an interval isn't one
+# A difference is found in 4 comparisons of 5 if it is so many standard errors large; the level is 5 %, two-sided.
+FOUND_AT = float(ndtri(0.975) + ndtri(0.8))
+# The columns that the measures need.
+NEEDED = ["task", "problem_id", "correct", "well_formed", "length", "thinking", "paraphrased"]
+SHOWN = ("problem_id", "sample_index", "task", "question", "gold")
+SHOWN_OF_EACH = ("completion", "answer", "correct", "length", "finished")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One measure of one model in both runs."""
+
+    model: str
+    task: str  # reasoning, general
+    measure: str  # pass_at_1, format_rate, mean_length
+    a: float
+    b: float
+    interval: Interval  # of B − A
+    unit: str  # what the interval is over: problem, seed
+    paired: bool  # whether both runs have the same units
+    n: int  # units of each run
+
+    @property
+    def verdict(self) -> str:
+        """better or worse (of lengths: longer or shorter), equal, or can't tell."""
+        _, _, more, less = MEASURES[self.task, self.measure]
+        if self.paired and self.interval.estimate == 0 and self.interval.se == 0:
+            return EQUAL
+        if self.interval.low is None or self.n < LEAST[self.unit] or self.interval.low <= 0 <= self.interval.high:
+            return CANT_SAY
+        return more if self.interval.low > 0 else less
+
+    @property
+    def would_tell(self) -> int | None:
+        """How many units each run needs to find a difference this large in 4 comparisons of 5; None: unknown."""
+        if not self.interval.se or not self.interval.estimate:
+            return None
+        spread = self.interval.se * math.sqrt(self.n)  # of one unit's difference
+        return max(LEAST[self.unit], math.ceil((FOUND_AT * spread / self.interval.estimate) ** 2))
+
+    @property
+    def smallest(self) -> float | None:
+        """The smallest difference that these units find in 4 comparisons of 5; None: unknown."""
+        return FOUND_AT * self.interval.se if self.interval.se else None
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What a training took in both runs; None where it isn't known."""
+
+    stage: str
+    flops_a: float | None
+    flops_b: float | None
+    seconds_a: float | None
+    seconds_b: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, A and B, or the seeds of two; printed as `r1flow compare` does."""
+
+    a: Sequence[StoredRun]
+    b: Sequence[StoredRun]
+    differences: list[Difference]
+
+    @cached_property
+    def changed(self) -> list[str]:
+        """Each value of the configuration that differs, by stage and path; seeds, and stages of one run only, aside."""
+        one, two = self.a[0], self.b[0]
+        shared = [stage for stage in one.stages if stage in two.stages]
+        facts = [
+            {stage: read_file(run.folder_of(stage) / "config.yaml", load_frozen) for stage in shared}
+            for run in (one, two)
+        ]
+        return [
+            f"{key}: {before} → {after}"
+            for key, before, after in changes(*map(leaves, facts))
+            if key.rpartition(".")[2] not in ("seed", "run")
+        ]
+
+    @cached_property
+    def costs(self) -> list[TrainingCost]:
+        """What the trainings took that both runs have; of several seeds, the first one's."""
+        one, two = self.a[0], self.b[0]
+        found = []
+        for stage in one.stages:
+            if stage in two.stages and "flops" in one.metrics[stage]:
+                flops = [run.metrics[stage].get("flops") for run in (one, two)]
+                seconds = [read_file(run.folder_of(stage) / "cost.json").get("seconds") for run in (one, two)]
+                found.append(TrainingCost(stage, *flops, *seconds))
+        return found
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """The differences as a DataFrame: model, task, measure, a, b, difference, low, high, n, verdict, would_tell.
+
+        >>> r1flow.compare_runs("results/r1_tiny", "results/faster").table.columns.tolist()[:4]
+        ['model', 'task', 'measure', 'a']
+        """
+        import pandas as pd
+
+        return pd.DataFrame([row_told(each) for each in self.differences]).astype({"would_tell": "Int64"})
+
+    def samples(self, model: str, n: int = 5) -> list[dict[str, Any]]:
+        """The first samples of up to `n` problems that the model answers rightly in one run and wrongly in the other.
+
+        If there are fewer, problems follow to which it gives another answer, or writes another completion. Problems
+        come in the order of their ids, which are hashes. Each row has the problem and, under "a" and "b", completion,
+        answer, correct, length and finished. Raises UserError for a model that one of the runs doesn't have.
+
+        >>> found = r1flow.compare_runs("results/r1_tiny", "results/faster").samples("zero_rl", n=2)
+        >>> [each["a"]["correct"] is not each["b"]["correct"] for each in found]
+        [True, True]
+        """
+        one, two = first_samples(self.a[0], model), first_samples(self.b[0], model)
+        shared = sorted(one.keys() & two.keys())
+        alike = {}  # how alike the two are: 0 other verdicts, 1 other answers, 2 other texts
+        for problem in shared:
+            pair = one[problem], two[problem]
+            for rank, column in enumerate(("correct", "answer", "completion")):
+                if pair[0][column] != pair[1][column]:
+                    alike.setdefault(problem, rank)
+        rows = []
+        for problem in sorted(alike, key=alike.get)[:n]:  # sorted is stable, so within a rank the ids' order stays
+            told = {name: one[problem][name] for name in SHOWN}
+            for name, samples in (("a", one), ("b", two)):
+                told[name] = {column: samples[problem][column] for column in SHOWN_OF_EACH}
+            rows.append(told)
+        return rows
+
+    def __str__(self) -> str:
+        return "\n".join([*heading(self), "", *table_told(self.differences), *costs_told(self.costs)])
+
+
+def compare_runs(a: StoredRun | Path | str, b: StoredRun | Path | str) -> Comparison:
+    """How the models of run B differ from those of the same names in run A; B − A is above 0 where B has more.
+
+    Raises UserError for a folder that is no run, and for runs without a common model.
+
+    >>> found = r1flow.compare_runs("results/r1_tiny", "results/faster")
+    >>> found.changed
+    ['zero_rl.trainer.learning_rate: 0.0001 → 0.0002']
+    """
+    one, two = (run if isinstance(run, StoredRun) else open_run(run) for run in (a, b))
+    models = shared_models([one], [two])
+    of_a, of_b = (stored_scores({model: run.samples_of(model) for model in models}) for run in (one, two))
+    found = [row for model in models for row in differences_of(model, of_a[model], of_b[model], "problem")]
+    return Comparison([one], [two], found)
+
+
+def compare_seeds(a: Sequence[StoredRun | Path | str], b: Sequence[StoredRun | Path | str]) -> Comparison:
+    """The same for several runs of A and of B that differ in their seeds: the unit is the seed, not the problem.
+
+    Seeds are paired where both have the same ones, because these runs share their random numbers. Raises UserError as
+    `compare_runs` does, and for two runs of one seed.
+
+    >>> r1flow.compare_seeds(["results/r1_tiny"], ["results/faster"]).differences[0].verdict
+    "can't tell"
+    """
+    one, two = ([run if isinstance(run, StoredRun) else open_run(run) for run in runs] for runs in (a, b))
+    models = shared_models(one, two)
+    of_a, of_b = scores_by_seed(one, models), scores_by_seed(two, models)
+    found = [row for model in models for row in differences_of(model, of_a[model], of_b[model], "seed")]
+    return Comparison(one, two, found)
+
+
+def shared_models(a: Sequence[StoredRun], b: Sequence[StoredRun]) -> list[str]:
+    """The models that all these runs have evaluated; raises UserError without one."""
+    models = [model for model in a[0].models if all(model in run.models for run in (*a, *b))]
+    if not models:
+        told = "; ".join(f"{run.folder} has {', '.join(run.models) or 'none'}" for run in (*a, *b))
+        raise UserError(f"no model was evaluated in all of these runs ({told}); add evaluate to their stages")
+    return models
+
+
+# -- scores ------------------------------------------------------------------------------------------------------
+
+
+def stored_scores(paths: Mapping[str, Path]) -> dict[str, Scores]:
+    """Of each model's samples.parquet, every measure of every problem that has it, over the samples as asked."""
+    stored = read_rows(list(paths.values()), NEEDED)
+    return {model: scores_of_rows(rows) for model, rows in zip(paths, stored, strict=True)}
+
+
+def scores_of_rows(rows: Sequence[Row]) -> Scores:
+    asked = [row for row in rows if as_asked(row)]
+    found = {}
+    for task, metric in MEASURES:
+        problems = by_problem(row for row in asked if (row["task"] == GENERAL) == (task == GENERAL))
+        values = {problem: PROBLEM_METRICS[metric](samples) for problem, samples in problems.items()}
+        found[task, metric] = {problem: value for problem, value in values.items() if value is not None}
+    return found
+
+
+def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str, Scores]:
+    """Of each model, every measure's mean over problems, by seed; raises UserError for two runs of one seed."""
+    found = {model: {measure: {} for measure in MEASURES} for model in models}
+    seeds: dict[str, Path] = {}
+    for run in runs:
+        seed = str(read_file(run.folder_of(f"{EVALUATE}{models[0]}") / "provenance.json")["seed"])
+        if seed in seeds:
+            raise UserError(f"{run.folder} and {seeds[seed]} have the same seed, {seed}; name runs of several seeds")
+        seeds[seed] = run.folder
+        for model, scores in stored_scores({model: run.samples_of(model) for model in models}).items():
+            for measure, values in scores.items():
+                if values:
+                    found[model][measure][seed] = float(np.mean(list(values.values())))
+    return found
+
+
+def differences_of(model: str, a: Scores, b: Scores, unit: str) -> list[Difference]:
+    """Every measure that both have, B − A: over the units that both have if these are most, else over all, unpaired."""
+    found = []
+    for measure in MEASURES:
+        one, two = a[measure], b[measure]
+        shared = one.keys() & two.keys()
+        paired = 2 * len(shared) > max(len(one), len(two))
+        if paired:
+            one, two = ({each: values[each] for each in shared} for values in (one, two))
+        if one and two:
+            means = [float(np.mean([values[each] for each in sorted(values)])) for values in (one, two)]
+            interval = paired_difference(two, one) if paired else unpaired_difference(two, one)
+            found.append(Difference(model, *measure, *means, interval, unit, paired, min(len(one), len(two))))
+    return found
+
+
+def unpaired_difference(first: PerProblem, second: PerProblem) -> Interval:
+    """Mean of the first minus mean of the second, with a 95 % interval for independent samples (Welch's)."""
+    other = mean_interval(-value for value in second.values())
+    half = mean_over([mean_interval(first.values()), other])  # of two means, so half their sum
+    doubled = {name: None if value is None else 2 * value for name, value in asdict(half).items() if name != "n"}
+    return replace(half, **doubled)
+
+
+def first_samples(run: StoredRun, model: str) -> dict[str, dict[str, Any]]:
+    """The first sample of every reasoning problem as asked."""
+    [rows] = read_rows([run.samples_of(model)])
+    asked = [row for row in rows if as_asked(row) and row["task"] != GENERAL]
+    return {row["problem_id"]: row for row in asked if row["sample_index"] == 0}
+
+
+# -- in words ----------------------------------------------------------------------------------------------------
+
+
+def row_told(each: Difference) -> dict[str, Any]:
+    """A difference as a row of a table, or of JSON."""
+    told = {name: getattr(each, name) for name in ("model", "task", "measure", "a", "b")}
+    told |= {"difference": each.interval.estimate, "low": each.interval.low, "high": each.interval.high}
+    told |= {name: getattr(each, name) for name in ("unit", "paired", "n", "verdict", "would_tell", "smallest")}
+    return told
+
+
+def heading(found: Comparison) -> list[str]:
+    lines = [f"{name}: {', '.join(str(run.folder) for run in runs)}" for name, runs in (("A", found.a), ("B", found.b))]
+    some, more = found.changed[:5], len(found.changed) - 5
+    lines += [f"changed: {change}" for change in some] or ["changed: nothing in the configuration, but for seeds"]
+    return lines + ([f"changed: {more} values more (r1flow diff lists them by stage)"] if more > 0 else [])
+
+
+def table_told(rows: Sequence[Difference]) -> list[str]:
+    """The differences, a line each and one for a model without any, and what the intervals say."""
+    lines = [f"{'model':<18}{'measure':<14}{'A':>8}{'B':>8}   {'B − A, 95 % interval':<26}verdict"]
+    for model in dict.fromkeys(each.model for each in rows):
+        own = [each for each in rows if each.model == model]
+        if all(each.verdict == EQUAL for each in own):
+            lines.append(f"{model:<18}equal in all of this")
+            continue
+        for number, each in enumerate(own):
+            lines.append(f"{model if number == 0 else '':<18}{line_told(each)}")
+    unit, paired = rows[0].unit, all(each.paired for each in rows)
+    over = f"over {'the same' if paired else 'other'} {unit}s{', paired' if paired else ''}"
+    lines += ["", f"Intervals are {over}. Of 20 differences with nothing behind them, one has an interval without 0."]
+    if unit == "problem":
+        lines += ["They don't say what another training run would give: for that, r1flow seeds, then --seeds here."]
+    return lines
+
+
+def line_told(each: Difference) -> str:
+    name, scale, _, _ = MEASURES[each.task, each.measure]
+    moved = f"{scale * each.interval.estimate:+.1f}"
+    if each.interval.low is not None:
+        moved += f" [{scale * each.interval.low:+.1f}, {scale * each.interval.high:+.1f}]"
+    return f"{name:<14}{scale * each.a:>8.1f}{scale * each.b:>8.1f}   {moved:<26}{verdict_told(each)}"
+
+
+def verdict_told(each: Difference) -> str:
+    if each.verdict != CANT_SAY:
+        return each.verdict
+    if each.n < LEAST[each.unit]:
+        return f"{CANT_SAY}; {LEAST[each.unit]} {each.unit}s are the least ({each.n} here)"
+    if each.would_tell is None:
+        return CANT_SAY
+    return f"{CANT_SAY}; {each.would_tell:,} {each.unit}s might ({each.n} here)"
+
+
+def costs_told(rows: Sequence[TrainingCost]) -> list[str]:
+    """What the trainings took in all, and each one whose FLOPs differ; FLOPs and seconds, A → B."""
+    lines = []
+    for row in rows:
+        if row.flops_a != row.flops_b:
+            lines.append(f"{row.stage:<18}{moved_told(row.flops_a, row.flops_b, '.2e')} FLOPs")
+    if rows:
+        sums = [
+            sum_known(each)
+            for each in zip(*((row.flops_a, row.flops_b, row.seconds_a, row.seconds_b) for row in rows), strict=True)
+        ]
+        flops, seconds = moved_told(*sums[:2], ".2e"), moved_told(*sums[2:], ",.0f")
+        lines = ["", *lines, f"{'all trainings':<18}{flops} FLOPs, {seconds} s"]
+    return lines
+
+
+def sum_known(counts: Sequence[float | None]) -> float | None:
+    return None if None in counts else sum(counts)
+
+
+def moved_told(before: float | None, after: float | None, how: str) -> str:
+    one, two = ("unknown" if count is None else format(count, how) for count in (before, after))
+    return f"{one} → {two}" + (f" (× {after / before:.2f})" if before and after else "")
