@@ -294,9 +294,8 @@ def unpaired_difference(first: PerProblem, second: PerProblem) -> Interval:
 
 def first_samples(run: StoredRun, model: str) -> dict[str, dict[str, Any]]:
     """The first sample of every reasoning problem as asked."""
-    [rows] = read_rows([run.samples_of(model)])
-    asked = [row for row in rows if as_asked(row) and row["task"] != GENERAL]
-    return {row["problem_id"]: row for row in asked if row["sample_index"] == 0}
+    first = [row for row in run.rows(model) if row["sample_index"] == 0]
+    return {row["problem_id"]: row for row in first if row["task"] != GENERAL}
 
 
 # -- in words ----------------------------------------------------------------------------------------------------

@@ -105,14 +105,22 @@ class StoredRun:
         import pandas as pd
         import pyarrow as pa
 
-        from r1flow.core.metrics import as_asked
         from r1flow.programs.evaluate.compute import SCHEMA
+
+        dtypes = {pa.bool_(): pd.BooleanDtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
+        return pa.Table.from_pylist(self.rows(model, all_ways), schema=SCHEMA).to_pandas(types_mapper=dtypes.get)
+
+    def rows(self, model: str, all_ways: bool = False) -> list[dict[str, Any]]:
+        """The same as dictionaries, for which pandas isn't needed.
+
+        >>> r1flow.open_run("results/r1_tiny").rows("zero_rl")[0]["task"]
+        'basic_arithmetic'
+        """
+        from r1flow.core.metrics import as_asked
         from r1flow.programs.report.collect import read_samples
 
         [rows] = read_samples([self.samples_of(model)])
-        chosen = rows if all_ways else list(filter(as_asked, rows))
-        dtypes = {pa.bool_(): pd.BooleanDtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
-        return pa.Table.from_pylist(chosen, schema=SCHEMA).to_pandas(types_mapper=dtypes.get)
+        return rows if all_ways else list(filter(as_asked, rows))
 
     def curve(self, stage: str) -> "pd.DataFrame":
         """What a training logged: a row a step, a column a curve, NaN where it wasn't measured.

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from r1flow.artifacts.contract import of_inputs
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import tell
+from r1flow.commands.finding import parts_of, tell
 from r1flow.core.errors import UserError, printable
-from r1flow.core.template import THINK_OPEN, Response, render
+from r1flow.core.template import render
 
 if TYPE_CHECKING:
     from r1flow.sampling import Sampler
@@ -141,14 +141,6 @@ def print_reply(question: str, completion: str, finished: bool, as_json: bool) -
     reasoning, reply = parts_of(completion)
     finding = {"question": question, "reasoning": reasoning, "reply": reply, "finished": finished}
     tell(finding, present_reply(completion, finished, dim=sys.stdout.isatty()), as_json, indent=None)
-
-
-def parts_of(completion: str) -> tuple[str | None, str]:
-    """The reasoning, None without one, and the reply."""
-    response = Response.parse(completion)
-    if response.reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
-        return completion.strip().removeprefix(THINK_OPEN), ""
-    return response.reasoning, response.summary
 
 
 def present_reply(completion: str, finished: bool, dim: bool) -> str:

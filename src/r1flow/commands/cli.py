@@ -18,7 +18,8 @@ COMMANDS = {
     "data": "look at a file of your own problems: columns, answers, splits, leaks",
     "seeds": "run an experiment with several seeds, and report on all of them",
     "trace": "show where a number or a model comes from",
-    "diff": "compare two runs: equal, or where and why they differ",
+    "compare": "compare two runs' models: better, worse or can't tell, with samples side by side",
+    "diff": "check that two runs are equal, or find where and why they differ",
     "verify": "check every file of a run by its hash",
     "regrade": "grade a run's stored samples again with the installed graders",
     "publish": "version a finished run with DVC and push it",
@@ -37,6 +38,7 @@ a first session:
   make run                                              the whole recipe, about 8 minutes on 2 cores
   r1flow plan overrides="seed=2"                        what a run would compute, why, and how long that took last time
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
+  r1flow compare r1_tiny longer                         whether the models of the run `longer` are better
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
   r1flow seeds r1_tiny --seeds 11 12 13 14 15           five runs, and one report over them

@@ -1,9 +1,18 @@
-"""How a command tells what it found: in words, or with --json as one JSON object (docs/commands.md has them all)."""
+"""How a command tells what it found: in words, or with --json as one JSON object (docs/commands.md has them all).
+
+A stored sample is told like this, the reasoning indented:
+
+        we start with 8 + 16 = 24. then 24 - 19 = 5.
+    the result is 5
+    → right: answer 5, 41 tokens
+"""
 
 import argparse
 import json
 import math
 from typing import Any
+
+from r1flow.core.template import THINK_OPEN, Response
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +32,28 @@ def strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [strict(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def parts_of(completion: str) -> tuple[str | None, str]:
+    """The reasoning, None without one, and the reply."""
+    response = Response.parse(completion)
+    if response.reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
+        return completion.strip().removeprefix(THINK_OPEN), ""
+    return response.reasoning, response.summary
+
+
+def sample_told(row: dict[str, Any], longest: int | None = None) -> list[str]:
+    """A stored sample for a reader: the reasoning indented, the reply, and the verdict; longer texts are cut."""
+    reasoning, reply = (cut(text or "", longest) for text in parts_of(row["completion"]))
+    lines = [f"    {line}" for line in reasoning.strip().splitlines()] + reply.strip().splitlines()
+    verdict = {True: "right", False: "wrong", None: "not graded"}[row["correct"]]
+    answer = "no answer" if row["answer"] is None else f"answer {cut(row['answer'], longest)}"
+    told = f"→ {verdict}: {answer}, {row['length']} tokens"
+    return [*lines, told if row["finished"] else f"{told}, truncated"]
+
+
+def cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else f"{text[:longest]} … ({len(text):,} characters)"
 
 
 def megabytes(count: int) -> str:

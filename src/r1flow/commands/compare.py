@@ -1,0 +1,95 @@
+"""Whether a change helped: two runs' models side by side, with paired intervals, and samples that differ.
+
+    r1flow compare r1_tiny longer
+
+    A: results/r1_tiny
+    B: results/longer
+    changed: zero_rl.trainer.max_steps: 160 → 320
+
+    model             measure              A       B   B − A, 95 % interval      verdict
+    zero_rl           pass@1 in %       68.8    72.1   +3.3 [+0.4, +6.2]         better
+    …
+
+api/comparison.py says what is compared and how. Left out: whether the runs are equal to the byte (`r1flow diff`).
+"""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts.folders import run_folder
+from r1flow.artifacts.versions import RESULTS
+from r1flow.commands.finding import add_json, sample_told, tell
+from r1flow.core.errors import UserError
+
+if TYPE_CHECKING:
+    from r1flow.api.comparison import Comparison
+
+LONGEST = 600  # characters of a text that is shown; --json has all of it
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Tell whether run B's models are better than run A's: pass@1, form, length and the trainings' cost, each "
+        "difference with a 95 % interval paired by problem, and how many problems would tell where these can't. Then "
+        "samples of one model that differ, side by side. Whether two runs are equal to the byte tells `r1flow diff`."
+    )
+    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="A, then B: a run's name or folder")
+    parser.add_argument(
+        "--seeds",
+        action="store_true",
+        help="each RUN stands for the runs RUN-s1, RUN-s2, … that `r1flow seeds` made; intervals are over the seeds",
+    )
+    parser.add_argument("--model", help="whose samples to show (default: the last model that differs)")
+    parser.add_argument("-n", type=int, default=5, metavar="N", help="how many problems to show (default: 5)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.n < 0:
+        raise UserError(f"-n: {arguments.n} problems can't be shown; use 0 or more")
+    groups = [seed_runs(name) if arguments.seeds else [run_folder(name)] for name in arguments.runs]
+    from r1flow.api.comparison import compare_runs, compare_seeds, row_told
+
+    found = compare_seeds(*groups) if arguments.seeds else compare_runs(groups[0][0], groups[1][0])
+    model = arguments.model or last_that_differs(found)
+    samples = found.samples(model, arguments.n) if model else []
+    told = {
+        "a": [str(run.folder) for run in found.a],
+        "b": [str(run.folder) for run in found.b],
+        "changed": found.changed,
+        "differences": [row_told(each) for each in found.differences],
+        "costs": [asdict(each) for each in found.costs],
+        "model": model,
+        "samples": samples,
+    }
+    lines = [str(found)]
+    if samples:
+        lines += ["", f"{model}: {len(samples)} problems, the first sample in each run"]
+    for sample in samples:
+        lines += ["", *side_by_side_told(sample)]
+    tell(told, "\n".join(lines), arguments.json)
+
+
+def seed_runs(name: Path) -> list[Path]:
+    """results/r1_tiny-s11, results/r1_tiny-s12, …; raises UserError where there is none."""
+    for folder in (name.parent, RESULTS / name.parent):
+        found = sorted(path for path in folder.glob(f"{name.name}-s*") if path.name[len(name.name) + 2 :].isdigit())
+        if found:
+            return found
+    raise UserError(f"--seeds: there is no run {name}-s1, {name}-s2, …; make them with r1flow seeds, or leave it out")
+
+
+def last_that_differs(found: "Comparison") -> str | None:
+    from r1flow.api.comparison import EQUAL
+
+    differing = [each.model for each in found.differences if each.verdict != EQUAL]
+    return differing[-1] if differing else None
+
+
+def side_by_side_told(sample: dict[str, Any]) -> list[str]:
+    lines = [f"{sample['task']} {sample['problem_id']}: {sample['question']}", f"right answer: {sample['gold']}"]
+    for name in ("a", "b"):
+        lines += [f"{name.upper()}:", *(f"  {line}" for line in sample_told(sample[name], LONGEST))]
+    return lines

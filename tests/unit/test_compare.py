@@ -1,0 +1,104 @@
+"""`r1flow compare`: what it prints, its JSON, its samples side by side, and what it refuses."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from documented import as_documented
+from test_api import seeded
+from test_diff import FASTER
+from test_trace import make_run
+
+from r1flow.artifacts.manifest import read_json, write_json
+from r1flow.commands.cli import main
+from r1flow.commands.compare import LONGEST
+from r1flow.commands.finding import cut
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    make_run(folder / "results/plain")
+    make_run(folder / "results/faster", zero_rl=FASTER)
+    return folder
+
+
+@pytest.fixture
+def project(made, monkeypatch) -> Path:
+    monkeypatch.chdir(made)
+    return made
+
+
+def printed(capsys, *words: str) -> str:
+    assert main(["compare", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_runs_are_compared_and_the_last_model_that_differs_is_shown(project, capsys):
+    lines = printed(capsys, "plain", "results/faster", "-n", "2").splitlines()
+    assert lines[:3] == [
+        "A: results/plain",
+        "B: results/faster",
+        "changed: zero_rl.trainer.learning_rate: 0.0001 → 0.0002",
+    ]
+    shown = lines[lines.index("zero_rl: 2 problems, the first sample in each run") :]
+    assert [line for line in shown if line in ("A:", "B:")] == ["A:", "B:"] * 2
+    verdicts = [line.split()[1] for line in shown if line.startswith("  → ")]
+    assert {frozenset(verdicts[:2]), frozenset(verdicts[2:])} == {frozenset({"right:", "wrong:"})}
+
+
+def test_the_json_is_as_documented(project, capsys):
+    found = as_documented("compare", printed(capsys, "plain", "faster", "--json"))
+    assert found["model"] == "zero_rl" and len(found["samples"]) == 5
+    assert {row["verdict"] for row in found["differences"] if row["model"] == "base"} == {"equal"}
+
+
+def test_equal_runs_show_no_samples(project, capsys):
+    found = as_documented("compare", printed(capsys, "plain", "plain", "--json"))
+    assert found["model"] is None and found["samples"] == [] and found["changed"] == []
+    assert "changed: nothing in the configuration" in printed(capsys, "plain", "plain")
+
+
+def test_costs_are_in_the_json_and_unknown_ones_are_null(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run = make_run(tmp_path / "results/plain")
+    write_json(run / "base/metrics.json", read_json(run / "base/metrics.json") | {"flops": 3e12})
+    found = as_documented("compare", printed(capsys, "plain", "plain", "--json", "-n", "0"))
+    assert [(row["stage"], row["flops_a"]) for row in found["costs"]] == [("base", 3e12)]
+    write_json(run / "base/metrics.json", read_json(run / "base/metrics.json") | {"flops": None})
+    assert "unknown → unknown FLOPs" in printed(capsys, "plain", "plain")
+
+
+def test_the_folders_of_a_seeds_run_are_found_by_their_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for seed in (9, 10):
+        for name, change in (("plain", {}), ("faster", {"zero_rl": FASTER})):
+            seeded(make_run(tmp_path / f"results/{name}-s{seed}", **change), seed)
+    shutil.copytree(tmp_path / "results/plain-s9", tmp_path / "results/plain-seeds")
+    found = as_documented("compare", printed(capsys, "plain", "results/faster", "--seeds", "--json"))
+    assert sorted(found["a"]) == ["results/plain-s10", "results/plain-s9"] and len(found["b"]) == 2
+    assert {(row["unit"], row["n"]) for row in found["differences"]} == {("seed", 2)}
+    assert main(["compare", "plain", "nothing", "--seeds"]) == 2
+    assert capsys.readouterr().err == (
+        "r1flow: --seeds: there is no run nothing-s1, nothing-s2, …; make them with r1flow seeds, or leave it out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plain", "nowhere"], "nowhere: there is no such run; in results/: faster, plain"),
+        (["plain", "faster", "-n", "-1"], "-n: -1 problems can't be shown; use 0 or more"),
+        (["plain", "faster", "--model", "zero"], "results/plain: no samples of 'zero'; did you mean 'zero_rl'?"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_a_line(project, capsys, words, said):
+    assert main(["compare", *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == f"r1flow: {said}\n" and not shown.out
+
+
+def test_enormous_texts_are_cut_and_say_so():
+    assert cut("a" * LONGEST, LONGEST) == "a" * LONGEST
+    assert cut("a" * 10_000, LONGEST) == f"{'a' * LONGEST} … (10,000 characters)"
+    assert cut("a" * 10_000, None) == "a" * 10_000
