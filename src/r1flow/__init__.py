@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from r1flow.api.comparison import compare_runs as compare_runs
     from r1flow.api.comparison import compare_seeds as compare_seeds
+    from r1flow.api.listing import list_runs as list_runs
     from r1flow.api.stored import open_run as open_run
 
 # Each name with the module of r1flow.api that has it.
 OFFERED = {
     "compare_runs": "comparison",
     "compare_seeds": "comparison",
+    "list_runs": "listing",
     "open_run": "stored",
 }
 

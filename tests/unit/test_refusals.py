@@ -14,7 +14,7 @@ from tiny_weights import write_zeros
 from tokenizers import Tokenizer, models
 
 from r1flow.artifacts import manifest, versions
-from r1flow.commands import clean, cli, export, publish
+from r1flow.commands import clean, cli, export, finding, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import loaders, sources, tasks, tokenizer
@@ -217,7 +217,7 @@ def test_no_answer_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("seconds", "said"), [(3, "just now"), (60, "1 minute ago"), (90_000 * 2, "2 days ago")])
 def test_how_long_ago(seconds: float, said: str) -> None:
-    assert clean.ago(seconds) == said
+    assert finding.ago(seconds) == said
 
 
 def test_euclid_leaves_remainders_down_to_the_greatest_divisor() -> None:

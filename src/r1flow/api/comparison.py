@@ -325,7 +325,7 @@ def table_told(rows: Sequence[Difference]) -> list[str]:
             lines.append(f"{model:<18}equal in all of this")
             continue
         for number, each in enumerate(own):
-            lines.append(f"{model if number == 0 else '':<18}{line_told(each)}")
+            lines.append(f"{model if number == 0 else '':<18}{measure_told(each)}")
     unit, paired = rows[0].unit, all(each.paired for each in rows)
     over = f"over {'the same' if paired else 'other'} {unit}s{', paired' if paired else ''}"
     lines += ["", f"Intervals are {over}. Of 20 differences with nothing behind them, one has an interval without 0."]
@@ -334,7 +334,7 @@ def table_told(rows: Sequence[Difference]) -> list[str]:
     return lines
 
 
-def line_told(each: Difference) -> str:
+def measure_told(each: Difference) -> str:
     name, scale, _, _ = MEASURES[each.task, each.measure]
     moved = f"{scale * each.interval.estimate:+.1f}"
     if each.interval.low is not None:

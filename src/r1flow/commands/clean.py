@@ -18,7 +18,7 @@ from pathlib import Path
 
 from r1flow.artifacts import store
 from r1flow.artifacts.locks import refuse_live
-from r1flow.commands.finding import add_json, megabytes, tell
+from r1flow.commands.finding import add_json, ago, megabytes, tell
 from r1flow.commands.places import project_root
 from r1flow.core.errors import UserError, listed
 
@@ -164,14 +164,6 @@ def undelivered(scratch: Path) -> str:
     """A warning if removing scratch loses tracking records that MLflow doesn't have yet; empty if it doesn't."""
     count = len([*scratch.glob("tracking/*/execution.jsonl"), *scratch.glob("tracking/*.refused.jsonl")])
     return f", records of {count} execution(s) that MLflow does not have yet" if count else ""
-
-
-def ago(seconds: float) -> str:
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
 
 
 def agreed() -> bool:

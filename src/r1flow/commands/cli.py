@@ -17,6 +17,8 @@ COMMANDS = {
     "plan": "show what a run would compute, and why; changes nothing",
     "data": "look at a file of your own problems: columns, answers, splits, leaks",
     "seeds": "run an experiment with several seeds, and report on all of them",
+    "runs": "list the runs in results/: experiment, seed, overrides, state, pass@1",
+    "show": "read a model's stored completions in the terminal, such as the wrong ones",
     "trace": "show where a number or a model comes from",
     "compare": "compare two runs' models: better, worse or can't tell, with samples side by side",
     "diff": "check that two runs are equal, or find where and why they differ",
@@ -38,6 +40,7 @@ a first session:
   make run                                              the whole recipe, about 8 minutes on 2 cores
   r1flow plan overrides="seed=2"                        what a run would compute, why, and how long that took last time
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
+  r1flow show r1_tiny zero_rl --wrong                   what R1-Zero got wrong, with its reasoning
   r1flow compare r1_tiny longer                         whether the models of the run `longer` are better
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card

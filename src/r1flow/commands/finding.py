@@ -12,7 +12,7 @@ import json
 import math
 from typing import Any
 
-from r1flow.core.template import THINK_OPEN, Response
+from r1flow.core.template import GENERAL, THINK_OPEN, Response
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +47,23 @@ def sample_told(row: dict[str, Any], longest: int | None = None) -> list[str]:
     reasoning, reply = (cut(text or "", longest) for text in parts_of(row["completion"]))
     lines = [f"    {line}" for line in reasoning.strip().splitlines()] + reply.strip().splitlines()
     verdict = {True: "right", False: "wrong", None: "not graded"}[row["correct"]]
-    answer = "no answer" if row["answer"] is None else f"answer {cut(row['answer'], longest)}"
-    told = f"→ {verdict}: {answer}, {row['length']} tokens"
+    told = f"→ {verdict}: {row['length']} tokens"
+    if row.get("task") != GENERAL:
+        answer = "no answer" if row["answer"] is None else f"answer {cut(row['answer'], longest)}"
+        told = f"→ {verdict}: {answer}, {row['length']} tokens"
     return [*lines, told if row["finished"] else f"{told}, truncated"]
 
 
 def cut(text: str, longest: int | None) -> str:
     return text if longest is None or len(text) <= longest else f"{text[:longest]} … ({len(text):,} characters)"
+
+
+def ago(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
 
 
 def megabytes(count: int) -> str:

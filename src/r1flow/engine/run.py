@@ -39,6 +39,7 @@ class Run:
     config: dict[str, Any]  # the whole composed configuration
     libraries: str = "refuse"  # or rerun, accept: what to do if results were computed with other versions
     root: Path = Path()  # where conf/ is
+    overrides: str = ""  # as they were typed
 
     @classmethod
     def compose(
@@ -61,7 +62,7 @@ class Run:
         named = None if run == "" else run
         composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
         conf.check_run(composed)
-        return cls(composed, libraries, root)
+        return cls(composed, libraries, root, overrides or "")
 
     @classmethod
     def thaw(cls, path: str) -> Self:
@@ -77,6 +78,7 @@ class Run:
         for stage in STAGES:  # before Snakemake looks up which files exist
             self.frozen(stage)
         facts = {"config": self.config, "sources": self.sources, "data_is_pinned": self.data_is_pinned}
+        facts["overrides"] = self.overrides  # for `r1flow runs`
         return str(frozen.freeze("run", facts, FROZEN))
 
     @property

@@ -1,0 +1,78 @@
+"""Lists the runs in results/.
+
+    run               experiment    seed  state              changed       pass@1            overrides
+    r1_tiny           r1_tiny       1     finished           2 hours ago   74.5 align_rl
+    more_kl           r1_tiny       1     12 of 22 stages    3 days ago    68.8 zero_rl      zero_rl.trainer.beta=0.01
+
+api/listing.py says where each of these comes from.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from r1flow.commands.finding import add_json, ago, tell
+from r1flow.commands.places import enter_project
+
+if TYPE_CHECKING:
+    from r1flow.api.listing import ListedRun
+
+SORTED_BY = ("changed", "run", "experiment", "seed", "state", "pass_at_1")
+HIGHEST_FIRST = ("changed", "pass_at_1")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List the runs in results/: the experiment, seed and overrides they were made with, how far they are, when "
+        "their last stage ended, and the pass@1 of their last model. `r1flow compare A B` tells two of them apart."
+    )
+    parser.add_argument(
+        "--sort", choices=SORTED_BY, default="changed", help="what decides the order (default: changed, newest first)"
+    )
+    parser.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="only runs that have this word in their name, experiment, overrides or state; may be repeated",
+    )
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    enter_project()
+    from r1flow.api.listing import list_runs
+
+    found = [each for each in list_runs() if all(word.casefold() in words_of_run(each) for word in arguments.filter)]
+    found = runs_in_order(found, arguments.sort)
+    lines = [cells_of_run(each, time.time()) for each in found]
+    header = ("run", "experiment", "seed", "state", "changed", "pass@1", "overrides")
+    words = columns_told([header, *lines]) if lines else "no run in results/" + (" has this" * bool(arguments.filter))
+    tell({"runs": [asdict(each) for each in found]}, words, arguments.json)
+
+
+def words_of_run(each: "ListedRun") -> str:
+    return " ".join(filter(None, [each.run, each.experiment, each.overrides, each.state])).casefold()
+
+
+def runs_in_order(found: Sequence["ListedRun"], key: str) -> list["ListedRun"]:
+    """Sorted by a column: times and pass@1 with the highest first, and runs that lack it at the end."""
+    known = [each for each in found if getattr(each, key) is not None]
+    unknown = [each for each in found if getattr(each, key) is None]
+    return sorted(known, key=lambda each: getattr(each, key), reverse=key in HIGHEST_FIRST) + unknown
+
+
+def cells_of_run(each: "ListedRun", now: float) -> tuple[str, ...]:
+    state = f"{each.done} of {each.jobs} stages" if each.jobs and each.state == "unfinished" else each.state
+    score = "" if each.pass_at_1 is None else f"{100 * each.pass_at_1:.1f} {each.model}"
+    known = [each.run, each.experiment, each.seed, state, ago(now - each.changed), score, each.overrides]
+    return tuple("–" if value is None else str(value) for value in known)
+
+
+def columns_told(rows: Sequence[Sequence[Any]]) -> str:
+    """The rows as a table, each column as wide as its widest cell."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
