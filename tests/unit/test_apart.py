@@ -147,7 +147,7 @@ def test_a_source_is_read_apart_with_the_same_rows_and_counts(tmp_path: Path) ->
     rows = list(load_apart(tmp_path, ["a.jsonl"], SOURCE, count))
     assert [row["answer"] for row in rows] == [str(number) for number in range(1000)]
     assert count.as_dict() == {"read": 1001, "kept": 1000, "left_out": {"missing": 1}} and count.damaged == 1
-    assert count.first == {"missing": "a.jsonl: row 1001: column answer: missing"}
+    assert count.first == {"missing": "a.jsonl: row 1001: column answer: missing; the row has question"}
 
 
 def test_private_tests_that_take_gigabytes_are_a_row_too_large(tmp_path: Path) -> None:

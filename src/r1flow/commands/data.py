@@ -8,8 +8,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_json, tell
-from r1flow.commands.places import model_folder
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.data import leaks, pools
