@@ -405,6 +405,7 @@ def reader(micro, tmp_path_factory) -> Path:
     for model in ("path/to/model", "models/qwen"):
         (folder / model).symlink_to(micro.folder / "results/r1_micro/base/model")
     (folder / "my/gsm8k").mkdir(parents=True)
+    (folder / "words.csv").write_text("problem,solution\n2 + 3?,5\n")
     own = {block.info: "\n".join(block.lines) for block in reversed(blocks("docs/rewards/your_own.md"))}
     (folder / "my_rewards.py").write_text(own["python"])
     (folder / "conf/reward/short.yaml").write_text(own["yaml"])

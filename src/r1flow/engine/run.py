@@ -68,7 +68,7 @@ class Run:
     def thaw(cls, path: str) -> Self:
         """The run that another process composed: jobs on other machines must neither compose nor plan again."""
         facts = frozen.load_frozen(Path(path))
-        run = cls(facts["config"])
+        run = cls(facts["config"], overrides=facts["overrides"])
         run.sources, run.data_is_pinned = facts["sources"], facts["data_is_pinned"]
         run.steps = []
         return run
@@ -77,8 +77,12 @@ class Run:
         """Write every stage's slice, and the whole run for jobs on other machines; returns the path of the latter."""
         for stage in STAGES:  # before Snakemake looks up which files exist
             self.frozen(stage)
-        facts = {"config": self.config, "sources": self.sources, "data_is_pinned": self.data_is_pinned}
-        facts["overrides"] = self.overrides  # for `r1flow runs`
+        facts = {
+            "config": self.config,
+            "sources": self.sources,
+            "data_is_pinned": self.data_is_pinned,
+            "overrides": self.overrides,  # for `r1flow runs`
+        }
         return str(frozen.freeze("run", facts, FROZEN))
 
     @property
