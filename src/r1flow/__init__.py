@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from r1flow.api.comparison import compare_runs as compare_runs
     from r1flow.api.comparison import compare_seeds as compare_seeds
+    from r1flow.api.examination import evaluate as evaluate
+    from r1flow.api.examination import load_sampler as load_sampler
+    from r1flow.api.grades import grade as grade
     from r1flow.api.listing import list_runs as list_runs
     from r1flow.api.stored import open_run as open_run
 
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
 OFFERED = {
     "compare_runs": "comparison",
     "compare_seeds": "comparison",
+    "evaluate": "examination",
+    "grade": "grades",
     "list_runs": "listing",
+    "load_sampler": "examination",
     "open_run": "stored",
 }
 

@@ -296,6 +296,13 @@ def test_a_servers_name_for_its_model_cant_write_over_the_terminal() -> None:
     assert str(refused.value).isprintable()
 
 
+@pytest.mark.parametrize("name", ["\0", "\ud800", "/a" * 30_000, "a\nb" * 9000])
+def test_what_can_be_no_folder_is_another_models(name: str) -> None:
+    with pytest.raises(UserError, match="doesn't serve") as refused:
+        server.served_model([(name, name)], Path("model"), None, "http://127.0.0.1")
+    assert len(str(refused.value)) < 1000 and "\n" not in str(refused.value)
+
+
 def test_a_folder_is_the_same_by_another_name(folder, tmp_path) -> None:
     (tmp_path / "link").symlink_to(folder)
     with speaking(tmp_path / "link") as fake:

@@ -27,8 +27,9 @@ from r1flow.api.stored import open_run
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval, paired_difference
+from r1flow.programs.evaluate.compute import SCHEMA
 
-MODULES = sorted({f"r1flow.api.{module}" for module in r1flow.OFFERED.values()})
+MODULES = sorted({f"r1flow.api.{module}" for module in r1flow.OFFERED.values()} - {"r1flow.api.examination"})
 HOW = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -51,7 +52,10 @@ def here(runs, monkeypatch) -> Path:
 
 
 def docstrings(module: str) -> dict[str, str]:
-    """Every docstring with an example; doctest's own finder passes over cached properties."""
+    """Every docstring with an example; doctest's own finder passes over cached properties.
+
+    Those of r1flow.api.examination need torch: tests/train/test_api_examination.py runs them.
+    """
     tree = ast.parse(Path(import_module(module).__file__).read_text())
     documented = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     texts = {node.name: ast.get_docstring(node) or "" for node in documented}
@@ -63,6 +67,22 @@ def test_every_example_of_a_docstring_returns_what_it_says(module, name, here):
     example = doctest.DocTestParser().get_doctest(docstrings(module)[name], {"r1flow": r1flow}, name, module, 0)
     ran = doctest.DocTestRunner(optionflags=HOW).run(example)
     assert ran.failed == 0 and ran.attempted > 0
+
+
+PAGE = Path(__file__).parents[2] / "docs/notebook.md"
+
+
+def test_the_notebooks_page_does_what_it_says(here, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    blocks = re.findall(r"```pycon\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    example = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, str(PAGE), 0)
+    ran = doctest.DocTestRunner(optionflags=HOW).run(example)
+    assert ran.failed == 0 and ran.attempted == PAGE.read_text().count("\n>>> ")
+    assert Path("reward.png").stat().st_size
+
+
+def test_the_notebooks_page_has_every_column_of_the_samples():
+    assert re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE) == SCHEMA.names
 
 
 @pytest.mark.parametrize("name", r1flow.OFFERED)

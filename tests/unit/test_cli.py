@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from tiny_weights import write_zeros
 
 from r1flow import sampling
+from r1flow.api.examination import load_sampler
 from r1flow.artifacts import manifest
 from r1flow.artifacts.locks import hold
 from r1flow.commands import chat, clean, export
@@ -621,7 +622,7 @@ class Echo:
 
 
 def test_chat_answers_every_line_and_goes_on_after_one_that_is_too_long(project, monkeypatch, capsys):
-    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
     said = iter(["hello", "", "x" * 30, "bye"])
     answer(monkeypatch, None)
     monkeypatch.setattr("builtins.input", lambda prompt: next_or_end(said))
@@ -654,7 +655,7 @@ def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, caps
         raise TemplateError("roles \x1b[2J must alternate")
 
     monkeypatch.setattr(Echo.tokenizer, "apply_chat_template", refuse)
-    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
     error = capsys.readouterr().err
     assert "the chat template can't show a question (roles" in error and "\x1b" not in error
@@ -662,7 +663,7 @@ def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, caps
 
 def test_a_model_without_a_chat_template_is_a_line_with_the_remedy(project, monkeypatch, capsys):
     monkeypatch.setattr(Echo.tokenizer, "chat_template", None)
-    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
     assert "its tokenizer has no chat template; add chat_template.jinja" in capsys.readouterr().err
 
@@ -671,7 +672,7 @@ def test_a_model_without_a_chat_template_is_a_line_with_the_remedy(project, monk
     ("error", "said"),
     [(OSError("no config.json\nsecond line"), "no config.json"), (KeyError(), "KeyError"), (SafetensorError("x"), "x")],
 )
-def test_what_cannot_be_loaded_is_a_line(monkeypatch, error, said):
+def test_what_cannot_be_loaded_is_a_line(monkeypatch, tmp_path, error, said):
     from transformers.utils import logging
 
     asked, quiet = [], []
@@ -685,10 +686,13 @@ def test_what_cannot_be_loaded_is_a_line(monkeypatch, error, said):
         return "a sampler"
 
     monkeypatch.setattr(sampling, "load_sampler", load)
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
     with pytest.raises(UserError, match=rf"model: can't be loaded as a model: '?{said}'?$"):
-        chat.load_quietly(Path("model"), "transformers")
+        load_sampler(model, "transformers", batch_size=1)
     error = None
-    assert chat.load_quietly(Path("model"), "transformers") == "a sampler"
+    assert load_sampler(model, "transformers", batch_size=1) == "a sampler"
     assert asked == [("model", {"engine": "transformers", "batch_size": 1})] * 2
     assert quiet == ["disable_progress_bar", "set_verbosity_error"] * 2
 
@@ -702,7 +706,7 @@ def test_a_person_is_told_how_it_ends_and_has_a_line_to_type_in(project, monkeyp
 
 
 def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):
-    monkeypatch.setattr(chat, "load_quietly", lambda model, engine: Echo())
+    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 0
     assert capsys.readouterr().out == "you said hi\n"
 

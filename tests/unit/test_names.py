@@ -17,6 +17,8 @@ INTERFACES = {
     "memory",
     "outputs",
     "sample_part",
+    "grade",  # what `import r1flow` offers has the names that one expects; so has the next one
+    "load_sampler",
     "argv",  # of the sandbox's tiers, bubblewrap and landlock, with the next three
     "program_path",
     "python",

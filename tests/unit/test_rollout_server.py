@@ -109,12 +109,27 @@ def test_without_a_server_a_stage_ends_in_one_line(tmp_path, monkeypatch, addres
         ({"weight_transfer_config": {"backend": "ipc"}}, "can't receive new weights"),
         ({"model_config": {"logprobs_mode": "raw_logprobs"}}, "returns raw_logprobs"),
         ({"model_config": None}, "isn't a server for rollouts"),
+        ({"weight_transfer_config": ["nccl"]}, "can't receive new weights"),
+        ({"model_config": {"logprobs_mode": "a\nb" * 9000}}, r"returns (a|b| )+, not processed"),
+        ({"model_config": {"logprobs_mode": "processed_logprobs", "model": "\0"}}, "whose shape"),
+        ({"model_config": {"logprobs_mode": "processed_logprobs", "model": "\ud800"}}, "whose shape"),
+        ({"model_config": {"logprobs_mode": "processed_logprobs", "model": "a" * 10**6}}, "serves a+, whose shape"),
     ],
 )
 def test_a_server_that_was_started_otherwise_is_refused(tmp_path, changes, named) -> None:
     folder = model(tmp_path / "model")
-    with FakeServer(answer=served(folder, **changes)) as server, pytest.raises(UserError, match=named):
+    with FakeServer(answer=served(folder, **changes)) as server, pytest.raises(UserError, match=named) as refused:
         find_server(folder, root(server), 0, print)
+    assert len(str(refused.value)) < 1000 and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("file", ["[]", "[" * 9000, '{"eos_token_id": [1, "a"]}'])
+def test_a_servers_model_whose_settings_are_odd_is_another(tmp_path, file) -> None:
+    ours, theirs = model(tmp_path / "ours"), model(tmp_path / "theirs")
+    (theirs / "generation_config.json").write_text(file)
+    (theirs / "config.json").write_text(file)
+    with FakeServer(answer=served(theirs)) as server, pytest.raises(UserError, match="whose shape"):
+        find_server(ours, root(server), 0, print)
 
 
 @pytest.mark.parametrize("reply", [Reply(404), Reply(body=b"[]"), Reply(body=b"<html>")])

@@ -4,6 +4,7 @@
     ```sh run-slow      run by `make test-slow`, which runs the page's others before it
     ```sh               not run: NEVER says why
     ```python           run by `make test`, and what a line returns is compared with the comment beside it
+    ```pycon            a doctest of a run: docs/notebook.md's, run by tests/unit/test_api.py
 
 A page's commands run in one shell, from top to bottom, in a copy of the project that starts as a reader's: in git, with
 its .venv made and not activated. One thing is substituted: where the pages speak of r1_tiny, which takes ten minutes,
@@ -52,7 +53,7 @@ NEVER = {
     "r1flow seeds r1_claims": "five whole runs",
     "make run experiment=r1_zero_plain": "a whole run",
     "make run experiment=pass_at_k": "a whole run",
-    "make run experiment=reflection": "a whole run",
+    "r1flow seeds reflection": "five whole runs",
     "make run experiment=r1_smol run=words": "an hour and more",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
     'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
@@ -252,7 +253,7 @@ def test_the_marked_commands_of_a_page_do_what_it_says_the_slow_ones_too(page, p
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_is_of_a_known_kind(page):
-    known = {"", "sh", "sh run", "sh run-slow", "python", "yaml", "json"}
+    known = {"", "sh", "sh run", "sh run-slow", "python", "pycon", "yaml", "json"}
     assert not [f"{page}:{block.line - 1}: {block.info}" for block in blocks(page) if block.info not in known]
 
 

@@ -60,6 +60,7 @@ EQUAL, CANT_SAY = "equal", "can't tell"
 LEAST = {"problem": MIN_PROBLEMS, "seed": MIN_STEPS}  # the claims' rules: with fewer units an interval isn't one
 # A difference is found in 4 comparisons of 5 if it is so many standard errors large; the level is 5 %, two-sided.
 FOUND_AT = float(ndtri(0.975) + ndtri(0.8))
+MOST_TOLD = 100_000  # problems; of a difference next to nothing the estimate runs into millions
 # The columns that the measures need.
 NEEDED = ["task", "problem_id", "correct", "well_formed", "length", "thinking", "paraphrased"]
 SHOWN = ("problem_id", "sample_index", "task", "question", "gold")
@@ -349,7 +350,8 @@ def verdict_told(each: Difference) -> str:
         return f"{CANT_SAY}; {LEAST[each.unit]} {each.unit}s are the least ({each.n} here)"
     if each.would_tell is None:
         return CANT_SAY
-    return f"{CANT_SAY}; {each.would_tell:,} {each.unit}s might ({each.n} here)"
+    enough = f"{each.would_tell:,}" if each.would_tell <= MOST_TOLD else f"more than {MOST_TOLD:,}"
+    return f"{CANT_SAY}; {enough} {each.unit}s might ({each.n} here)"
 
 
 def costs_told(rows: Sequence[TrainingCost]) -> list[str]:

@@ -9,6 +9,7 @@ A run that isn't finished has the stages that are. Files are read when they are 
 a check of every file by its hash, which is `r1flow verify`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,13 +103,7 @@ class StoredRun:
                     question gold answer
         ...  What is ... + 24?   ...     ...
         """
-        import pandas as pd
-        import pyarrow as pa
-
-        from r1flow.programs.evaluate.compute import SCHEMA
-
-        dtypes = {pa.bool_(): pd.BooleanDtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
-        return pa.Table.from_pylist(self.rows(model, all_ways), schema=SCHEMA).to_pandas(types_mapper=dtypes.get)
+        return frame_of(self.rows(model, all_ways))
 
     def rows(self, model: str, all_ways: bool = False) -> list[dict[str, Any]]:
         """The same as dictionaries, for which pandas isn't needed.
@@ -164,6 +159,17 @@ class StoredRun:
         if model not in self.models:
             raise UserError(f"{self.folder}: no samples of {model!r}{did_you_mean(model, self.models or ['none'])}")
         return self.folder_of(f"{EVALUATE}{model}") / SAMPLES
+
+
+def frame_of(rows: Sequence[dict[str, Any]]) -> "pd.DataFrame":
+    """Rows of samples.parquet as a table whose columns have the same types whatever is in them."""
+    import pandas as pd
+    import pyarrow as pa
+
+    from r1flow.programs.evaluate.compute import SCHEMA
+
+    dtypes = {pa.bool_(): pd.BooleanDtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
+    return pa.Table.from_pylist(rows, schema=SCHEMA).to_pandas(types_mapper=dtypes.get)
 
 
 def open_run(run: Path | str) -> StoredRun:

@@ -12,16 +12,12 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from r1flow.artifacts.contract import of_inputs
+from r1flow.api.examination import load_sampler
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import parts_of, tell
 from r1flow.core.errors import UserError, printable
 from r1flow.core.template import render
-
-if TYPE_CHECKING:
-    from r1flow.sampling import Sampler
 
 DIM, PLAIN = "\033[2m", "\033[0m"
 
@@ -48,8 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, default=192, help="longest reply, in tokens (default: 192)")
     parser.add_argument(
         "--engine",
-        default="r1flow",
-        help="r1flow (fast, small Llama models) or transformers (any model) (default: r1flow)",
+        help="r1flow (fast, Llama models) or transformers (any model) (default: r1flow where it can)",
     )
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the random numbers; another seed gives other replies (default: 1)"
@@ -85,7 +80,7 @@ def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
     from r1flow.sampling import SamplingParams, seed_of
 
-    sampler = load_quietly(model, arguments.engine)
+    sampler = load_sampler(model, arguments.engine, batch_size=1)
     if not sampler.tokenizer.chat_template:
         raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
     params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
@@ -99,23 +94,6 @@ def asker(model: Path, arguments: argparse.Namespace) -> Ask:
         return completion.text, completion.finished
 
     return ask
-
-
-def load_quietly(model: Path, engine: str) -> "Sampler":
-    """The model's sampler, without progress bars; what transformers can't read becomes one line."""
-    from safetensors import SafetensorError
-    from transformers.utils import logging
-
-    from r1flow.sampling import load_sampler
-
-    of_inputs({"model": model})  # one from outside tries its tokenizer and template apart
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        return load_sampler(model, engine=engine, batch_size=1)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"{model}: can't be loaded as a model: {reason}") from error
 
 
 def typed_questions(model: Path) -> Iterator[str]:

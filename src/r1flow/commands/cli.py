@@ -23,6 +23,8 @@ COMMANDS = {
     "compare": "compare two runs' models: better, worse or can't tell, with samples side by side",
     "diff": "check that two runs are equal, or find where and why they differ",
     "verify": "check every file of a run by its hash",
+    "evaluate": "evaluate a model on a file of problems, without the workflow",
+    "grade": "grade a file of completions against right answers",
     "regrade": "grade a run's stored samples again with the installed graders",
     "publish": "version a finished run with DVC and push it",
     "restore": "bring back a published run, and verify it",
@@ -43,6 +45,7 @@ a first session:
   r1flow show r1_tiny zero_rl --wrong                   what R1-Zero got wrong, with its reasoning
   r1flow compare r1_tiny longer                         whether the models of the run `longer` are better
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
+  r1flow evaluate results/r1_tiny/align_rl/model --data problems.csv     ask it problems of yours
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
   r1flow seeds r1_tiny --seeds 11 12 13 14 15           five runs, and one report over them
   r1flow clean --dry-run                                how much space old runs take; removes nothing

@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ PACKING = "gzip"  # what is asked for, as Accept-Encoding
 LARGEST_REPLY = 16_000_000  # bytes; 32k tokens with their ids and text are under 1 MB. As Python objects 25 times more
 LARGEST_VERDICT = 1_000_000
 PART = 1 << 16  # bytes
+LONGEST_NAME = 200  # characters
 PATIENCE = 10  # times the time limit that requests has between two bytes: 300 s for a whole exchange with MLflow
 
 
@@ -57,6 +59,19 @@ class Content:
 
     def __bytes__(self) -> bytes:
         return bytes(self.content)
+
+
+def same_folder(named: Any, folder: Path) -> bool:
+    """Whether a server's name of a folder is this folder's; what can be no path (a NUL in it) is none."""
+    try:
+        return Path(named).resolve() == Path(folder).resolve()
+    except (ValueError, TypeError, OSError):
+        return False
+
+
+def named_in_words(named: Any) -> str:
+    """What a server names, for a message: on one line, and not without end."""
+    return " ".join(str(named).split())[:LONGEST_NAME]
 
 
 def client(url: str, timeout_s: float, connections: int = 1, headers: dict[str, str] | None = None) -> "AsyncClient":

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from r1flow.core import servers
 from r1flow.core.endpoint import Endpoint, Unanswered, complete
 from r1flow.core.errors import UserError, listed
 from r1flow.core.template import APART, Response, text_ids, unmarked
@@ -167,7 +168,9 @@ class ServerSampler:
         try:
             return read(response.json())
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise Unanswered(f"the reply can't be read, {type(error).__name__}: {error}") from error
+            raise Unanswered(
+                f"the reply can't be read, {type(error).__name__}: {servers.named_in_words(error)}"
+            ) from error
 
 
 class Conversation:
@@ -199,12 +202,11 @@ def entries_of(reply: dict[str, Any]) -> list[tuple[str, str]]:
 def served_model(entries: list[tuple[str, str]], model_dir: Path, name: str | None, url: str) -> str:
     """The name to request; raises UserError if the server doesn't have this model, so that no other is sampled."""
     names = [served for served, _ in entries]
+    has = listed([servers.named_in_words(served) for served in names]) or "none"
     if name is not None and name not in names:
-        raise UserError(f"engine_options.model: {url} doesn't serve {name!r}; it serves {listed(names)}")
-    here = Path(model_dir).resolve()
-    served_name = name or next((served for served, root in entries if root and Path(root).resolve() == here), None)
+        raise UserError(f"engine_options.model: {url} doesn't serve {name!r}; it serves {has}")
+    of_folder = (served for served, root in entries if root and servers.same_folder(root, model_dir))
+    served_name = name or next(of_folder, None)
     if served_name is None:
-        raise UserError(
-            f"engine: openai: {url} doesn't serve {model_dir} but {listed(names)}; start the server with that folder"
-        )
+        raise UserError(f"engine: openai: {url} doesn't serve {model_dir} but {has}; start the server with that folder")
     return served_name

@@ -24,6 +24,7 @@ from r1flow.artifacts.contract import of_inputs
 from r1flow.core import servers
 from r1flow.core.endpoint import complete, split_address
 from r1flow.core.errors import UserError
+from r1flow.core.files import read_json
 from r1flow.model.pretrained import check_weights
 
 ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one; not in the configuration, so a new one reruns nothing
@@ -144,26 +145,29 @@ def vllm_config(url: str) -> dict[str, Any]:
 def check_server(url: str, config: dict[str, Any], model_dir: Path) -> None:
     """Refuse a server that can't take this model's weights, or whose samples TRL couldn't use."""
     model, start = config["model_config"], f"start it with `r1flow serve-rollouts {model_dir}`"
-    if (config.get("weight_transfer_config") or {}).get("backend") != "nccl":
+    weights, mode = config.get("weight_transfer_config"), model.get("logprobs_mode")
+    if not isinstance(weights, dict) or weights.get("backend") != "nccl":
         raise UserError(f"rollouts: {url} can't receive new weights; {start}")
-    if model.get("logprobs_mode") != "processed_logprobs":
-        raise UserError(f"rollouts: {url} returns {model.get('logprobs_mode')}, not processed_logprobs; {start}")
-    served = Path(str(model.get("model")))
-    if served.resolve() != Path(model_dir).resolve() and shape(served) != shape(model_dir):
-        raise UserError(
-            f"rollouts: {url} serves {served}, whose shape or end of text is not that of this model; {start}"
-        )
+    if mode != "processed_logprobs":
+        raise UserError(f"rollouts: {url} returns {servers.named_in_words(mode)}, not processed_logprobs; {start}")
+    served = str(model.get("model"))
+    if not servers.same_folder(served, model_dir) and shape(Path(served)) != shape(model_dir):
+        what = f"{servers.named_in_words(served)}, whose shape or end of text is not that of this model"
+        raise UserError(f"rollouts: {url} serves {what}; {start}")
 
 
 def shape(folder: Path) -> dict[str, Any]:
     """What vLLM keeps of a model when it receives new weights: its layers, and the ids that end a text."""
     config, generation = (read_config(folder / name) for name in ("config.json", "generation_config.json"))
     ends = generation.get("eos_token_id", config.get("eos_token_id"))
-    return {name: config.get(name) for name in SHAPE} | {"ends": sorted(ends) if isinstance(ends, list) else [ends]}
+    return {name: config.get(name) for name in SHAPE} | {
+        "ends": sorted(ends, key=str) if isinstance(ends, list) else [ends]
+    }
 
 
 def read_config(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}

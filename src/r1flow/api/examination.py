@@ -1,0 +1,231 @@
+"""Examines a model on problems of yours, without the workflow: k samples of each, graded as evaluations are.
+
+    print(evaluate("results/r1_tiny/zero_rl/model", [{"question": "What is 8 + 16 - 19?", "answer": "5"}, …]))
+
+    results/r1_tiny/zero_rl/model: pass@1 68.8 % [65.4, 72.3] over 480 problems, 4 samples each
+    in form 99.9 %, finished 100.0 %, 72 tokens; pass@4 84.6 %, majority of 4 72.3 %
+
+It is programs/evaluate's grader over sampling/'s samplers, so a sample's row has the same columns as in a run's
+samples.parquet. Random numbers depend on seed, problem and index alone, as in a stage. Left out: what a stage has
+beside that (shards that survive a kill, <think> given, paraphrases), and everything that is written.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from r1flow.artifacts.folders import model_folder
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams, encode, seed_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from r1flow.core.metrics import Interval
+
+TASK = "problems"  # the family of problems that have none
+MOST_NEW_TOKENS = 1024  # of a response, where the caller doesn't say and the model has room
+REFLECTION_WORDS = ("wait", "mistake", "however", "but", "retry", "error", "verify", "wrong", "evaluate", "check")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found; printed, its means."""
+
+    model: str
+    k: int
+    rows: list[dict[str, Any]]  # a row a sample, with the columns of samples.parquet
+    metrics: dict[str, Any]  # pass_at_1, pass_at_k, cons_at_k, format_rate, mean_length, finished_rate, n_problems, …
+    interval: "Interval"  # of pass@1, over problems
+    left_out: dict[str, int]  # problems by reason: repeated, ungradable
+
+    @property
+    def samples(self) -> "pd.DataFrame":
+        """The samples as a table."""
+        from r1flow.api.stored import frame_of
+
+        return frame_of(self.rows)
+
+    def __str__(self) -> str:
+        from r1flow.recipe.claims import MIN_PROBLEMS
+
+        mean, low, high = self.interval.estimate, self.interval.low, self.interval.high
+        told = self.interval.n >= MIN_PROBLEMS  # of fewer an interval says nothing
+        spread = f" [{100 * low:.1f}, {100 * high:.1f}]" if told else ", too few problems for an interval,"
+        found = {name: f"{100 * value:.1f} %" for name, value in self.metrics.items() if isinstance(value, float)}
+        form = f"in form {found['format_rate']}, finished {found['finished_rate']}"
+        lines = [
+            f"{self.model}: pass@1 {100 * mean:.1f} %{spread} over {self.interval.n} problems, {self.k} samples each",
+            f"{form}, {self.metrics['mean_length']:.0f} tokens; "
+            f"pass@{self.k} {found['pass_at_k']}, majority of {self.k} {found['cons_at_k']}",
+        ]
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count)
+        return "\n".join([*lines, *([f"problems left out: {reasons}"] if reasons else [])])
+
+
+def load_sampler(model: Path | str, engine: str | None = None, batch_size: int = 64) -> Sampler:
+    """A sampler of the model in a folder; `batch_size` rows are decoded together.
+
+    Without `engine` it is our own for a Llama, and else transformers; sampling/ has the others. Progress bars and
+    warnings of transformers are switched off. Raises UserError for a folder that can't be loaded.
+
+    >>> from r1flow.sampling import SamplingParams
+    >>> sampler = r1flow.load_sampler("model")
+    >>> prompt = sampler.tokenizer.apply_chat_template(
+    ...     [{"role": "user", "content": "What is 2 + 3?"}], tokenize=False, add_generation_prompt=True
+    ... )
+    >>> params = SamplingParams(temperature=0.6, top_p=0.95, max_new_tokens=8)
+    >>> [completion] = sampler.sample([prompt], params, seeds=[1])
+    >>> len(completion.ids) <= 8
+    True
+    """
+    folder = model_folder(Path(model))
+    engine = engine or engine_for(folder)
+    from safetensors import SafetensorError
+    from transformers.utils import logging
+
+    from r1flow import sampling
+    from r1flow.artifacts.contract import of_inputs
+
+    of_inputs({"model": folder})  # one from outside tries its tokenizer and template apart
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        return sampling.load_sampler(folder, engine=engine, batch_size=batch_size)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{folder}: can't be loaded as a model: {reason}") from error
+
+
+def engine_for(model: Path) -> str:
+    """The engine of sampling/ that can sample this model in this process."""
+    from r1flow.model.pretrained import is_plain_llama
+    from r1flow.model.weights import read_object
+
+    return "r1flow" if is_plain_llama(read_object(model / "config.json")) else "transformers"
+
+
+def evaluate(
+    model: Path | str,
+    problems: Path | str | Sequence[Mapping[str, Any]],
+    k: int = 4,
+    *,
+    question: str = "question",
+    answer: str = "answer",
+    temperature: float = 0.6,
+    top_p: float = 0.95,
+    max_new_tokens: int | None = None,
+    seed: int = 1,
+    engine: str | None = None,
+    batch_size: int = 64,
+    on_progress: OnProgress | None = None,
+) -> Evaluation:
+    """Ask a model every problem `k` times, and grade what it says.
+
+    `problems` are rows, or a file of rows (JSON lines, a JSON list, CSV, Parquet), with the columns `question` and
+    `answer`: a value, a box or GSM8K's solution. Rows of a data stage are graded by their family's scorer. Without
+    `max_new_tokens` a response may be as long as the model has room, up to 1,024 tokens. Raises UserError for what
+    can't be read, asked or sampled.
+
+    >>> found = r1flow.evaluate("model", [{"question": "What is 2 + 3?", "answer": 5}], k=2, max_new_tokens=8)
+    >>> found.interval.n, len(found.rows), found.metrics["pass_at_1"]
+    (1, 2, 0.0)
+    """
+    from r1flow.core.metrics import mean_interval, per_problem, summarise
+    from r1flow.core.processes import ordered_map
+    from r1flow.programs.evaluate.compute import grader
+
+    check_draws(k, temperature, top_p, max_new_tokens)
+    folder = model_folder(Path(model))
+    asked, left_out = problems_to_ask(problems, question, answer)
+    sampler = load_sampler(folder, engine, batch_size)
+    prompts = prompts_of(folder, sampler, [problem["question"] for problem in asked])
+    room = max_new_tokens or room_for(folder, sampler, prompts)
+    pairs = [(number, index) for number in range(len(asked)) for index in range(k)]
+    completions = sampler.sample(
+        [prompts[number] for number, _ in pairs],
+        SamplingParams(temperature, top_p, room),
+        [seed_of(seed, asked[number]["id"], index) for number, index in pairs],
+        on_progress,
+    )
+    grade = grader("en", ["en"], REFLECTION_WORDS)
+    questions = [(asked[number], index) for number, index in pairs]
+    with ordered_map() as each:
+        rows = list(each(partial(sample_row, folder.name, grade), zip(questions, completions, strict=True)))
+    interval = mean_interval(per_problem(rows)["pass_at_1"].values())
+    return Evaluation(str(folder), k, rows, summarise(rows), interval, left_out)
+
+
+def check_draws(k: int, temperature: float, top_p: float, max_new_tokens: int | None) -> None:
+    if k < 1:
+        raise UserError(f"k: {k} samples tell nothing; use 1 or more")
+    if not 0 <= temperature < math.inf:
+        raise UserError(f"temperature: {temperature} isn't possible; use 0 (always the likeliest token) or more")
+    if not 0 < top_p <= 1:
+        raise UserError(f"top_p: {top_p}; use a number above 0, up to 1")
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise UserError(f"max_new_tokens: {max_new_tokens} gives no response; use 1 or more")
+
+
+def sample_row(model: str, grade: Any, answered: tuple[tuple[dict[str, Any], int], Completion]) -> dict[str, Any]:
+    (problem, index), completion = answered
+    drawn = {"model": model, "sample_index": index, "thinking": None, "paraphrased": False, "intervention": None}
+    return {**drawn, **grade(problem, completion)}
+
+
+def problems_to_ask(
+    problems: Path | str | Sequence[Mapping[str, Any]], question: str, answer: str
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The problems as evaluations have them, and how many were left out; raises UserError if none is left."""
+    from r1flow.api.grades import gold_of
+    from r1flow.api.tables import read_table
+    from r1flow.data.loaders import row_id
+    from r1flow.grading.problems import is_gradable
+
+    from_file = isinstance(problems, Path | str)
+    where = str(problems) if from_file else "problems"
+    rows = read_table(Path(problems), [question, answer]) if from_file else problems
+    found: dict[str, dict[str, Any]] = {}
+    left_out = {"repeated": 0, "ungradable": 0}
+    for number, row in enumerate(rows, 1):
+        for name in (question, answer):
+            if name not in row:
+                raise UserError(f"{where}: row {number} has no {name!r}{did_you_mean(name, list(map(str, row)))}")
+        if not isinstance(row[question], str) or not row[question].strip():
+            raise UserError(f"{where}: row {number}: {question} is no text; name the column of the questions")
+        problem = {"task": row.get("task") or TASK, "entry": row.get("entry") or None, "question": row[question]}
+        problem |= {"id": row_id(problem), "answer": gold_of(row[answer]) or ""}
+        if problem["id"] in found:
+            left_out["repeated"] += 1
+        elif not is_gradable(problem):
+            left_out["ungradable"] += 1
+        else:
+            found[problem["id"]] = problem
+    if not found:
+        raise UserError(f"{where}: none of {len(rows)} answers can be graded; name the column of the right answers")
+    return list(found.values()), left_out
+
+
+def prompts_of(folder: Path, sampler: Sampler, questions: Sequence[str]) -> list[str]:
+    """The questions in the model's chat template; raises UserError for a model that has none."""
+    from r1flow.core.template import render
+
+    if not sampler.tokenizer.chat_template:
+        raise UserError(f"{folder}: its tokenizer has no chat template; add chat_template.jinja to the folder")
+    try:
+        return [render(sampler.tokenizer, question) for question in questions]
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from error
+
+
+def room_for(folder: Path, sampler: Sampler, prompts: list[str]) -> int:
+    """How many tokens each response may have after the longest prompt; raises UserError if that leaves none."""
+    longest = max(map(len, encode(sampler.tokenizer, prompts)))
+    if sampler.positions and longest >= sampler.positions:
+        raise UserError(
+            f"{folder}: it has {sampler.positions} positions, and a prompt has {longest} tokens; leave it out"
+        )
+    return min(MOST_NEW_TOKENS, (sampler.positions or MOST_NEW_TOKENS + longest) - longest)

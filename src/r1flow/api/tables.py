@@ -1,0 +1,111 @@
+"""A file of rows, in any of the formats that people keep them in: JSON lines, a JSON list, CSV, Parquet.
+
+    read_table(Path("answers.csv"), ["completion", "answer"])     # [{"completion": "so \\boxed{5}", "answer": "5"}, …]
+
+The name's ending decides. CSV has texts only, so 5 and "5" are the same there. Parquet is read in a process apart, as
+runs' samples are. Left out: files too large for memory, and archives.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.schema import read_jsonl, write_jsonl
+from r1flow.data.loaders import Damaged, csv_rows
+
+Row = dict[str, Any]
+LONGEST_FIELD = 2**27  # characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds
+
+
+def read_table(path: Path, needed: Sequence[str]) -> list[Row]:
+    """The file's rows; raises UserError where it can't be read, has no rows, or a row lacks a needed column."""
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file")
+    try:
+        rows = READERS[ending_of(path)](path)
+    except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
+        raise UserError(f"{path}: can't be read as {ending_of(path)} ({error}); write it again, in UTF-8") from None
+    if not rows:
+        raise UserError(f"{path}: no rows in it")
+    for number, row in enumerate(rows, 1):
+        for name in needed:
+            if name not in row:
+                raise UserError(f"{path}: row {number} has no column {name!r}{did_you_mean(name, list(map(str, row)))}")
+    return rows
+
+
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows in the format that the name's ending says."""
+    WRITERS[ending_of(path)](path, rows)
+
+
+def check_new_file(option: str, path: Path) -> None:
+    """Refuse a file to write that is there, has no folder or an unknown ending; raises UserError with the option."""
+    ending_of(path)
+    if path.exists():
+        raise UserError(f"{option}: {path} is there already; name a new file, or remove it")
+    if not path.parent.is_dir():
+        raise UserError(f"{option}: there is no folder {path.parent}; make it, or name another")
+
+
+def ending_of(path: Path) -> str:
+    if path.suffix not in READERS:
+        raise UserError(f"{path}: what format is this? Name it by its ending: {', '.join(READERS)}")
+    return path.suffix
+
+
+def read_list(path: Path) -> list[Row]:
+    rows = json.loads(path.read_bytes())
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it isn't a list of objects")
+    return rows
+
+
+def read_csv(path: Path) -> list[Row]:
+    rows = []
+    for number, row in enumerate(csv_rows(path, [], LONGEST_FIELD), 1):
+        if isinstance(row, Damaged):
+            raise ValueError(f"row {number} has the {row}; put quotes around texts")
+        rows.append(row)
+    return rows
+
+
+def read_parquet(path: Path) -> list[Row]:
+    from r1flow.core.parquet import read_rows
+
+    return read_rows([path])[0]
+
+
+def write_list(path: Path, rows: Sequence[Row]) -> None:
+    path.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_parquet(path: Path, rows: Sequence[Row]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+READERS: dict[str, Callable[[Path], list[Row]]] = {
+    ".jsonl": read_jsonl,
+    ".json": read_list,
+    ".csv": read_csv,
+    ".parquet": read_parquet,
+}
+WRITERS: dict[str, Callable[[Path, Sequence[Row]], None]] = {
+    ".jsonl": write_jsonl,
+    ".json": write_list,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+}

@@ -1,0 +1,158 @@
+"""`r1flow evaluate` with a model that is made up: what is asked, graded, left out and refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from documented import as_documented
+
+import r1flow
+from r1flow.api import examination
+from r1flow.api.examination import engine_for, evaluate, problems_to_ask
+from r1flow.api.tables import read_table, write_table
+from r1flow.commands.cli import main
+from r1flow.core.errors import UserError
+from r1flow.sampling import Completion, seed_of
+
+PROBLEMS = [
+    {"question": "What is 2 + 3?", "answer": "5"},
+    {"question": "What is 9 * 8?", "answer": "9 * 8 = 72\n#### 72"},
+    {"question": "what is  2 + 3?", "answer": 5},
+    {"question": "What is shown?", "answer": ""},
+]
+SUM = {"task": "chain_sum", "question": "2 + 3 =", "answer": "5", "entry": json.dumps({"answer": "5", "metadata": {}})}
+
+
+class Fives:
+    """A model that answers 5 to everything, in the form, and once doesn't end."""
+
+    positions = 40
+    asked: list = []  # noqa: RUF012  (one for the test that looks)
+
+    class tokenizer:
+        chat_template = "{q}"
+        all_special_tokens: list = []  # noqa: RUF012
+
+        @staticmethod
+        def apply_chat_template(messages, **options):
+            return f"user: {messages[0]['content']}"
+
+    def sample(self, prompts, params, seeds, on_progress=None, openings=None):
+        self.asked.append((prompts, params, seeds))
+        ended = [number != 1 for number in range(len(prompts))]
+        return [Completion([1] * 7, "<think>so 5</think><answer>5</answer>", each) for each in ended]
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("model").mkdir()
+    Path("model/config.json").write_text('{"model_type": "llama"}')
+    monkeypatch.setattr(Fives, "asked", [])
+    monkeypatch.setattr(examination, "load_sampler", lambda folder, engine, batch_size: Fives())
+    monkeypatch.setattr(examination, "encode", lambda tokenizer, prompts: [list(prompt) for prompt in prompts])
+    return Path("model")
+
+
+def test_every_problem_is_asked_k_times_with_random_numbers_of_its_own(model):
+    found = evaluate(model, PROBLEMS[:2], k=2, seed=3)
+    [(prompts, params, seeds)] = Fives.asked
+    assert prompts == ["user: What is 2 + 3?"] * 2 + ["user: What is 9 * 8?"] * 2
+    ids = [row["problem_id"] for row in found.rows]
+    assert seeds == [seed_of(3, problem, index) for problem, index in zip(ids, [0, 1, 0, 1], strict=True)]
+    assert params.max_new_tokens == 40 - len(prompts[0])  # what the longest prompt leaves
+    assert evaluate(model, PROBLEMS, k=1, max_new_tokens=9) and Fives.asked[-1][1].max_new_tokens == 9
+
+
+def test_samples_have_the_columns_of_a_runs_and_means_are_over_problems(model):
+    found = evaluate(model, PROBLEMS[:2], k=2)
+    assert [row["correct"] for row in found.rows] == [True, True, False, False]
+    assert (found.interval.estimate, found.interval.n, found.metrics["finished_rate"]) == (0.5, 2, 0.75)
+    samples = found.samples
+    assert samples.columns[0] == "model" and samples.correct.dtype == "boolean" and not samples.paraphrased.any()
+    assert (
+        str(found)
+        .splitlines()[0]
+        .startswith("model: pass@1 50.0 %, too few problems for an interval, over 2 problems, 2 samples")
+    )
+    assert "pass@2 50.0 %, majority of 2 50.0 %" in str(found) and "left out" not in str(found)
+
+
+def test_what_cannot_be_graded_or_came_before_is_left_out_and_counted(model):
+    found = evaluate(model, PROBLEMS, k=1)
+    assert found.left_out == {"repeated": 1, "ungradable": 1} and found.metrics["n_problems"] == 2
+    assert str(found).endswith("problems left out: 1 repeated, 1 ungradable")
+
+
+def test_rows_of_a_data_stage_are_graded_by_their_familys_scorer(model):
+    found = evaluate(model, [SUM], k=1)
+    assert found.rows[0]["task"] == "chain_sum" and found.rows[0]["correct"] is True
+    [problem], _ = problems_to_ask([SUM], "question", "answer")
+    assert problem["entry"] == SUM["entry"]
+
+
+@pytest.mark.parametrize(("config", "engine"), [("llama", "r1flow"), ("qwen2", "transformers")])
+def test_the_engine_is_ours_where_it_can_sample_the_model(tmp_path, config, engine):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": config}))
+    assert engine_for(tmp_path) == engine
+
+
+# -- the command -------------------------------------------------------------------------------------------------
+
+
+def test_the_json_is_as_documented_and_the_wrong_ones_are_in_a_file(model, capsys):
+    write_table(Path("mine.csv"), [{"q": row["question"], "a": row["answer"]} for row in PROBLEMS])
+    words = ["evaluate", "model", "--data", "mine.csv", "--question", "q", "--gold", "a", "--k", "3"]
+    assert main([*words, "--wrong", "wrong.jsonl", "--json"]) == 0
+    found = as_documented("evaluate", capsys.readouterr().out)
+    assert found["wrong"] == 3 and found["pass_at_1"]["estimate"] == 0.5
+    rows = read_table(Path("wrong.jsonl"), ["completion"])
+    assert [(row["gold"], row["answer"], row["sample_index"]) for row in rows] == [("72", "5", n) for n in range(3)]
+    assert main([*words, "--wrong", "again.csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "again.csv: 3 samples that are wrong"
+
+
+REFUSED = {
+    "-: there is no model": (["nowhere", "--data", "a.jsonl"], "nowhere is no folder; name a model's folder"),
+    "no file": (["model", "--data", "b.jsonl"], "b.jsonl: there is no such file"),
+    "no column": (["model", "--data", "a.jsonl", "--gold", "gold"], "a.jsonl: row 1 has no column 'gold'"),
+    "numbers asked": (
+        ["model", "--data", "a.jsonl", "--question", "n"],
+        "a.jsonl: row 1: n is no text; name the column",
+    ),
+    "no golds": (["model", "--data", "a.jsonl", "--gold", "bad"], "a.jsonl: none of 1 answers can be graded"),
+    "no samples": (["model", "--data", "a.jsonl", "--k", "0"], "k: 0 samples tell nothing; use 1 or more"),
+    "cold": (["model", "--data", "a.jsonl", "--temperature", "-1"], "temperature: -1.0 isn't possible"),
+    "no tokens": (["model", "--data", "a.jsonl", "--top-p", "0"], "top_p: 0.0; use a number above 0, up to 1"),
+    "short": (["model", "--data", "a.jsonl", "--max-new-tokens", "0"], "max_new_tokens: 0 gives no response"),
+    "taken": (["model", "--data", "a.jsonl", "--wrong", "a.jsonl"], "--wrong: a.jsonl is there already"),
+    "long": (["model", "--data", "long.jsonl"], "model: it has 40 positions, and a prompt has 106 tokens"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_evaluated_is_one_line(model, words, said, capsys):
+    write_table(Path("a.jsonl"), [{"question": "2 + 3?", "answer": "5", "n": 4, "bad": ""}])
+    write_table(Path("long.jsonl"), [{"question": "x" * 100, "answer": "5"}])
+    assert main(["evaluate", *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"r1flow: {said}") and shown.err.count("\n") == 1 and not shown.out
+    assert not Path("wrong.jsonl").exists()
+
+
+def test_a_model_without_a_chat_template_is_named_with_the_remedy(model, monkeypatch):
+    monkeypatch.setattr(Fives.tokenizer, "chat_template", None)
+    with pytest.raises(UserError, match=r"model: its tokenizer has no chat template; add chat_template\.jinja"):
+        r1flow.evaluate(model, PROBLEMS)
+
+
+def test_a_row_without_a_column_is_named_from_python_too(model):
+    with pytest.raises(UserError, match="problems: row 2 has no 'answer'; did you mean 'answers'"):
+        r1flow.evaluate(model, [PROBLEMS[0], {"question": "a", "answers": 5}])
+
+
+def test_a_refusal_comes_before_torch(tmp_path):
+    from test_api import HEAVY, loaded_by
+
+    code = "from r1flow.commands.cli import main; main(['evaluate', 'nowhere', '--data', 'a.jsonl'])"
+    assert not HEAVY & loaded_by(code, tmp_path)

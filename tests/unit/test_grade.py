@@ -1,0 +1,158 @@
+"""`r1flow.grade` and `r1flow grade`: files in four formats, golds in theirs, and what can't be graded."""
+
+import json
+from pathlib import Path
+
+import pytest
+from documented import as_documented
+
+import r1flow
+from r1flow.api.tables import READERS, read_table, write_table
+from r1flow.commands.cli import main
+from r1flow.core.errors import UserError
+from r1flow.rewards import accuracy
+
+ROWS = [
+    {"completion": "<think>2 + 3</think>so <answer>5</answer>", "answer": "5", "id": "a"},
+    {"completion": "\\boxed{\\frac{1}{2}}", "answer": "0.5", "id": "b"},
+    {"completion": "it is 72", "answer": "9 * 8 = 72\n#### 72", "id": "c"},
+    {"completion": "\\boxed{1,072}", "answer": "#### 1,072", "id": "d"},
+    {"completion": "\\boxed{7}", "answer": "", "id": "e"},
+]
+VERDICTS = [True, True, False, True, None]
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_table(Path("answers.jsonl"), ROWS)
+    return Path("answers.jsonl")
+
+
+def printed(capsys, *words: str, expect: int = 1) -> str:
+    assert main(["grade", *words]) == expect
+    return capsys.readouterr().out
+
+
+# -- from Python -------------------------------------------------------------------------------------------------
+
+
+def test_golds_are_values_boxes_and_gsm8ks_solutions():
+    completions, golds = ([row[name] for row in ROWS] for name in ("completion", "answer"))
+    assert r1flow.grade(completions, golds) == VERDICTS
+    assert r1flow.grade(["\\boxed{7}"] * 4, [7, 7.0, "\\boxed{7}", None]) == [True, True, True, None]
+    assert r1flow.grade(completions, golds, lenient=True)[2] is True
+
+
+def test_a_verdict_is_the_rewards():
+    completions = ["<answer>7 or 8</answer>", "\\boxed{7}+1", "7", "<think>\\boxed{7}", "<think>a</think>\\boxed{7}"]
+    rewards = accuracy()(["?"] * 5, completions, answer=["7"] * 5)
+    assert r1flow.grade(completions, ["7"] * 5) == [reward == 1.0 for reward in rewards]
+
+
+def test_conversations_are_graded_by_their_last_message():
+    talk = [{"role": "user", "content": "2 + 5?"}, {"role": "assistant", "content": "\\boxed{7}"}]
+    assert r1flow.grade([talk, talk[-1:]], [7, 8]) == [True, False]
+
+
+def test_lists_of_different_lengths_are_refused():
+    with pytest.raises(UserError, match="grade: 2 completions and 1 golds; give one gold for each"):
+        r1flow.grade(["7", "8"], ["7"])
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", READERS)
+def test_every_format_is_graded_alike_and_written_with_the_verdicts(ending, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_table(Path(f"in{ending}"), ROWS)
+    found = as_documented("grade", printed(capsys, f"in{ending}", "--out", f"out{ending}", "--json"))
+    assert (found["right"], found["wrong"], found["unmarked"], found["share"]) == (3, 1, 1, 0.75)
+    assert found["ungraded"] == [{"row": 5, "gold": "", "cause": "ungradable"}]
+    rows = read_table(Path(f"out{ending}"), ["graded_answer", "correct"])
+    assert [row["id"] for row in rows] == list("abcde")
+    assert [row["correct"] for row in rows] == (["True", "True", "False", "True", ""] if ending == ".csv" else VERDICTS)
+
+
+def test_words_say_the_share_and_which_golds_cannot_be_read(file, capsys):
+    assert printed(capsys, "answers.jsonl").splitlines() == [
+        "answers.jsonl: 3 of 4 are right (75.0 %)",
+        "no answer is marked in 1, which count as wrong; --lenient takes the last number",
+        "1 can't be graded, because of the right answer: row 5 ''",
+    ]
+    assert printed(capsys, "answers.jsonl", "--lenient").startswith("answers.jsonl: 4 of 4 are right (100.0 %)\n")
+
+
+def test_other_columns_may_be_named_and_all_graded_is_exit_0(file, capsys):
+    rows = [{"text": row["completion"], "gold": 5} for row in ROWS[:1]]
+    write_table(Path("own.json"), rows)
+    words = ["own.json", "--completion", "text", "--gold", "gold"]
+    assert printed(capsys, *words, expect=0) == "own.json: 1 of 1 are right (100.0 %)\n"
+
+
+def test_nothing_that_can_be_graded_has_no_share(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_table(Path("a.jsonl"), ROWS[-1:])
+    assert json.loads(printed(capsys, "a.jsonl", "--json"))["share"] is None
+    assert "a.jsonl: 0 of 0 are right\n" in printed(capsys, "a.jsonl")
+
+
+def test_a_spreadsheets_csv_with_a_mark_and_long_texts_is_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "a" * 200_000 + "\n\\boxed{5}"
+    Path("a.csv").write_text(f'completion,answer\n"{text}",5\n', encoding="utf-8-sig")
+    assert printed(capsys, "a.csv", expect=0) == "a.csv: 1 of 1 are right (100.0 %)\n"
+
+
+WRONG = {
+    "there is no such file": ("nowhere.jsonl", None),
+    "what format is this? Name it by its ending: .jsonl, .json, .csv, .parquet": ("a.txt", ""),
+    "line 1 isn't JSON": ("a.jsonl", "completion,answer"),
+    "can't be read as .json (it isn't a list of objects); write it again, in UTF-8": ("a.json", "{}"),
+    "can't be read as .json (Expecting": ("a.json", "["),
+    "can't be read as .csv (row 1 has the wrong number of values": ("a.csv", "completion,answer\na,b,c\n"),
+    "can't be read (": ("a.parquet", "no parquet"),
+    "no rows in it": ("a.jsonl", ""),
+    "row 1 has no column 'answer'; did you mean 'answers'?": ("a.jsonl", '{"completion": "", "answers": ""}'),
+}
+
+
+@pytest.mark.parametrize(("said", "given"), WRONG.items(), ids=WRONG)
+def test_a_file_that_cannot_be_graded_is_one_line_that_names_it(said, given, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name, content = given
+    if content is not None:
+        Path(name).write_text(content)
+    assert main(["grade", name]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"r1flow: {name}") and said in shown.err and shown.err.count("\n") == 1
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_bytes(b'{"completion": "\xff", "answer": "5"}\n')
+    assert main(["grade", "a.jsonl"]) == 2
+    assert "a.jsonl: can't be read as .jsonl (" in capsys.readouterr().err
+
+
+def test_an_output_is_refused_before_anything_is_graded(file, capsys, monkeypatch):
+    monkeypatch.setattr("r1flow.api.grades.graded_answers", None)
+    Path("taken.csv").touch()
+    write_table(Path("graded.json"), [{"completion": "", "answer": "", "correct": True}])
+    refusals = {
+        ("answers.jsonl", "taken.csv"): "--out: taken.csv is there already",
+        ("answers.jsonl", "a.xls"): "a.xls: what format is this?",
+        ("answers.jsonl", "no/a.csv"): "--out: there is no folder no; make it",
+        ("graded.json", "a.csv"): "graded.json has a column 'correct' already, which --out would replace",
+    }
+    for (given, out), said in refusals.items():
+        assert main(["grade", given, "--out", out]) == 2
+        assert f"r1flow: {said}" in capsys.readouterr().err
+
+
+def test_grading_loads_no_torch(file):
+    from test_api import HEAVY, loaded_by
+
+    found = loaded_by("from r1flow.commands.cli import main; main(['grade', 'answers.jsonl'])", Path.cwd())
+    assert not (HEAVY - {"sympy"}) & found
