@@ -1,6 +1,7 @@
 """`r1flow.grade` and `r1flow grade`: files in four formats, golds in theirs, and what can't be graded."""
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,15 @@ def test_grading_loads_no_torch(file):
 
     found = loaded_by("from r1flow.commands.cli import main; main(['grade', 'answers.jsonl'])", Path.cwd())
     assert not (HEAVY - {"sympy"}) & found
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".json", ".csv", ".parquet"])
+def test_a_disk_that_is_full_leaves_no_half_file(tmp_path, ending):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(UserError, match=r"can't be written .*; make room"):
+            write_table(tmp_path / f"a{ending}", [{"text": f"{n} is a number"} for n in range(2000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.files import write_whole
 from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.data.loaders import Damaged, csv_rows
 
@@ -38,8 +39,15 @@ def read_table(path: Path, needed: Sequence[str]) -> list[Row]:
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows in the format that the name's ending says."""
-    WRITERS[ending_of(path)](path, rows)
+    """Write rows in the format that the name's ending says: the whole file or none; raises UserError."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        WRITERS[ending_of(path)](partial, rows)
+        partial.replace(path)
+    except OSError as error:
+        raise UserError(f"{path}: can't be written ({error}); make room, or name another file") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def check_new_file(option: str, path: Path) -> None:
@@ -80,7 +88,7 @@ def read_parquet(path: Path) -> list[Row]:
 
 
 def write_list(path: Path, rows: Sequence[Row]) -> None:
-    path.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
