@@ -164,9 +164,22 @@ def test_a_curve_on_dev_problems_changes_no_weight_and_is_whole_after_a_kill(
     assert weights_hash(plain) == weights_hash(stage) == weights_hash(measured("whole"))
     curve = [(row["step"], row["dev/accuracy"]) for row in history if "dev/accuracy" in row]
     assert [step for step, _ in curve] == [0, 2, 4, 6] and len({value for _, value in curve}) > 1
-    assert curve == [(step, values["dev/accuracy"]) for step, values in sent if "dev/accuracy" in values]
+    key = "curve/dev_accuracy"
+    assert curve == [(step, values[key]) for step, values in sent if key in values]
+    keys = {key for _, values in sent for key in values}
+    assert {"curve/reward", "curve/length", "trainer/loss", "trainer/completions_max_length"} <= keys
+    assert {key.partition("/")[0] for key in keys} == {"curve", "trainer"}
+    assert not [key for key in keys if key.count("/") > 1 or "combined" in key or "epoch" in key or "runtime" in key]
     others = [{key: value for key, value in row.items() if key != "dev/accuracy"} for row in history]
     assert others == [{"step": 0}, *without]
+
+
+def test_a_counter_of_faults_is_tracked_once_it_is_above_zero() -> None:
+    history = History(SimpleNamespace(), {"reward": "reward"})
+    row = {"reward": 0.0, "rewards/accuracy/timeout": 0, "rewards/accuracy/none": 0.5, "epoch": 0.1, "loss": 0.3}
+    assert history.others(row) == {"trainer/loss": 0.3}
+    assert history.others(row | {"rewards/accuracy/timeout": 2})["trainer/rewards_accuracy_timeout"] == 2
+    assert history.others(row) == {"trainer/loss": 0.3, "trainer/rewards_accuracy_timeout": 0}
 
 
 def test_dev_problems_are_answered_greedily_by_the_model_as_it_is(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

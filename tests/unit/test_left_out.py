@@ -15,7 +15,7 @@ from r1flow.engine.config import check_keys
 from r1flow.programs import metrics_schema
 from r1flow.programs.fetch import compute as fetch
 from r1flow.programs.specs import spec_of
-from r1flow.tracking.left_out import ASKED, LOST, REASONS, Count, count_limited, tell_counts, tracked
+from r1flow.tracking.left_out import ASKED, LOST, REASONS, Count, count_limited, tell_counts
 
 LONG = "A farmer plants {} rows of apple trees with {} trees in each of the rows and then sells all: how many are sold?"
 
@@ -123,14 +123,6 @@ def test_a_share_is_from_0_to_1(program: str, share: float, said: str) -> None:
 def test_the_metrics_schema_wants_reasons_for_every_row(counts: dict, named: str | None) -> None:
     assert metrics_schema.first_fault("data", {}, {"rows": {}, "counts": counts}) == named
     assert metrics_schema.first_fault("data", {}, {"rows": {}}) == "counts is missing"
-
-
-def test_tracking_has_the_counts_as_numbers() -> None:
-    assert tracked({"rl.jsonl": counted(9, leak=2).as_dict()}) == {
-        "rows/rl.jsonl/read": 9,
-        "rows/rl.jsonl/kept": 7,
-        "rows/rl.jsonl/left_out/leak": 2,
-    }
 
 
 def fetched(folder: Path, rows: list[dict[str, str]], lost_share: float) -> tuple[dict[str, Any], list[str]]:

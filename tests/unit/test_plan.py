@@ -1,5 +1,6 @@
 """The plan of three toy jobs: what is kept, restored, computed or waits, for which reasons, and how that is said."""
 
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 
 from r1flow.artifacts import frozen, manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code
-from r1flow.artifacts.locks import hold
+from r1flow.artifacts.locks import LIVE, hold
 from r1flow.core.errors import UserError
 from r1flow.engine import plan
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, counts_in_words, table
@@ -248,6 +249,43 @@ def test_a_run_without_a_report_ends_with_the_next_command_alone(tmp_path, monke
     run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]")
     run.end("FAILED")
     assert run.outcome() == "next: r1flow chat results/r1_tiny/base/model" and not list(tmp_path.rglob("*.html"))
+
+
+def test_the_headlines_of_a_run_are_few_and_have_what_kept_evaluations_found(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Run.compose(ROOT, "r1_tiny", "++zero_rl.trainer.beta=0.01 seed=2")
+    assert run.overridden == {"zero_rl.trainer.beta": "0.01", "seed": "2"}
+    for job in ("evaluate/zero_rl", "evaluate/align_rl"):
+        Path(run.folder(job)).mkdir(parents=True)
+        tasks = {"reasoning": {"pass_at_1": 0.6}, "general": {"pass_at_1": 0.7}, "sums": {"pass_at_1": 0.1}}
+        manifest.write_json(Path(run.folder(job), "metrics.json"), {"tasks": tasks})
+    found = run.headlines(["base", "evaluate/zero_rl"])
+    assert list(found)[:3] == ["pass_at_1/base", "pass_at_1/zero_rl", "pass_at_1/cold_start"]
+    assert list(found)[-3:] == ["general/align_rl", "general/sft_mix", "general/reasoning_rl"] and len(found) == 12
+    assert {name: value for name, value in found.items() if value is not None} == {"pass_at_1/zero_rl": 0.6}
+
+
+def test_only_what_a_run_kept_or_wrote_counts_as_its_own(tmp_path, monkeypatch) -> None:
+    """Of `snakemake zero_rl` with another configuration, the evaluations that lie there say nothing."""
+    monkeypatch.chdir(tmp_path)
+    run, told = Run.compose(ROOT, "r1_zero"), []
+    run.steps = [Step("base", KEEP), Step("zero_rl", COMPUTE), Step(LAST, COMPUTE), Step("report", COMPUTE)]
+    for job in (LAST, "report"):
+        Path(run.folder(job)).mkdir(parents=True)
+        Path(run.path(job)).write_text("{}")
+    manifest.write_json(Path(run.folder(LAST), "metrics.json"), {"tasks": {"reasoning": {"pass_at_1": 0.6}}})
+    claims = {"C1": {"verdict": "holds here", "text": "it learns"}}
+    manifest.write_json(Path(run.folder("report"), "summary.json"), {"claims": claims})
+    hold(LIVE).close()
+    os.utime(LIVE, (2e9, 2e9))
+    monkeypatch.setattr("r1flow.tracking.spool.end_execution", lambda *words: told.append(words[2:]))
+    monkeypatch.setattr("r1flow.engine.run.write_making", lambda *words: None)
+    run.end("FAILED", ["zero_rl failed: no rows"])
+    os.utime(LIVE, (0, 0))
+    run.end("FINISHED")
+    assert told[0] == ("FAILED", "zero_rl failed: no rows", {}, {})
+    words = "C1 holds here: it learns\nreport: results/r1_zero/report/report.html"
+    assert told[1] == ("FINISHED", words, {"verdicts": "1 holds here"}, {"zero_rl": {"reasoning": 0.6}})
 
 
 def test_a_stage_that_more_stages_wait_for_goes_first() -> None:

@@ -3,6 +3,9 @@
 import json
 import resource
 import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,30 @@ def test_manifests_are_true_and_know_no_time_host_or_absolute_path(micro):
         assert manifest.broken(folder) is None
         text = (folder / "manifest.json").read_text() + (folder / "provenance.json").read_text()
         assert '"/' not in text and "time" not in text
+
+
+def test_mlflow_has_few_metrics_and_params_and_a_description_of_everything(micro):
+    """A chart for every metric: with 200 nobody finds one. MLflow shows the machine's on a page of their own."""
+    with closing(sqlite3.connect(micro.folder / "mlflow.db")) as store:
+        found = store.execute("SELECT run_uuid, key FROM latest_metrics WHERE key NOT LIKE 'system/%'").fetchall()
+        tags = store.execute("SELECT run_uuid, key, value FROM tags").fetchall()
+        params = Counter(run for (run,) in store.execute("SELECT run_uuid FROM params"))
+        experiment = dict(store.execute("SELECT key, value FROM experiment_tags WHERE experiment_id = 1").fetchall())
+    assert len({key for _, key in found}) <= 150
+    by_run = {run: {key: value for other, key, value in tags if other == run} for run, _, _ in tags}
+    assert {"mlflow.note.content", "mlflow.sharedViewState.r1flow-rl"} <= experiment.keys()
+    for run, about in by_run.items():
+        keys = {key for other, key in found if other == run}
+        assert about["mlflow.note.content"] and about["seed"] == "1"
+        if "stage" not in about:
+            assert len(keys) == 12 and params[run] == 3 and "No verdicts" in about["mlflow.note.content"]
+            assert {f"pass_at_1/{model}" for model in MODELS} <= keys
+        elif about["stage"] in MODELS:
+            assert len(keys) <= 40 and about["mlflow.runColor"]
+            evaluations = {key for key in keys if key.startswith("eval/")}
+            assert evaluations == {"eval/reasoning/pass_at_1", "eval/general/pass_at_1"}
+    colours = {about["stage"]: about.get("mlflow.runColor") for about in by_run.values() if "stage" in about}
+    assert colours["zero_rl"] == colours["evaluate/zero_rl"] != colours["reasoning_rl"]
 
 
 def test_nothing_is_left_in_scratch_but_locks(micro):

@@ -242,8 +242,9 @@ def assert_whole_and_once(server: Server, names: list[str]) -> None:
     for name, [parent] in parents.items():
         everyone = [run for found in runs.values() for run in found]
         children = [run for run in everyone if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
-        assert sorted(run.info.run_name for run in children) == sorted(STAGES)
-        assert {run.info.status for run in [parent, *children]} == {"FINISHED"} and parent.data.params["run"] == name
+        assert sorted(run.info.run_name for run in children) == sorted(f"{stage} · {name}" for stage in STAGES)
+        assert {run.info.status for run in [parent, *children]} == {"FINISHED"}
+        assert parent.data.params == {"experiment": "r1_tiny"} and parent.data.tags["run"] == name
         for run in children:
             assert_stage_is_whole(client, run)
 
@@ -259,9 +260,9 @@ def assert_stage_is_whole(client: Any, run: Any) -> None:
     assert [used.dataset.name for used in run.inputs.dataset_inputs] == ["data"]
     path = client.download_artifacts(run.info.run_id, "completions.json")
     rows = json.loads(Path(path).read_text())["data"]
-    assert rows == [[step, f"{run.info.run_name} says {step}"] for step in range(99, STEPS, 100)]
+    assert rows == [[step, f"{run.data.tags['stage']} says {step}"] for step in range(99, STEPS, 100)]
     models = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
-    assert [model.name for model in models] == [run.info.run_name]
+    assert [model.name for model in models] == [f"{run.data.tags['run']}-{run.data.tags['stage']}"]
 
 
 def files_with(folder: Path, word: str) -> list[Path]:

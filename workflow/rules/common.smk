@@ -255,6 +255,6 @@ onsuccess:
 
 onerror:
     endings.extend(RUN.failures())
-    RUN.end("FAILED")
+    RUN.end("FAILED", endings)
     lines = [f"r1flow: {printable(ending)}" for ending in endings]
     atexit.register(print, "\n".join(lines), file=sys.stderr)

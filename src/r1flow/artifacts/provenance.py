@@ -10,6 +10,7 @@ not be computed: its outputs are in the store (store.py). The plan compares thes
 
 import hashlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,3 +150,11 @@ def made_with(config: Path, then: dict[str, Any]) -> bool:
         return config_digest(deciding(load_frozen(config))) == then["config"]
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return False
+
+
+def revision() -> str | None:
+    """The commit that is checked out, None without git. It is for people; the provenance has the code's own hash."""
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
+    except FileNotFoundError:
+        return None

@@ -23,7 +23,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -41,6 +40,7 @@ from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, memory
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
+from r1flow.recipe.stages import ABOUT, RECIPE
 from r1flow.sampling.shards import ShardPart
 from r1flow.tracking.progress import FAILED, Progress
 from r1flow.tracking.spool import StageRun
@@ -209,10 +209,23 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
         work=scratch / "work",
         snapshots=scratch / "snapshots",
         terminal=terminal,
-        tracker=StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}),
+        tracker=StageRun(arguments.run, arguments.stage, config, {**made_by, "inputs": digests}, **shown(arguments)),
         ranks=ranks,
     )
     return stage, made_by
+
+
+def shown(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What MLflow shows of the stage to people; an evaluation has the colour of its model."""
+    stage, _, model = arguments.stage.partition("/")
+    row = RECIPE.get(model or stage)
+    return {
+        "about": ": ".join(filter(None, [ABOUT.get(stage, ""), model])),
+        "colour": row.colour if row else None,
+        "out": str(arguments.out.parent) if arguments.out else "",
+        "sources": {name: str(path) for name, path in arguments.inputs.items()},
+        "log": str(arguments.log) if arguments.log else None,
+    }
 
 
 @contextmanager
@@ -285,7 +298,7 @@ def measure(stage: Stage, program: str) -> None:
         )
     manifest.write_json(stage.work / "metrics.json", metrics)
     parts = stage.work.parent.glob("parts/*/cost.json")
-    manifest.write_json(stage.work / "cost.json", {**cost_record(begin, parts), "revision": revision()})
+    manifest.write_json(stage.work / "cost.json", {**cost_record(begin, parts), "revision": provenance.revision()})
 
 
 def cost_record(begin: float, others: Iterable[Path]) -> dict[str, Any]:
@@ -306,11 +319,3 @@ def seal(stage: Stage, made_by: dict[str, Any]) -> None:
     manifest.write_json(stage.work / manifest.MANIFEST, described)
     outputs = manifest.sha256(stage.work / manifest.MANIFEST)
     manifest.write_json(stage.work / manifest.PROVENANCE, {**made_by, "outputs": outputs})
-
-
-def revision() -> str | None:
-    """The commit that is checked out, None without git. It is for people; the provenance has the code's own hash."""
-    try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or None
-    except FileNotFoundError:
-        return None

@@ -9,7 +9,8 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ from r1flow.tracking import spool
 from r1flow.tracking.progress import FAILED
 
 FROZEN = Path(".config")
+HEADLINES, GENERAL_FIRST = 12, ("align_rl", "sft_mix", "reasoning_rl")
 WORDS = ("experiment", "overrides", "run", "libraries")
 
 
@@ -273,7 +275,42 @@ class Run:
         for job in self.jobs:
             if job not in kept:
                 store.keep_whole(job, Path(self.folder(job)))
-        spool.start_execution(self.name, Path.cwd(), {"experiment": self.config["experiment"]}, self.config)
+        facts = {name: str(self.config[name]) for name in ("experiment", "seed")} | {"overrides": self.overrides}
+        spool.start_execution(
+            self.name, Path.cwd(), facts, self.config, overridden=self.overridden, headlines=self.headlines(kept)
+        )
+
+    def headlines(self, kept: list[str]) -> dict[str, float | None]:
+        """The metrics that MLflow shows of the whole run, at most HEADLINES, with the values of kept evaluations.
+
+        pass@1 of all models, then on general prompts, first of those models that are trained for these.
+        """
+        known, evaluated = self.scores(kept), self.models if "evaluate" in self.stages else []
+        found = {f"pass_at_1/{model}": known.get(model, {}).get("reasoning") for model in evaluated}
+        for model in [model for model in GENERAL_FIRST if model in evaluated] + evaluated:
+            found[f"general/{model}"] = known.get(model, {}).get("general")
+        return dict(list(found.items())[:HEADLINES])
+
+    @property
+    def overridden(self) -> dict[str, str]:
+        """The keys that the overrides name, with their values as typed."""
+        words = [word.lstrip("+~").partition("=") for word in shlex.split(self.overrides)]
+        return {key: value for key, _, value in words}
+
+    def is_current(self, job: str) -> bool:
+        """Whether the job's outputs are this run's: it kept them, or they were written since it began."""
+        path = Path(self.path(job))
+        kept = any(step.job == job and step.action == KEEP for step in self.steps)
+        return path.exists() and (kept or path.stat().st_ctime >= LIVE.stat().st_mtime)
+
+    def scores(self, jobs: list[str]) -> dict[str, dict[str, float]]:
+        """pass@1 on reasoning and on general problems, by model, of the evaluations among these jobs."""
+        found = {}
+        for job in filter(lambda job: job.startswith("evaluate/"), jobs):
+            tasks = manifest.read_json(Path(self.folder(job), "metrics.json"))["tasks"]
+            names = [name for name in ("reasoning", "general") if name in tasks]
+            found[job.partition("/")[2]] = {name: tasks[name]["pass_at_1"] for name in names}
+        return found
 
     def check_disk(self) -> None:
         """Refuse a run that a disk has no room for; what a killed run left in scratch/ counts as room."""
@@ -317,8 +354,15 @@ class Run:
         assumed = cost_estimate.read_assumptions(self.root / cost_estimate.ASSUMPTIONS)
         return cost_estimate.estimate(self, assumed, counted)
 
-    def end(self, status: str) -> None:
-        spool.end_execution(self.name, Path.cwd(), status)
+    def end(self, status: str, reasons: Sequence[str] = ()) -> None:
+        """Close the run's record, with what it came to or, if it failed, why."""
+        current = [job for job in self.jobs if self.is_current(job)]
+        told, tags = list(reasons), {}
+        if "report" in current:
+            told += self.results()
+            verdicts = Counter(claim["verdict"] for claim in self.summary["claims"].values())
+            tags["verdicts"] = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+        spool.end_execution(self.name, Path.cwd(), status, "\n".join(told), tags, self.scores(current))
         if Path(self.path("report")).exists():
             folders = {job: Path(self.folder(job)) for job in self.jobs}
             write_making(self.name, folders, Path(self.folder("report")))
@@ -334,17 +378,25 @@ class Run:
         return found
 
     def outcome(self) -> str:
-        """What a finished run ends with: its verdicts, where its report is, and the next command."""
-        lines = []
-        summary = Path(self.folder("report"), "summary.json")
-        if "report" in self.jobs and summary.is_file():
-            from r1flow.recipe.claims import tell_verdicts  # imports scipy, and every command would wait for it
-
-            lines += tell_verdicts(manifest.read_json(summary))
-            lines.append(f"report: {summary.with_name('report.html')}")
+        """What a finished run ends with: where its record is, its verdicts, its report, and the next command."""
         model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None
+        lines = [*spool.shown_addresses(Path()), *self.results()]
         lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []
         return printable("\n".join(lines))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the report says, for programs; empty without one."""
+        path = Path(self.folder("report"), "summary.json")
+        return manifest.read_json(path) if "report" in self.jobs and path.is_file() else {}
+
+    def results(self) -> list[str]:
+        """The verdicts on the claims, and where the report is."""
+        if not (summary := self.summary):
+            return []
+        from r1flow.recipe.claims import tell_verdicts  # imports scipy, and every command would wait for it
+
+        return [*tell_verdicts(summary), f"report: {self.folder('report')}/report.html"]
 
     def accept(self) -> None:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""

@@ -50,6 +50,30 @@ ROWS = (
     Row("evaluate", "evaluate"),
     Row("report", "report"),
 )
+# What a stage does, as MLflow shows it, and the section of the DeepSeek-R1 report that it follows.
+ABOUT = {
+    "data": "makes the problems and texts of all stages",
+    "base": "pretrains the base model, or takes an existing one",
+    "zero_rl": "RL with rewards by rules, straight from the base model: R1-Zero (section 2.2)",
+    "zero_rl_language": "zero_rl with the reward for one language as well, to compare the two (section 2.3.2)",
+    "zero_rl_random": "zero_rl with random rewards: what RL does without a signal",
+    "zero_rl_format": "zero_rl with the format reward alone: what the form of a response is worth",
+    "self_data": "samples the base model and keeps what is right, for self_sft",
+    "self_sft": "SFT of the base model on its own right answers, to compare zero_rl with",
+    "general_data": "samples replies to general prompts from a teacher",
+    "cold_start_data": "samples the long reasoning of the cold start from a teacher (section 2.3.1)",
+    "cold_start": "SFT on a few examples of long reasoning (section 2.3.1)",
+    "reasoning_rl": "RL on reasoning problems after the cold start (section 2.3.2)",
+    "rejection": "samples a trained model, keeps what is right and readable, and adds general rows (section 2.3.3)",
+    "sft_mix": "SFT of the base model on the mix that rejection made (section 2.3.3)",
+    "reward_model": "trains the reward model on pairs of replies (section 2.3.4)",
+    "align_rl": "RL on reasoning problems and general prompts: R1 (section 2.3.4)",
+    "student_base": "pretrains the small model, or takes an existing one",
+    "student_rl": "RL of the small model, to compare distillation with (section 4.1)",
+    "distill": "SFT of the small model on the mix that rejection made, without RL (section 2.4)",
+    "evaluate": "examines a model on test problems",
+    "report": "decides which of the paper's claims hold in this run, and writes the report",
+}
 RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
 MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models to evaluate

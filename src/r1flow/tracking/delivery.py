@@ -17,7 +17,8 @@ A server also says where the artifacts go. From one that is asked over HTTP only
 MLflow's client would write to any folder of this machine (file:) that a server names. What servers answer is read
 within limits (core/servers.py), and this process may take MEMORY bytes.
 
-Left out: reading metrics back from MLflow. The ids of models are kept in models.json, by their manifest's hash.
+A model is one in the store however often a run restores it: it is looked for by its manifest's hash. Left out: reading
+metrics back from MLflow.
 """
 
 import fcntl
@@ -61,11 +62,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
 from r1flow.core.servers import bound_requests
-from r1flow.tracking.moved import follow_move, path_of
+from r1flow.tracking.moved import follow_move
+from r1flow.tracking.progress import LOG_LINES, last_lines
 from r1flow.tracking.spool import (
     PARENT,
     PASSWORD,
     REDIRECT,
+    SHOWN,
     TOKEN,
     URI,
     bare_address,
@@ -74,12 +77,13 @@ from r1flow.tracking.spool import (
     refused_records,
     store,
 )
+from r1flow.tracking.views import NOTE, experiment_tags, failure_note, run_address
 
-MODELS = "models.json"
 TICK_S = 0.3
 RETRY_S = 3.0
-PARAM_CHARS = 6000
-DIGEST_CHARS = 36
+PARAM_CHARS, TAG_CHARS = 6000, 8000
+DIGEST_CHARS = 8
+LOG_LATER_MS = 60_000  # a log that was written so long after its stage's end is another attempt's
 MEMORY = 4 * 2**30  # bytes; MLflow and a run's records take 0.3 GB
 ARTIFACT_SERVERS = ("mlflow-artifacts", "http", "https")  # schemes of artifacts' addresses that a server may name
 CREDENTIALS = ("username", "password", "token", "auth", "aws_sigv4", "client_cert_path")  # in MLflow's MlflowHostCreds
@@ -92,8 +96,12 @@ LONGEST = 1000  # characters of what is said of it: MLflow repeats a whole reply
 ID = re.compile(r"[\w-]{1,256}", re.ASCII)
 FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that damaged files can raise
 SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
+HASH = re.compile(r"[0-9a-f]{64}")
+OF_MODEL = ("run", "stage", "experiment", "seed", "overrides")  # tags of a run that its model has, too
 ARTIFACTS = ("config.yaml", "provenance.json", "report.html")
-HEADLINE = re.compile(r"eval/((?:reasoning|general)/pass_at_1)")  # also shown on the parent run
+HEADLINES = {"reasoning": "pass_at_1", "general": "general"}  # task: how the parent run's metric of it begins
+SCORE = re.compile(r"eval/(reasoning|general|paraphrased|thinking_[\d.]+)/pass_at_1")  # also shown on the model
+SECTIONS = ("curve/", "trainer/", "eval/", "rows/", "stage/", "system/", "pass_at_1/", "general/")
 
 Record = dict[str, Any]
 # What MLflow says of a run or an experiment that somebody deleted in its UI; its records wait until it is restored.
@@ -125,25 +133,22 @@ def main(argv: list[str]) -> int:
     with (tracking / "lock").open("w") as lock:
         if word and word != REDIRECT:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            correct_places(tracking)
+            correct_places()
             return watch(tracking, tracking / word)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print("a run is in progress in this folder, and it sends what is left, too", file=sys.stderr)
             return 1
-        correct_places(tracking)
+        correct_places()
         return sweep(tracking, word == REDIRECT)
 
 
-def correct_places(tracking: Path) -> None:
-    """After a move of the project, correct what was noted of its store: paths of artifacts, ids of models."""
+def correct_places() -> None:
+    """After a move of the project, correct the paths of artifacts that its store has."""
     for place in follow_move(Path()):
         before = place.removesuffix("/mlruns")
         print(f"the project was at {before} before; its artifacts are looked for where it is now", file=sys.stderr)
-        known = read_state(tracking / MODELS, {})
-        if models := known.pop(f"sqlite:///{path_of(before)}/mlflow.db", None):
-            write_json(tracking / MODELS, known | {project_store(Path())["uri"]: models})
 
 
 def watch(tracking: Path, own: Path) -> int:
@@ -252,7 +257,8 @@ class Delivery:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ledger_file = folder / "delivered.json"
-        # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool}
+        # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool,
+        # "split": of an evaluation, "log": its file, "note": its description, "headlines": the parent's metrics}
         written = read_state(self.ledger_file, {})
         whole = isinstance(written, dict) and all(isinstance(written.get(key), dict) for key in ("offsets", "runs"))
         self.ledger: dict[str, Any] = written if whole else {"offsets": {}, "runs": {}}
@@ -411,6 +417,8 @@ class Delivery:
             self.ledger["runs"][name] = self.create_run(name, record)
             self.save()
         self.log_params(name, record["config"])
+        if "whole" in record:
+            self.client.log_dict(self.run_id(name), record["whole"], "config.yaml")
         self.log_inputs(name)
 
     def lost_start(self, name: str) -> Record:
@@ -425,17 +433,25 @@ class Delivery:
 
     def create_run(self, name: str, record: Record) -> dict[str, Any]:
         tags = self.tags(name, record)
+        note = {key: tags.pop(key) for key in (NOTE,) if key in tags}  # people edit it, so it finds no run
         run = self.find_run(record, tags) or self.client.create_run(
-            self.experiment_id, start_time=record["time"], tags=tags, run_name=record["name"]
+            self.experiment_id, start_time=record["time"], tags=tags | note, run_name=record["name"]
         )
-        inputs = record.get("inputs", {})
-        return {
+        made = {
             "id": known_id(run.info.run_id),
-            "stage": record["name"],
-            "inputs": inputs,
+            "stage": record["tags"].get("stage", record["name"]),
+            "inputs": record.get("inputs", {}),
             "began": record["time"],
             "open": True,
+            "split": record["config"].get("split"),
+            "log": record.get("log"),
+            "note": note.get(NOTE, ""),
+            "headlines": record.get("headlines"),
         }
+        if name == PARENT:
+            shown = {"uri": self.store["uri"], "experiment": self.experiment_id, "run": made["id"]}
+            write_json(self.folder.parent / SHOWN, shown)
+        return made
 
     def find_run(self, record: Record, tags: dict[str, str]) -> Any:
         """The run of this record if an earlier attempt made it and was killed or got no reply."""
@@ -447,7 +463,8 @@ class Delivery:
 
     def tags(self, name: str, record: Record) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
-        return {key: str(value) for key, value in record["tags"].items()} | parent | dict([SOURCE])
+        own = {key: without_nul(str(value))[:TAG_CHARS] for key, value in record["tags"].items() if value}
+        return own | parent | dict([SOURCE])
 
     def log_params(self, name: str, config: dict[str, Any]) -> None:
         params = [Param(mlflow_name(key), without_nul(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
@@ -456,11 +473,10 @@ class Delivery:
 
     def log_inputs(self, name: str) -> None:
         """Inputs that are models this store knows are linked; everything else is a dataset with its hash."""
-        known = self.models()
         datasets, models = [], []
         for word, digest in self.ledger["runs"][name]["inputs"].items():
-            if digest in known:
-                models.append(LoggedModelInput(known[digest]["model_id"]))
+            if model := self.model_of(digest):
+                models.append(LoggedModelInput(model.model_id))
             else:
                 data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}))
                 datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
@@ -472,36 +488,51 @@ class Delivery:
         for record in records:
             for key, value in record["values"].items():
                 points.append((metric_name(key), value, record["time"], record["step"]))
-        self.log_points(self.run_id(name), points)
         stage = self.ledger["runs"][name]["stage"]
         if stage.startswith("evaluate/"):
-            self.share(stage.removeprefix("evaluate/"), self.ledger["runs"][name]["inputs"].get("model"), points)
+            points = self.share(name, stage.removeprefix("evaluate/"), points)
+        self.log_points(self.run_id(name), points)
 
-    def share(self, model: str, manifest: str | None, points: list[Point]) -> None:
-        """Show an evaluation on the model, on the run that made it, and its headlines on the parent."""
-        points = [point for point in points if point[0].startswith("eval/")]
-        if known := self.models().get(manifest):
-            try:
-                self.log_points(known["run_id"], points, known["model_id"])
-            except MlflowException as error:
-                ours = [run["id"] for run in self.ledger["runs"].values()]
-                if DELETED not in str(error) or known["run_id"] in ours:
-                    raise  # else an earlier execution's run was deleted, and has nothing to show
-        headlines: list[Point] = []
-        for key, *value_and_place in points:
-            if match := HEADLINE.fullmatch(key):
-                headlines.append((f"eval/{model}/{match[1]}", *value_and_place))
-        self.log_points(self.run_id(PARENT), headlines)
+    def share(self, name: str, model: str, points: list[Point]) -> list[Point]:
+        """Show an evaluation's scores on the model and its headlines on the parent and on the model's run; the rest."""
+        scores = [point for point in points if SCORE.fullmatch(point[0])]
+        if not scores:
+            return points
+        parent = self.run_id(PARENT)
+        wanted = self.ledger["runs"][PARENT].get("headlines")  # None: it isn't known
+        headlines, shown = [], []
+        for point in scores:
+            key, *value_and_place = point
+            beginning = HEADLINES.get(key.split("/")[1])
+            headlines += [point] if beginning else []
+            if beginning and (wanted is None or f"{beginning}/{model}" in wanted):
+                shown.append((f"{beginning}/{model}", *value_and_place))
+        self.log_points(parent, shown)
+        inputs = self.ledger["runs"][name]["inputs"]
+        known = self.model_of(inputs.get("model"))
+        if not known:
+            return points
+        split = self.ledger["runs"][name].get("split") or "test"
+        files = {"general": f"general_{split}", "paraphrased": f"{split}_reworded"}
+        digest, metrics = inputs.get("data", "")[:DIGEST_CHARS], []
+        for key, *value_and_place in scores:
+            metrics.append(Metric(key, *value_and_place, known.model_id, files.get(key.split("/")[1], split), digest))
+        self.client.log_batch(self.run_id(name), metrics=metrics)
+        try:
+            self.log_points(known.source_run_id, headlines)
+        except MlflowException as error:
+            ours = [run["id"] for run in self.ledger["runs"].values()]
+            if DELETED not in str(error) or known.source_run_id in ours:
+                raise  # else an earlier execution's run was deleted, and has nothing to show
+        return [point for point in points if point not in scores]
 
-    def log_points(self, run_id: str, points: list[Point], model_id: str | None = None) -> None:
-        metrics = [Metric(*point, model_id=model_id) for point in points]
-        for some in chunks(metrics, METRICS_PER_CALL):
+    def log_points(self, run_id: str, points: list[Point]) -> None:
+        for some in chunks([Metric(*point) for point in points], METRICS_PER_CALL):
             self.client.log_batch(run_id, metrics=some)
 
     def on_tag(self, name: str, record: Record) -> None:
-        self.client.log_batch(
-            self.run_id(name), tags=[RunTag(mlflow_name(record["key"]), without_nul(record["value"]))]
-        )
+        value = without_nul(record["value"])[:TAG_CHARS]
+        self.client.log_batch(self.run_id(name), tags=[RunTag(mlflow_name(record["key"]), value)])
         if record["key"].startswith("claims."):
             self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
 
@@ -548,43 +579,67 @@ class Delivery:
         for path in (folder / artifact for artifact in ARTIFACTS):
             if path.is_file():
                 self.client.log_artifact(self.run_id(name), str(path))
-        if record["is_model"] and record["manifest"]:
-            self.register(name, record)
+        if record["manifest"]:
+            model = self.register(name, record) if record["is_model"] else None
+            self.tell_origin(name, record["manifest"], model)
+            self.client.set_tag(self.run_id(name), "manifest", record["manifest"])
 
-    def register(self, name: str, record: Record) -> None:
-        """Make the model known to MLflow; the weights stay where they are."""
+    def register(self, name: str, record: Record) -> Any:
+        """The model in MLflow, made known now if it isn't yet; the weights stay where they are."""
         mlflow.set_tracking_uri(self.uri)
-        stage = self.ledger["runs"][name]["stage"]
-        tags = {"path": f"{record['folder']}/model", "manifest": record["manifest"], "stage": stage}
-        model = self.find_model(name) or mlflow.create_external_model(
-            mlflow_name(stage).replace("/", "-"), self.run_id(name), tags, experiment_id=self.experiment_id
-        )
-        self.client.log_outputs(self.run_id(name), [LoggedModelOutput(model.model_id, step=0)])
-        entry = {"model_id": known_id(model.model_id), "run_id": self.run_id(name)}
-        known = read_state(self.models_file, {})
-        known.setdefault(self.uri, {})[record["manifest"]] = entry
-        write_json(self.models_file, known)
+        own = f"source_run_id = '{self.run_id(name)}'"
+        for model in self.client.search_logged_models([self.experiment_id], own):
+            if model.status != LoggedModelStatus.READY:  # an earlier attempt was killed while it made it
+                self.client.delete_logged_model(model.model_id)
+        model = self.model_of(record["manifest"])
+        if not model:
+            data = self.client.get_run(self.run_id(name)).data
+            own = {key: data.tags[key] for key in OF_MODEL if key in data.tags}
+            tags = own | {"path": f"{record['folder']}/model", "manifest": record["manifest"]} | dict([SOURCE])
+            title = re.sub(r"[^\w\- ]", "-", f"{own.get('run', '')}-{self.ledger['runs'][name]['stage']}")
+            model = mlflow.create_external_model(
+                title, self.run_id(name), tags, own, data.tags.get("program"), self.experiment_id
+            )
+        self.client.log_outputs(self.run_id(name), [LoggedModelOutput(known_id(model.model_id), step=0)])
+        return model
 
-    def find_model(self, name: str) -> Any:
-        """The model of this run that an earlier attempt made; half-made ones are removed."""
-        of_run = f"source_run_id = '{self.run_id(name)}'"
-        for model in self.client.search_logged_models([self.experiment_id], of_run):
-            if model.status == LoggedModelStatus.READY:
-                return model
-            self.client.delete_logged_model(model.model_id)
-        return None
+    def model_of(self, manifest: str | None) -> Any:
+        """The model with this manifest in the experiment, if there is one."""
+        if not HASH.fullmatch(manifest or ""):
+            return None
+        found = self.client.search_logged_models([self.experiment_id], f"tags.manifest = '{manifest}'")
+        return next((model for model in found if model.status == LoggedModelStatus.READY), None)
+
+    def tell_origin(self, name: str, manifest: str, model: Any) -> None:
+        """If another run has made the same outputs before, begin the description with a link to it."""
+        run, stage = self.run_id(name), self.ledger["runs"][name]["stage"]
+        same = f"tags.manifest = '{manifest}' and tags.stage = '{stage}'"
+        first = self.client.search_runs([self.experiment_id], same, max_results=1, order_by=["start_time"])
+        origin = model.source_run_id if model else first[0].info.run_id if first else run
+        if origin != run:
+            link = f"[an earlier run]({run_address(self.experiment_id, origin)})"
+            note = (
+                f"The same outputs, byte for byte, as those of {link}.\n\n{self.ledger['runs'][name].get('note', '')}"
+            )
+            self.client.set_tag(run, NOTE, note[:TAG_CHARS])
 
     def on_end(self, name: str, record: Record) -> None:
+        if record["status"] != "FINISHED" and name != PARENT:
+            self.tell_failure(name, record)
         self.client.set_terminated(self.run_id(name), record["status"], record["time"])
         self.ledger["runs"][name]["open"] = False
 
-    @property
-    def models_file(self) -> Path:
-        return self.folder.parent / MODELS
-
-    def models(self) -> dict[str, dict[str, str]]:
-        """Models in this store by the hash of their manifest: {"9f2c…": {"model_id": "m-…", "run_id": "…"}}."""
-        return read_state(self.models_file, {}).get(self.uri, {})
+    def tell_failure(self, name: str, record: Record) -> None:
+        """Begin a failed stage's description with the error and the end of its log, and log that as an artifact."""
+        run = self.ledger["runs"][name]
+        log = Path(run.get("log") or "")
+        lines = record.get("lines") or []
+        if log.is_file() and log.stat().st_mtime_ns // 1_000_000 < record["time"] + LOG_LATER_MS:
+            lines = [*last_lines(log), *lines][-LOG_LINES:]
+            self.client.log_artifact(run["id"], str(log))
+        error = self.client.get_run(run["id"]).data.tags.get("error", "")
+        note = f"{failure_note(record['status'], error, lines)}\n\n{run.get('note', '')}"
+        self.client.set_tag(run["id"], NOTE, without_nul(note)[:TAG_CHARS])
 
 
 @cache
@@ -645,16 +700,18 @@ def runs_of(uri: str, stage: str) -> list[mlflow.entities.Run]:
 def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
     """The id of the experiment, made when it isn't there."""
     client = client_of(uri)
-    if experiment := client.get_experiment_by_name(name):
-        return known_id(experiment.experiment_id)
-    try:
-        return known_id(
+    if not (experiment := client.get_experiment_by_name(name)):
+        try:
             client.create_experiment(name, artifacts, {"mlflow.experimentKind": "custom_model_development"})
-        )
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
-        return client.get_experiment_by_name(name).experiment_id  # another machine's delivery was quicker
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise  # else another machine's delivery was quicker
+        experiment = client.get_experiment_by_name(name)
+    found = known_id(experiment and experiment.experiment_id)
+    for key, value in experiment_tags(found).items():
+        if key not in experiment.tags or (key != NOTE and experiment.tags[key] != value):  # people edit the note
+            client.set_experiment_tag(found, key, value)
+    return found
 
 
 def known_id(found: str) -> str:
@@ -697,8 +754,8 @@ def flat(config: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def metric_name(key: str) -> str:
-    """The path of a metric; the UI shows sections by name, so curves come before eval/…, stage/… and system/…."""
-    return mlflow_name(key if key.startswith(("eval/", "stage/", "system/")) else f"curve/{key}")
+    """The path of a metric; MLflow sorts its sections, what stands before the last slash, so that curves come first."""
+    return mlflow_name(key if key.startswith(SECTIONS) else f"curve/{key}")
 
 
 def mlflow_name(key: str) -> str:

@@ -3,7 +3,7 @@
     [ 1/22 data] warning: 64.5 % of rl.jsonl is lost: 200 rows in, 71 out; left out: 129 leak; see …
     [ 1/22 data] nothing left out of dev.jsonl (12 rows), test.jsonl (24 rows)
 
-metrics.json has the same under `counts`, MLflow as stage/rows/rl.jsonl/left_out/leak, and the report shows it:
+metrics.json has the same under `counts`, MLflow as `rows/rl.jsonl: leak`, and the report shows it:
 
     {"rl.jsonl": {"read": 200, "kept": 71, "left_out": {"leak": 129}}, …}
 
@@ -171,13 +171,3 @@ def tell_counts(
         elif count.left_out:
             stage.terminal.say(f"{name}: {count}")
     return {name: count.as_dict() for name, count in counts.items()}
-
-
-def tracked(counts: Mapping[str, dict[str, Any]]) -> dict[str, int]:
-    """The counts of metrics.json as numbers for MLflow: {"rows/rl.jsonl/left_out/leak": 129, …}."""
-    metrics = {}
-    for name, count in counts.items():
-        metrics |= {f"rows/{name}/read": count["read"], f"rows/{name}/kept": count["kept"]}
-        for reason, rows in count["left_out"].items():
-            metrics[f"rows/{name}/left_out/{reason}"] = rows
-    return metrics

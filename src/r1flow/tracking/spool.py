@@ -19,6 +19,7 @@ Tracking is write-only and best effort: a failure here prints one line on stderr
 """
 
 import fcntl
+import getpass
 import json
 import os
 import platform
@@ -27,21 +28,27 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Self
 from urllib.parse import unquote, urlsplit
 
 from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
+from r1flow.artifacts.provenance import revision
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole
-from r1flow.tracking.left_out import tracked
 from r1flow.tracking.system_metrics import start_sampling
+from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, addresses, execution_note, run_address, stage_note
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
 REDIRECT = "--redirect"  # the delivery's argument for `r1flow deliver --to`
 PARENT = "execution"  # the name of the parent run's file
-EXPERIMENT = "r1flow"
+SHOWN = "shown.json"  # where MLflow has the latest execution, as its delivery noted it
+# What is shown of an evaluation over all problems asked in one way, and what of the most important two ways besides.
+EVALUATED = ("pass_at_1", "se", "mean_length")
+EVALUATED_FIRST = ("pass_at_k", "cons_at_k", "format_rate", "language_rate", "reflection_rate")
 END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
 
 # MLflow's settings, unless the user set them: no telemetry, and no retries by MLflow. It would repeat a request that
@@ -60,32 +67,54 @@ _warned = False
 _executions: dict[str, "Execution"] = {}
 
 
-def start_execution(run: str, root: Path, tags: dict[str, str], config: dict[str, Any]) -> None:
+def start_execution(run: str, root: Path, facts: dict[str, str], config: dict[str, Any], **more: Any) -> None:
     """Open the record of one execution and start its delivery; called once, by the main process, before any job."""
     try:
-        _executions[run] = Execution(run, root, tags, config)
+        _executions[run] = Execution(run, root, facts, config, **more)
     except OSError as error:
         warn(error)
     forget_credentials()
 
 
-def end_execution(run: str, root: Path, status: str) -> None:
+def end_execution(run: str, root: Path, status: str, *outcome: Any) -> None:
     """Close the record with MLflow's "FINISHED" or "FAILED", and wait a little for the last of it to be delivered."""
     if execution := _executions.pop(run, None):
-        execution.end(status)
+        execution.end(status, *outcome)
 
 
 class Execution:
     """The workflow's main process as a writer: one execution of a run, a parent run in MLflow."""
 
-    def __init__(self, run: str, root: Path, tags: dict[str, str], config: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        run: str,
+        root: Path,
+        facts: dict[str, str],
+        config: dict[str, Any],
+        overridden: Mapping[str, str] = {},
+        headlines: Mapping[str, float | None] = {},
+    ) -> None:
+        """`facts` become tags of all its runs.
+
+        `headlines` are the parent run's metrics, with the values that are known already.
+        """
         self.folder = root / TRACKING / f"{file_name(run)}-{now_ms()}"
         self.folder.mkdir(parents=True)
         self.spool = Spool(self.folder / f"{PARENT}.jsonl")
-        words = {"run": run, "host": platform.node(), **tags}
-        self.spool.append("start", name=run, tags=words, config=config, store=store(root))
+        self.facts = {"run": run, **facts, "commit": revision() or ""}
+        tags = {"run": run, **facts, "mlflow.user": user(), "mlflow.source.git.commit": self.facts["commit"]}
+        own = {"host": platform.node(), NOTE: execution_note(self.facts)}
+        fields = {
+            "config": {**facts, **overridden},
+            "whole": config,
+            "headlines": list(headlines),
+            "store": store(root),
+        }
+        self.spool.append("start", name=run, tags=tags | own, **fields)
+        if known := {name: value for name, value in headlines.items() if value is not None}:
+            self.spool.append("metrics", step=0, values=known)
         self.pointer = pointer(root, run)
-        write_whole(self.pointer, json.dumps({"folder": str(TRACKING / self.folder.name)}))
+        write_whole(self.pointer, json.dumps({"folder": str(TRACKING / self.folder.name), "tags": tags}))
         self.delivery = self.start_delivery(root)
 
     def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
@@ -101,7 +130,12 @@ class Execution:
                 start_new_session=True,
             )
 
-    def end(self, status: str) -> None:
+    def end(
+        self, status: str, told: str = "", tags: Mapping[str, str] = {}, scores: Mapping[str, dict[str, float]] = {}
+    ) -> None:
+        """`told` is what the run ended with, in words; `scores` are pass@1 of its models."""
+        for key, value in {**tags, NOTE: execution_note(self.facts, told, scores)}.items():
+            self.spool.append("tag", key=key, value=value)
         self.spool.append("end", status=status)
         self.spool.close()
         self.pointer.unlink(missing_ok=True)
@@ -119,6 +153,26 @@ class Execution:
             faults.append(f"MLflow refused some records, which are in {TRACKING / refused_records(self.folder).name}")
         if faults:
             warn("; ".join(faults))
+
+
+def shown_addresses(root: Path) -> list[str]:
+    """Lines with the addresses of the latest execution and of the views, if its delivery has noted them."""
+    try:
+        shown = read_json(root / TRACKING / SHOWN)
+        base = shown["uri"] if shown["uri"].startswith("http") else LOCAL
+        own = f"  {'this run':<12} {run_address(shown['experiment'], shown['run'], base)}"
+        head = "MLflow:" if base == shown["uri"] else "MLflow, after `make ui`:"
+        return [head, own, *addresses(shown["experiment"], base)]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []
+
+
+def user() -> str:
+    """Who runs this; empty where the system has no name for them, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
 
 
 def refused_records(folder: Path) -> Path:
@@ -182,33 +236,42 @@ class StageRun:
     If the process dies without doing so, the delivery closes the record: it sees that the file is no longer locked.
     """
 
-    def __init__(self, run: str, stage: str, config: dict[str, Any], provenance: dict[str, Any]) -> None:
-        self.run, self.stage, self.config, self.provenance = run, stage, config, provenance
+    def __init__(self, run: str, stage: str, config: dict[str, Any], provenance: dict[str, Any], **shown: Any) -> None:
+        """`shown` has, for people: about, colour, out (its folder), sources (paths by name) and log."""
+        self.run, self.stage, self.config, self.provenance, self.shown = run, stage, config, provenance, shown
         self.spool: Spool | None = None
         self.sampling: threading.Event | None = None
 
     def __enter__(self) -> Self:
         try:
-            folder = json.loads(pointer(Path(), self.run).read_text())["folder"]
+            execution = json.loads(pointer(Path(), self.run).read_text())
+            folder, facts = execution["folder"], execution.get("tags", {})
             self.spool = Spool(Path(folder, f"{file_name(self.stage)}.jsonl"))
         except FileNotFoundError:
             return self
         except (OSError, ValueError, KeyError, TypeError) as error:
             warn(error)
+            return self
         inputs = self.provenance.get("inputs", {})
-        tags = {"run": self.run, "stage": self.stage, "host": platform.node()}
-        self.append("start", name=self.stage, tags=tags, config=self.config, inputs=inputs)
+        note = stage_note(self.shown.get("about", ""), self.shown.get("out", ""), self.shown.get("sources", {}), facts)
+        tags = {**facts, "run": self.run, "stage": self.stage, "host": platform.node(), NOTE: note}
+        tags["program"] = self.provenance.get("program", "")
+        if colour := self.shown.get("colour"):
+            tags["mlflow.runColor"] = colour
+        name, log = f"{self.stage} · {self.run}", self.shown.get("log")
+        self.append("start", name=name, tags=tags, config=self.config, inputs=inputs, log=log)
         self.sampling = start_sampling(self.log_metrics)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if self.sampling:
             self.sampling.set()
-        status = "FINISHED" if error is None else "KILLED"
+        status, lines = "FINISHED" if error is None else "KILLED", []
         if isinstance(error, Exception):
             status = "FAILED"
             self.tag("error", f"{kind.__name__}: {error}".splitlines()[0][:500])
-        self.append("end", status=status)
+            lines = [] if isinstance(error, UserError) else traceback.format_exception(error)
+        self.append("end", status=status, lines="".join(lines).splitlines())
         if self.spool:
             self.spool.close()
 
@@ -217,7 +280,7 @@ class StageRun:
             self.spool.append(kind, **fields)
 
     def log_metrics(self, step: int, values: dict[str, float]) -> None:
-        """Values of one step: curves, shown as curve/reward, or eval/<task>/…, shown on the evaluated model too."""
+        """Values of one step by their path: curve/reward, eval/<task>/…; one without a known beginning is a curve."""
         self.append("metrics", step=step, values=numbers(values))
 
     def log_table(self, name: str, rows: list[dict[str, Any]]) -> None:
@@ -227,19 +290,42 @@ class StageRun:
         self.append("tag", key=key, value=str(value))
 
     def finish(self, metrics: dict[str, Any], out: Path) -> None:
-        """Record the finished stage: numbers at the top of metrics.json as stage/…, dicts of words as tags, outputs.
+        """Record the finished stage: numbers of metrics.json as stage/… and eval/…, dicts of words as tags, outputs.
 
-        The counts of rows are below stage/rows/.
+        How many rows it kept of each file is below rows/, and beside it how many it left out, by the reason.
         """
         cost = read_json(out / "cost.json") if (out / "cost.json").is_file() else {}
-        both = {**metrics, **cost, **tracked(metrics.get("counts", {}))}
-        self.append("metrics", step=0, values=numbers({f"stage/{key}": value for key, value in both.items()}))
+        values = {f"stage/{key}": value for key, value in {**metrics, **cost}.items()}
+        for file, count in metrics.get("counts", {}).items():
+            values[f"rows/{file}"] = count["kept"]
+            for reason, rows in count["left_out"].items():
+                values[f"rows/{file}: {reason}"] = rows
+        self.append("metrics", step=0, values=numbers(values | evaluation_metrics(metrics)))
         for name, value in metrics.items():
             for key, word in value.items() if isinstance(value, dict) else ():
                 if isinstance(word, str):
                     self.tag(f"{name}.{key}", word)
         manifest = sha256(out / MANIFEST) if (out / MANIFEST).is_file() else None
         self.append("outputs", folder=str(out), manifest=manifest, is_model=(out / "model").is_dir())
+
+
+def evaluation_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
+    """What of an evaluation's metrics.json is shown, as eval/<task>/<metric>; of a single family pass@1.
+
+    In place of a task stands also thinking_<temperature> or paraphrased, for all reasoning problems asked that way.
+    """
+    tasks = metrics.get("tasks", {})
+    whole = {task: tasks[task] for task in ("reasoning", "general") if task in tasks}
+    values = {f"eval/{task}/pass_at_1": summary["pass_at_1"] for task, summary in tasks.items()}
+    for task, summary in whole.items():
+        values |= {f"eval/{task}/{name}": summary[name] for name in EVALUATED_FIRST if name in summary}
+    for each in metrics.get("thinking", []):
+        whole[f"thinking_{each['temperature']}"] = each["tasks"].get("reasoning", {})
+    if "paraphrased" in metrics:
+        whole["paraphrased"] = metrics["paraphrased"]["tasks"].get("reasoning", {})
+    for task, summary in whole.items():
+        values |= {f"eval/{task}/{name}": summary[name] for name in EVALUATED if name in summary}
+    return values
 
 
 class Spool:

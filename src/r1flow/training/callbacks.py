@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 SHOWN = ("loss", "grad_norm", "learning_rate")  # the last finite values of these are said when a training diverges
 ENDS = ("loss", "grad_norm", "train_loss")  # logged by every trainer; none of them may be NaN or infinite
 SKIPPED = 20  # logged steps: fp16's scaler skips steps while it halves its first scale, 2^16
+# What trainers log and tracking leaves out: the clock, which stage/seconds has, and what says the same as another.
+UNTRACKED = {
+    *("epoch", "total_flos", "train_runtime", "train_samples_per_second", "train_steps_per_second"),
+    *("rewards/combined/mean", "rewards/combined/std", "rewards/accuracy", "frac_reward_zero_std"),
+    *("clip_ratio/low_min", "clip_ratio/high_max", "completions/min_terminated_length"),
+    "completions/max_terminated_length",
+}
+NO_FAULT = ("/none", "/not_applicable")  # the sum of a reward's causes, and what the mix of the prompts decides
 OVERFLOW = "probability tensor contains"  # how torch.multinomial begins its error about logits that aren't finite
 
 
@@ -41,6 +49,7 @@ class History(TrainerCallback):
         self.stage = stage
         self.fields = fields
         self.log_history: list[dict[str, Any]] = []
+        self.begun: set[str] = set()  # keys of the trainer's that were other than 0 once
 
     def train(self, trainer: Trainer) -> None:
         """Train to the end, from the last snapshot if there is one; raises UserError if the training diverges."""
@@ -95,8 +104,15 @@ class History(TrainerCallback):
             if is_fault(key, logs.get(key), args, state):
                 raise diverged(f"{key} is {logs[key]}", self.stage, args, state)
         numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
-        self.stage.log_metrics(state.global_step, {self.fields.get(key, key): v for key, v in numbers.items()})
+        curves = {f"curve/{name}": value for name, value in self.named(numbers).items()}
+        self.stage.log_metrics(state.global_step, curves | self.others(numbers))
         self.stage.progress(state.global_step, state.max_steps, **self.named(numbers))
+
+    def others(self, numbers: dict[str, float]) -> dict[str, float]:
+        """What else the trainer logs that says something; a counter of faults begins when it is first above 0."""
+        self.begun |= {key for key, value in numbers.items() if value and not key.endswith(NO_FAULT)}
+        wanted = self.begun - UNTRACKED - self.fields.keys()
+        return {f"trainer/{key.replace('/', '_')}": value for key, value in numbers.items() if key in wanted}
 
 
 def is_fault(key: str, value: Any, args: TrainingArguments, state: TrainerState) -> bool:

@@ -72,7 +72,7 @@ class DevCurve(TrainerCallback):
         answers = completions(new_ids, self.tokenizer, self.engine.eos_ids)
         accuracy = {"dev/accuracy": share_solved(self.problems, answers)}
         state.log_history.append({"step": state.global_step, **accuracy})
-        self.stage.log_metrics(state.global_step, accuracy)
+        self.stage.log_metrics(state.global_step, {"curve/dev_accuracy": accuracy["dev/accuracy"]})
 
 
 def load_dev_problems(path: Path, count: int) -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     ungradable = sum(count.left_out["ungradable"] for count in counts.values())
     verdicts, shown = examine(stage, problems)
     metrics = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
-    track(stage, metrics, shown)
+    track(stage, shown)
     if any(is_program(problem) for problem in problems):
         metrics["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
@@ -369,19 +369,7 @@ def grade_general(problem: dict[str, Any], response: Response, finished: bool) -
     }
 
 
-def track(stage: "Stage", metrics: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Send means to tracking as eval/<task>/<metric>, and rows as a table.
-
-    In place of a task stands also thinking_<temperature> or paraphrased, for all reasoning problems asked that way.
-    """
-    summaries = dict(metrics["tasks"])
-    for each in metrics["thinking"]:
-        summaries[f"thinking_{each['temperature']}"] = each["tasks"].get("reasoning", {})
-    if "paraphrased" in metrics:
-        summaries["paraphrased"] = metrics["paraphrased"]["tasks"]["reasoning"]
-    for task, summary in summaries.items():
-        stage.log_metrics(0, {f"eval/{task}/{name}": value for name, value in summary.items() if value is not None})
-    table = []
-    for row in rows:
-        table.append({key: row[key] for key in ("task", "question", "gold", "completion", "answer", "correct")})
-    stage.log_table("samples", table)
+def track(stage: "Stage", rows: list[dict[str, Any]]) -> None:
+    """Send rows to tracking as a table: MLflow's comparison groups by the first column and shows the second."""
+    columns = ("question", "completion", "correct", "answer", "gold", "task")
+    stage.log_table("samples", [{key: row[key] for key in columns} for row in rows])

@@ -1,0 +1,202 @@
+"""What MLflow's UI shows beside the numbers: addresses, ready-made views, and descriptions in Markdown.
+
+    python -m r1flow.tracking.views       writes the views and prints their addresses, before `make ui` serves them
+
+A view is an experiment's tag, mlflow.sharedViewState.<key>. MLflow 3.17 opens it by its key in the address and, since
+it has a name, lists it under "Saved views" too. Which half of MLflow opens, the one for trainings or the one for chat
+applications, is decided by `workflowType` in the address. MLflow isn't imported here.
+
+What a user, a model or an error wrote stands in code, where Markdown is text.
+"""
+
+import json
+import os
+import re
+import shlex
+import sqlite3
+import textwrap
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from r1flow.core.errors import printable
+from r1flow.tracking.moved import follow_move
+
+LOCAL = "http://127.0.0.1:5000"  # where `make ui` serves
+EXPERIMENT = "r1flow"  # unless $MLFLOW_EXPERIMENT_NAME says otherwise
+NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
+MADE = 1795737600000  # when these views were made, which MLflow wants to know: 2026-11-27
+
+COLUMNS = [
+    *("params.`overrides`", "params.`experiment`", "metrics.`pass_at_1/base`", "metrics.`pass_at_1/zero_rl`"),
+    *("metrics.`pass_at_1/reasoning_rl`", "metrics.`pass_at_1/align_rl`", "metrics.`pass_at_1/distill`"),
+    *("metrics.`general/align_rl`", "tags.`verdicts`"),
+]
+# name, mode of the page, and state; names of the state's keys are MLflow's. SHOW_ALL: not only the first ten runs.
+# Sorted by anything but their start, stages aren't hidden below their execution, which a view can't open. All runs
+# have the same source, and among equals the latest comes first.
+VIEWS = {
+    "r1flow-rl": (
+        "RL: a line for each stage, mean and band over the executions",
+        "CHART",
+        {
+            "searchFilter": "tags.program = 'grpo'",
+            "runsHiddenMode": "SHOW_ALL",
+            "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "stage"}]},
+            "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 20, "selectedXAxisMetricKey": ""},
+        },
+    ),
+    "r1flow-scores": (
+        "Executions: what differs, pass@1, verdicts",
+        "TABLE",
+        {
+            "selectedColumns": COLUMNS,
+            "columnOrder": COLUMNS,
+        },
+    ),
+    "r1flow-answers": (
+        "Completions: one problem, all models side by side",
+        "ARTIFACT",
+        {
+            "searchFilter": "tags.program = 'evaluate'",
+            "orderByKey": "tags.`mlflow.source.name`",
+            "orderByAsc": False,
+            "runsHiddenMode": "FIRST_20_RUNS",
+        },
+    ),
+}
+
+ABOUT_EXPERIMENT = """\
+DeepSeek-R1's recipe, run by r1flow. A run without a parent is an **execution** of the workflow; below it, each stage
+that it computed has a run of its own. docs/mlflow.md of the project has more.
+
+{views}
+
+Filters to copy into the search box:
+
+    tags.stage = 'zero_rl'                                  one stage of all executions
+    tags.program = 'grpo' and tags.run = 'r1_tiny'          all RL of one run
+    attributes.status = 'FAILED'                            what failed; its description says why
+    metrics.`pass_at_1/zero_rl` > 0.5                       executions by a result
+"""
+
+
+def runs_address(experiment: str, base: str = LOCAL, view: str = "") -> str:
+    """Where MLflow has the experiment's runs, in its half for trainings; with a view's key, as that view."""
+    parameters = f"&compareRunsMode={VIEWS[view][1]}&viewStateShareKey={view}" if view else ""
+    return page_address(base, f"{experiment}/runs") + parameters
+
+
+def run_address(experiment: str, run_id: str, base: str = "") -> str:
+    """The address of a run's page."""
+    return page_address(base, f"{experiment}/runs/{run_id}")
+
+
+def page_address(base: str, path: str) -> str:
+    """The address of an experiment's page; without a base a link from another page, wherever the server is."""
+    return f"{base}{'/' if base else ''}#/experiments/{path}?workflowType=machine_learning"
+
+
+def addresses(experiment: str, base: str = LOCAL) -> list[str]:
+    """A line for the experiment, and one for each view."""
+    lines = {"all runs": runs_address(experiment, base)}
+    for key, (name, _, _) in VIEWS.items():
+        lines[name.partition(":")[0]] = runs_address(experiment, base, key)
+    lines["Models"] = models_address(experiment, base)
+    return [f"  {name:<12} {link}" for name, link in lines.items()]
+
+
+def models_address(experiment: str, base: str = "") -> str:
+    """The page that ranks the models: as charts, since the table has no room for scores on a first screen."""
+    return page_address(base, f"{experiment}/models") + "&viewMode=CHART"
+
+
+def experiment_tags(experiment: str) -> dict[str, str]:
+    """The tags that make the views, and the experiment's description."""
+    tags = {}
+    links = []
+    for key, (name, _, state) in VIEWS.items():
+        tags[f"mlflow.sharedViewState.{key}"] = json.dumps(
+            {"name": name, "createdAt": MADE, "state": json.dumps(state)}
+        )
+        links.append(f"- [{name}]({runs_address(experiment, '', key)})")
+    links.append(f"- [Models: ranked on each dataset]({models_address(experiment)})")
+    return {**tags, NOTE: ABOUT_EXPERIMENT.format(views="\n".join(links))}
+
+
+def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str, Mapping[str, float]] = {}) -> str:
+    """An execution's description: what it ended with, what was asked of it, and pass@1 of its models."""
+    parts = [block(told.splitlines())] if told else []
+    parts.append(" · ".join(f"{name} {code(word)}" for name, word in facts.items() if word))
+    if scores:
+        columns = sorted({name for each in scores.values() for name in each}, reverse=True)
+        lines = [f"| pass@1 | {' | '.join(columns)} |", "| -- |" + " -- |" * len(columns)]
+        for model, each in scores.items():
+            cells = [f"{each[name]:.1%}" if name in each else "" for name in columns]
+            lines.append(f"| {model} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def stage_note(about: str, out: str, inputs: Mapping[str, str], facts: Mapping[str, str]) -> str:
+    """A stage's description: what it does, from what, and the command that makes it again."""
+    sources = ", ".join(f"{name} {code(path)}" for name, path in inputs.items())
+    words = [f"{name}={facts[name]}" for name in ("experiment", "run", "overrides") if facts.get(name)]
+    command = [f"snakemake --cores all {shlex.quote(f'{out}/manifest.json')} --config", *map(shlex.quote, words)]
+    made = [f"Its outputs are in {code(out)}, made by", block([" \\\n  ".join(command)], width=9999)] if out else []
+    return "\n\n".join(filter(None, [about, f"From {sources}." if sources else "", *made]))
+
+
+def failure_note(status: str, error: str, lines: Iterable[str]) -> str:
+    """What stands above a failed stage's description: the error, and the last lines of its log."""
+    told = list(lines)
+    shown = ["The last lines of its log, which is among the artifacts:", block(told)] if told else []
+    return "\n\n".join([f"**{status}**", *([code(error)] if error else []), *shown])
+
+
+def code(text: str) -> str:
+    """The text as Markdown's code within a line."""
+    words = " ".join(printable(text).split())
+    ticks = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
+    return f"{ticks} {words} {ticks}"
+
+
+def block(lines: Iterable[str], width: int = 110) -> str:
+    """The lines as a block of code, in which long ones are folded: MLflow's page would become as wide as they are."""
+    folded = []
+    for line in printable("\n".join(lines)).split("\n"):
+        folded += textwrap.wrap(line, width, drop_whitespace=False, break_on_hyphens=False) or [""]
+    text = "\n".join(folded)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+def renew_views(database: Path) -> str | None:
+    """The id of our experiment in a store that is a file, with its views up to date; None without such an experiment.
+
+    A store that an earlier version made has none until the next run, whose delivery writes them.
+    """
+    found = None
+    try:
+        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=rw", uri=True, timeout=30)) as store, store:
+            name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
+            found = store.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
+            for key, value in experiment_tags(str(found[0])).items() if found else ():
+                kept = "NOTHING" if key == NOTE else "UPDATE SET value = excluded.value"  # people edit the description
+                line = f"INSERT INTO experiment_tags (experiment_id, key, value) VALUES (?, ?, ?) ON CONFLICT DO {kept}"
+                store.execute(line, (found[0], key, value))
+    except sqlite3.Error:  # no store, another kind, or one that we may only read
+        pass
+    return str(found[0]) if found else None
+
+
+def main() -> None:
+    follow_move(Path())
+    if experiment := renew_views(Path("mlflow.db")):
+        print("\n".join(["MLflow's pages, once its server has started:", *addresses(experiment)]))
+    else:
+        print(f"no run has been recorded here yet; {LOCAL} will show an empty store")
+
+
+if __name__ == "__main__":
+    main()
