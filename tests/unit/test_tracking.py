@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -358,6 +359,16 @@ def test_runs_can_be_told_apart_and_found_by_what_was_asked(finished):
     experiment = child.info.experiment_id
     for asked in ("tags.overrides LIKE '%beta%'", "tags.seed = '1'", "tags.run = 'tiny'"):
         assert len(finished.client.search_runs([experiment], f"tags.stage = 'zero_rl' and {asked}")) == 1
+
+
+def test_the_filters_that_the_documentation_has_are_mlflow_s(finished):
+    page = (Path(__file__).parents[2] / "docs/mlflow.md").read_text()
+    found = re.findall(r"^(\S.*?)  +(\d+): ", page.partition("## Filters")[2].split("```")[1], re.MULTILINE)
+    assert [int(number) for _, number in found] == list(range(1, 13))
+    experiment = finished.runs["tiny"].info.experiment_id
+    asked = {int(number): words.replace("tags.run = 'r1_tiny'", "tags.run = 'tiny'") for words, number in found}
+    hits = {number for number, words in asked.items() if finished.client.search_runs([experiment], words)}
+    assert hits == set(asked) - {4, 11, 12}  # nothing failed, nobody is called ann, and no stage took ten minutes
 
 
 def test_tracking_has_the_counts_of_rows_as_numbers(finished):

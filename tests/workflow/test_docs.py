@@ -63,6 +63,7 @@ NEVER = {
     "export R1FLOW_SAMPLING_URL=https://api.lab/v1": "another lab's server",
     "r1flow lock": "a hub",
     "systemd-run": "a user's systemd",
+    "make ui  ": "serves until it is stopped",
     "make setup  ": "installs an environment, and runs the tests",
     "make vllm  ": "installs vLLM for GPUs",
     'snakemake --cores all --config experiment=r1_zero overrides="device=cuda"': "a GPU",
