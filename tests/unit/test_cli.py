@@ -29,7 +29,6 @@ from r1flow.artifacts import manifest
 from r1flow.artifacts.locks import hold
 from r1flow.commands import chat, clean, export
 from r1flow.commands.cli import COMMANDS, command_module, main
-from r1flow.commands.planning import pairs_of
 from r1flow.core.errors import UserError
 from r1flow.engine.checks import check_place
 from r1flow.engine.plan import COMPUTE, KEEP, Step
@@ -142,30 +141,6 @@ REFUSED = {
 }
 
 
-PLANNED = {
-    "": {},
-    "experiment=a overrides=seed=2": {"experiment": "a", "overrides": "seed=2"},
-    "--cost --gpu H200 --gpus 8 experiment=a": {"experiment": "a"},
-    "--cores all -n --config experiment=a --set-scatter rejection=4 evaluate=2": {"experiment": "a"},
-    "experiment=a --profile profiles/slurm --forcerun zero_rl report run=b": {"experiment": "a", "run": "b"},
-}
-
-
-@pytest.mark.parametrize(("words", "pairs"), PLANNED.items(), ids=PLANNED)
-def test_a_plan_takes_the_words_of_a_run_and_passes_over_snakemakes_options(words, pairs):
-    assert dict(pairs_of(words.split())) == pairs
-
-
-@pytest.mark.parametrize(
-    "words", ["r1_x", "--cost r1_x", "experiment=a r1_x", "--gpu H200 r1_x", "--cores all r1_x", "--config r1_x"]
-)
-def test_a_plan_refuses_a_word_that_it_would_have_to_pass_over(words):
-    with pytest.raises(
-        UserError, match="'r1_x' is neither KEY=VALUE nor the value of an option; did you mean experiment=r1_x"
-    ):
-        dict(pairs_of(words.split()))
-
-
 @pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_done_is_one_line_exit_2_and_changes_nothing(project, capsys, monkeypatch, arguments):
     answer(monkeypatch, None)
@@ -207,7 +182,8 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("stream", "safe"), [(Terminal, True), (io.StringIO, False)])
 def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(project, monkeypatch, stream, safe):
     step = Step("zero_rl", COMPUTE, ["config: run.note a\x1b[2J → b"])
-    run = SimpleNamespace(name="tiny", steps=[step], missing=[], notes=[], check_libraries=lambda: None)
+    costs = [Cost("zero_rl")]
+    run = SimpleNamespace(name="tiny", steps=[step], missing=[], notes=[], check_libraries=list, costs=lambda: costs)
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
     monkeypatch.setattr(sys, "stdout", stream())
     assert main(["plan"]) == 0
@@ -215,7 +191,7 @@ def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(proj
 
 
 def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
-    cost = Cost("zero_rl", parameters=5.0, sampling=float("nan"), activations=7.0)
+    cost = Cost("zero_rl", parameters=5.0, sampling=float("nan"), activations=7.0, cores=1)
     step = Step("zero_rl", COMPUTE, ["config: trainer.beta 0.001 → 0.01"], seconds=3.5)
     kept = Step("base", KEEP)
     run = SimpleNamespace(
@@ -225,6 +201,8 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
         notes=["evaluate.paraphrased is 0"],
         check_libraries=lambda: None,
         costs=lambda: [cost],
+        inputs=lambda job: {"model": "base"},
+        root=ROOT,
     )
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
     assumed = cost_estimate.read_assumptions(ROOT / cost_estimate.ASSUMPTIONS)
@@ -233,6 +211,7 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
     shown = capsys.readouterr()
     found = as_documented("plan", shown.out)
     assert [job["job"] for job in found["jobs"]] == ["zero_rl"] and found["kept"] == 1
+    assert found["expected_seconds"] == 3.5
     row = found["costs"][0]
     assert (row["parameters"], row["flops"], row["hours"]) == (5, None, None)
     assert (row["device"], row["devices"], row["memory"], row["host"]) == ("H200", 2, 7, 0)

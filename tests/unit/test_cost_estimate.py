@@ -199,7 +199,7 @@ def test_more_gpus_divide_the_hours_and_the_states():
 
 def test_what_a_cpu_computes_is_priced_in_hours_of_its_cores_unless_a_gpu_is_asked_for():
     cost = costs("r1_smol")["reasoning_rl"]  # 2 threads, so 2 cores
-    hours = cost.flops / (ASSUMPTIONS["core_gflops"] * 1e9) / 3600
+    hours = cost.flops / (ASSUMPTIONS["core_gflops"][5e7] * 1e9) / 3600
     text = cost_table([cost], None, None, ASSUMPTIONS)
     assert f"{hours:.2f} hours of a core, {hours / 2:.2f} hours one after another" in text and "GPU hours" not in text
     for gpu, gpus in (("H200", None), (None, 1)):

@@ -21,13 +21,14 @@ from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval
 from r1flow.programs.report import collect, figures, skills
 from r1flow.programs.report.compute import compute
+from r1flow.programs.report.ending import tell_scores, tell_verdicts
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
 from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
 from r1flow.programs.report.tries import GUESSING, KS, reach, tries
-from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TOY, tell_verdicts
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TOY
 
 ROOT = Path(__file__).parents[2]
 ZERO_ONLY = ("base", "zero_rl")
@@ -170,6 +171,23 @@ def test_where_neither_model_solves_any_there_is_nothing_to_tell(tmp_path):
     assert first == "C1 can't tell (neither model solves any): RL alone lifts the base model."
     assert "neither model solves any</div>" in page and "we can’t tell whether skill rose" in page
     assert "skill did not rise" not in page
+
+
+def test_a_run_ends_with_its_models_as_the_report_has_them_and_each_claims_number(whole):
+    page, found = whole
+    lines = tell_scores({model: found["models"][model] for model in ("base", "zero_rl", "cold_start")})
+    lines += tell_verdicts(found)
+    assert lines[0].split() == ["pass@1", "in", "%", "general", "prompts"] and len(lines) == 4 + 12
+    stages = page[page.index('id="stages"') : page.index('id="shows"')]
+    for line in lines[1:4]:
+        row = stages[stages.index(f"<th>{line.split()[0]}</th>") :].split("</tr>")[0]
+        numbers = re.findall(r"\d+\.\d", re.sub("<[^>]+>", " ", row))
+        told = re.findall(r"\d+\.\d", line)
+        assert len(told) == 6 and told[:3] == numbers[:3] and told[3:] == numbers[-3:]
+    claim = found["claims"]["C1"]
+    number = f"{100 * claim['estimate']:+.1f} points [{100 * claim['low']:.1f}, {100 * claim['high']:.1f}]"
+    assert lines[4] == f"C1 {claim['verdict']}, {number.replace('-', '−')}: {claim['text']}"
+    assert not any("," in line.partition(":")[0] for line in lines[4:] if NOT_IN_RUN in line)
 
 
 def test_a_toy_shows_its_numbers_and_no_verdict(tmp_path):

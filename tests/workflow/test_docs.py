@@ -36,7 +36,7 @@ import yaml
 
 from r1flow import rewards, sandbox
 from r1flow.commands import cli
-from r1flow.commands.planning import pairs_of
+from r1flow.commands.words import split_words
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.run import WORDS, Run
 from r1flow.recipe.stages import RULES
@@ -56,7 +56,8 @@ NEVER = {
     "r1flow seeds reflection": "five whole runs",
     "make run experiment=r1_smol run=words": "an hour and more",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
-    'snakemake --cores all --config overrides="seed=2" run=seed2': "a whole run each",
+    "r1flow run r1_tiny seed=2": "a whole run each",
+    "r1flow run r1_zero": "a whole run, and five",
     "git clone . ../other": "installs an environment",
     "snakemake --cores all --config experiment=r1_zero_qwen2.5_0.5b_gsm8k  ": "a hub and a GPU",
     "snakemake --cores all --config experiment=distill_qwen2.5_1.5b": "a hub and a GPU",
@@ -89,6 +90,8 @@ PROMISED = {
     "prints what to commit": "git add published/r1_micro",
     "grade stored samples": "all 96 samples are graded as they were",
     "reruns reasoning_rl": "[ 5/22 reasoning_rl] started",
+    "about how long it takes": "cores of this CPU",
+    "better, worse or can't tell": "can't tell",
     "nothing to do": "nothing to do: all 22 jobs",
     "which stages, why": "config: trainer.beta 0.0 → 0.01",
     "the file is named": "cold_start/model/config.json is not what",
@@ -308,10 +311,10 @@ def knows(text: str, words: list[str]) -> None:
 
 def check_r1flow(words: list[str], whole: bool) -> None:
     options = help_of(words[0])
-    if words[0] != "serve-rollouts":  # takes vLLM's, too
+    if words[0] not in ("run", "serve-rollouts"):  # take Snakemake's and vLLM's, too
         knows(options, words)
-    if whole and words[0] == "plan":
-        assert {word for word, _ in pairs_of(words[1:])} <= set(WORDS)
+    if whole and words[0] in ("plan", "run"):
+        knows(options if words[0] == "plan" else snakemake_options(), split_words(words[1:]).options)
     elif whole:
         _, rest = cli.parser().parse_known_args(words)
         assert not rest
@@ -392,6 +395,10 @@ def named_runs() -> Iterator[Any]:
         name = re.search(r"experiment=([\w.]+)", text)
         for overrides in re.findall(r'overrides="([^"]+)"', text) if text not in ran else ():
             runs[overrides] = name[1] if name else runs.get(overrides, "r1_tiny")
+        for words in re.findall(r"r1flow (?:plan|run) ([^#`\n]+)", text) if text not in ran else ():
+            config = split_words(shlex.split(words)).config
+            if "overrides" in config:
+                runs[config["overrides"]] = config.get("experiment", "r1_tiny")
     for overrides, experiment in sorted(runs.items()):
         long = "qwen" in experiment  # twice the time of the others
         yield pytest.param(experiment, overrides, marks=pytest.mark.slow if long else ())

@@ -34,10 +34,12 @@ from r1flow.programs.specs import check_programs, check_recipe, spec_of
 from r1flow.recipe.stages import MODELS, RECIPE, program_of, stage_of
 from r1flow.engine.run import Run
 from snakemake.logging import logger
+from snakemake_interface_logger_plugins.common import LogEvent
 
 # Messages that Snakemake repeats between the stages' own lines; they are left out, and so is what says no more than
 # that a stage has failed: the run ends with the reason (`endings`).
 CHATTER = (
+    "Building DAG of jobs",
     "Select jobs to execute",
     "Execute ",
     "Conda environments: ignored",
@@ -57,8 +59,15 @@ KILLED = (
 endings = []  # what a run that failed or was interrupted says last
 
 
+def say(line):
+    """Print a line of the run's own, whole, between those of its stages."""
+    os.write(2, f"r1flow: {printable(line)}\n".encode())
+
+
 def is_told(record):
     """Whether Snakemake's message is shown; what it says of a stage's end, the stage or the run's last lines say."""
+    if getattr(record, "event", None) == LogEvent.JOB_STARTED and (line := RUN.progress()):
+        say(line)
     text = str(record.msg)
     if found := STAGE_FAILED.match(text):
         if found[3] == "SIGKILL":
@@ -245,6 +254,8 @@ onstart:
         RUN.begin()
     except (UserError, OSError) as error:
         sys.exit(f"r1flow: {printable(str(error))}")
+    if workflow.local_exec:
+        say(RUN.opening(workflow.cores))
     on_interrupt(interrupt)
 
 

@@ -1,4 +1,4 @@
-"""The command line: what you can do with a run's models and folders. Snakemake runs the recipe itself (`make run`).
+"""The command line: run the recipe, and look into its runs, their models and folders.
 
 Each command is a module of this package with two functions: `arguments` adds what the command takes to its parser, and
 `run` does it and returns the exit code. The module is imported when its command is called, so `r1flow --help` is quick.
@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from r1flow.core.errors import UserError, printable
 
 COMMANDS = {
+    "run": "run the recipe, or what a change leaves of it to compute",
     "plan": "show what a run would compute, and why; changes nothing",
     "data": "look at a file of your own problems: columns, answers, splits, leaks",
     "seeds": "run an experiment with several seeds, and report on all of them",
@@ -40,17 +41,18 @@ COMMANDS = {
 EPILOG = """\
 a first session:
   make run                                              the whole recipe, about 8 minutes on 2 cores
-  r1flow plan overrides="seed=2"                        what a run would compute, why, and how long that took last time
+  r1flow plan r1_tiny seed=2 run=second                 what a run would compute, why, and about how long that takes
+  r1flow run r1_tiny seed=2 run=second                  compute it
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
   r1flow show r1_tiny zero_rl --wrong                   what R1-Zero got wrong, with its reasoning
-  r1flow compare r1_tiny longer                         whether the models of the run `longer` are better
+  r1flow compare r1_tiny second                         whether the models of the run `second` are better
   r1flow chat results/r1_tiny/align_rl/model            talk to its last model
   r1flow evaluate results/r1_tiny/align_rl/model --data problems.csv     ask it problems of yours
   r1flow export results/r1_tiny/align_rl/model my-r1    a folder to keep or to share, with a model card
   r1flow seeds r1_tiny --seeds 11 12 13 14 15           five runs, and one report over them
   r1flow clean --dry-run                                how much space old runs take; removes nothing
 
-`r1flow COMMAND --help` explains a command. To run the recipe, call Snakemake:
+`r1flow COMMAND --help` explains a command. `r1flow run` calls Snakemake, which you can do yourself:
   snakemake --cores all --config experiment=r1_zero overrides="seed=2" run=zero_seed2
 Add `-n` to see only the plan, or `--set-scatter rejection=4` to let four jobs sample at once. `make help` lists short
 forms; `make ui` shows the runs in MLflow.
@@ -83,8 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="r1flow",
-        description="Look into runs of DeepSeek-R1's recipe: see what a run would compute, compare runs, trace a\n"
-        "number to its sources, publish and restore results, talk to the models. Snakemake runs the recipe itself.",
+        description="Run DeepSeek-R1's recipe and look into its runs: see what a run would compute, compare runs,\n"
+        "trace a number to its sources, publish and restore results, talk to the models.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -107,8 +109,8 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def command_module(command: str) -> str:
-    """The name of a command's module; that of `plan` has another, since engine/plan.py decides what it shows."""
-    return "planning" if command == "plan" else command.replace("-", "_")
+    """The name of a command's module; `plan` and `run` are in others, since engine/plan.py and run.py do their work."""
+    return {"plan": "planning", "run": "running"}.get(command, command.replace("-", "_"))
 
 
 @contextmanager

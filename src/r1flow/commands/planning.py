@@ -1,23 +1,23 @@
 """Shows what a run would compute, why, and on request what that costs; changes nothing.
 
-    r1flow plan experiment=r1_zero overrides="zero_rl.trainer.beta=0.01"
+    r1flow plan r1_zero zero_rl.trainer.beta=0.01
 
     compute  zero_rl              96 s  config: trainer.beta 0.001 → 0.01
     follow   evaluate/zero_rl      3 s  after zero_rl
     1 to compute, 1 to compute if what runs before them comes out different, 4 kept; at most 99 s of computing
 
-What it says is decided in engine/plan.py; here are the words that it takes, which are those of a call of Snakemake.
+What it says is decided in engine/plan.py; the words that it takes are read in words.py.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
-from r1flow.core.errors import UserError
+from r1flow.commands.words import add_words, split_words
 
 if TYPE_CHECKING:
     from r1flow.engine.run import Run
@@ -28,7 +28,7 @@ List the jobs of a run that would not simply be kept, with the reason. The first
   compute   the configuration, code or inputs are new, so the job runs
   restore   the same was computed before, so the result is copied from the store (.memo/)
   follow    the job runs only if an earlier job that it reads comes out different
-For example: r1flow plan experiment=r1_zero overrides="zero_rl.trainer.beta=0.01"
+For example: r1flow plan r1_zero zero_rl.trainer.beta=0.01
 """
 
 
@@ -43,13 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs for --cost (default: 1)")
     add_json(parser)
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="WORD=VALUE",
-        help='what you would write after Snakemake\'s --config, such as experiment=r1_zero overrides="seed=2"; of '
-        "Snakemake's own options, --set-scatter and --set-resources are checked and others are ignored",
-    )
+    add_words(parser, "--set-scatter and --set-resources are checked and others are ignored")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -57,6 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     from r1flow.engine.cost_table import cost_row, cost_table, hardware
     from r1flow.engine.plan import KEEP, table
     from r1flow.engine.run import Run
+    from r1flow.engine.timing import in_minutes, schedule
     from r1flow.programs.cost_estimate import read_assumptions
 
     enter_project()
@@ -64,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     scattered = [word.partition("=") for word in given(words, "scatter")]
     check_parts({name: count for name, _, count in scattered})
     check_rules(word.partition(":")[0] for word in given(words, "resources"))
-    run = Run.compose(Path(), **dict(pairs_of(words)))
+    run = Run.compose(Path(), **split_words(words).config)
     jobs = [step for step in run.steps if arguments.all or step.action != KEEP]
     finding = {
         "run": run.name,
@@ -74,6 +69,10 @@ def run(arguments: argparse.Namespace) -> None:
         "notes": run.notes,
     }
     words = table(run.steps, arguments.all)
+    expected = schedule(run)
+    finding["expected_seconds"] = expected and expected.left()
+    if expected and expected.seconds:
+        words += f"\n{in_minutes(expected.left())} on {expected.cores} cores of this CPU, if nothing else runs there"
     if arguments.cost:
         costs, assumed = costs_of(run, arguments.all), read_assumptions()
         gpu, gpus = hardware(costs, arguments.gpu, arguments.gpus, assumed)
@@ -85,34 +84,6 @@ def run(arguments: argparse.Namespace) -> None:
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
     run.check_libraries()
-
-
-# How many words without `=` an option takes; one of Snakemake's that isn't here may take any number.
-TAKES = {
-    **{"--gpu": 1, "--gpus": 1, "--cores": 1, "-c": 1, "--jobs": 1, "-j": 1, "--profile": 1, "--executor": 1, "-e": 1},
-    **dict.fromkeys(("", "--", "--all", "--cost", "--json", "--config", "-C", "--dry-run", "--dryrun", "-n"), 0),
-}
-
-
-def pairs_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The run's own key=value among Snakemake's words; values of its options (--set-scatter rejection=4) aren't.
-
-    Raises UserError for a word that belongs to no option: to ignore it would be to plan another run.
-    """
-    option, left = "", 0
-    for word in words:
-        if word.startswith("-"):
-            option, left = word, TAKES.get(word, len(words))
-        elif "=" in word and not option.startswith(("--set-", "--resources", "--default-resources")):
-            key, _, value = word.partition("=")
-            yield key, value
-            left = 0
-        elif left:
-            left -= 1
-        else:
-            raise UserError(
-                f"plan: {word!r} is neither KEY=VALUE nor the value of an option; did you mean experiment={word}?"
-            )
 
 
 def given(words: Sequence[str], what: str) -> list[str]:

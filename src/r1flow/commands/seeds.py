@@ -118,8 +118,8 @@ def report(name: str, seeds: Sequence[int], as_json: bool) -> None:
         if seed not in {record.provenance["seed"] for record in records.values()}:
             raise UserError(f"{folder}: its seed isn't {seed}; remove it (r1flow clean --run {folder.name}) and run it")
         check_alike(folders[0], job_facts(jobs[0], seeds[0]), folder, job_facts(records, seed))
+    from r1flow.programs.report.ending import tell_verdicts
     from r1flow.programs.report.spread import Seeds, render_seeds, summarise_seeds
-    from r1flow.recipe.claims import tell_verdicts
 
     compared = Seeds(name, [read_seed(*each) for each in zip(seeds, folders, jobs, strict=True)])
     out = RESULTS / f"{name}-seeds"

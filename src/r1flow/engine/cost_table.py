@@ -85,10 +85,11 @@ def totals(
     disk = f"{disk_needed(costs) / 1e9:.1f} GB of disk at the fullest"
     lengths = f"completions {assumed['completion_share']:.0%} of the longest allowed; {ASSUMPTIONS} has the rest"
     if gpu is None:
+        speeds = assumed["core_gflops"].values()
         return [
             f"{work}, {spent:.2f} hours of a core, {hours:.2f} hours one after another, {disk}",
-            f"assumed: {assumed['core_gflops']} GFLOP/s a core, as r1_smol reaches in bfloat16 (models of a few "
-            f"million parameters half of it or less), {lengths}; --gpu estimates the same work on a GPU",
+            f"assumed: {min(speeds)} to {max(speeds)} GFLOP/s a core, by the model's size, as in bfloat16, {lengths}; "
+            "--gpu estimates the same work on a GPU",
         ]
     card, drawn, reached = assumed["gpus"][gpu], assumed["sampling"], assumed["training"].values()
     return [

@@ -70,7 +70,7 @@ def step_of(run: "Run", job: str, manifests: dict[str, str | None], code: Code) 
     moved = {} if why else libraries_moved(then, now)
     if run.libraries == "rerun":
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
-    seconds = last_cost(folder, job)
+    seconds = last_cost(folder, job, config)
     if waiting:
         after = "after " + listed(sorted(set(waiting), key=run.jobs.index))
         return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds, None, moved)
@@ -121,13 +121,22 @@ def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]
     }
 
 
-def last_cost(folder: Path, job: str) -> float | None:
-    """Seconds of the last computation: of the outputs in the folder, otherwise of the store's last used entry."""
+def last_cost(folder: Path, job: str, config: dict[str, Any]) -> float | None:
+    """Seconds of the last computation: of the outputs in the folder, otherwise of the store's last used entry.
+
+    An entry of the store counts if its configuration is this one but for the seed: another experiment's job, of the
+    same name, may have a hundredth of the work.
+    """
     here = seconds_of(folder)
     if here is not None:
         return here
-    stored = map(seconds_of, reversed(store.entries(store.STORE / job)))
-    return next((seconds for seconds in stored if seconds is not None), None)
+    for entry in reversed(store.entries(store.STORE / job)):
+        made_from = entry / "config.yaml"
+        if made_from.is_file() and {**load_frozen(made_from), "seed": None} == {**config, "seed": None}:
+            seconds = seconds_of(entry)
+            if seconds is not None:
+                return seconds
+    return None
 
 
 def seconds_of(folder: Path) -> float | None:

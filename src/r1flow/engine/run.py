@@ -22,7 +22,7 @@ from r1flow.artifacts.fingerprint import snapshot
 from r1flow.artifacts.locks import LIVE, hold, is_held
 from r1flow.core.errors import UserError, printable
 from r1flow.engine import config as conf
-from r1flow.engine import extras
+from r1flow.engine import extras, timing
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.programs import cost_estimate
@@ -34,6 +34,7 @@ from r1flow.tracking.progress import FAILED
 FROZEN = Path(".config")
 HEADLINES, GENERAL_FIRST = 12, ("align_rl", "sft_mix", "reasoning_rl")
 WORDS = ("experiment", "overrides", "run", "libraries")
+SLOW = 900.0  # seconds; a run on a CPU that is expected to take longer says why, if the CPU is the reason
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Run:
     libraries: str = "refuse"  # or rerun, accept: what to do if results were computed with other versions
     root: Path = Path()  # where conf/ is
     overrides: str = ""  # as they were typed
+    schedule: timing.Schedule | None = None  # of a run that has begun on this machine
+    told: int = 0  # how many of its jobs `progress` has said are done
 
     @classmethod
     def compose(
@@ -377,10 +380,41 @@ class Run:
                 found.append(f"{job} failed: {lines[-1].removeprefix(FAILED)} ({log})")
         return found
 
+    def opening(self, cores: int) -> str:
+        """What a run begins with: how much there is to do, about how long it takes, where it goes, how to stop it."""
+        self.schedule = timing.schedule(self, cores)
+        jobs = sum(step.action != KEEP for step in self.steps)
+        told = f"{jobs} job{'s' if jobs > 1 else ''}"
+        if self.schedule:
+            seconds = self.schedule.left()
+            told += f", {timing.in_minutes(seconds)} on {cores} core{'s' if cores > 1 else ''}"
+            if seconds > SLOW and not timing.multiplies_bfloat16():
+                told += " (this CPU has no bfloat16 and computes in float32; experiment=r1_micro takes a few minutes)"
+        name = f"results/{self.name} of the experiment {self.config['experiment']}"
+        return f"{name}: {told}; curves: make ui; Ctrl-C stops it, and the same command goes on"
+
+    def progress(self) -> str:
+        """How many jobs are done, and about how long the others take; empty if it said so last, or if all are."""
+        if not self.schedule:
+            return ""
+        done = timing.finished_since(self, self.schedule, LIVE.stat().st_mtime)
+        if len(done) in (self.told, len(self.schedule.seconds)):
+            return ""
+        self.told = len(done)
+        left = self.schedule.left(done, self.schedule.pace(done))
+        return f"{len(done)} of {len(self.schedule.seconds)} jobs are done, {timing.in_minutes(left)} left"
+
     def outcome(self) -> str:
-        """What a finished run ends with: where its record is, its verdicts, its report, and the next command."""
-        model = "align_rl" if "align_rl" in self.models else self.models[-1] if self.models else None
-        lines = [*spool.shown_addresses(Path()), *self.results()]
+        """What a finished run ends with: its models' scores, its verdicts, where to look, and the next command."""
+        scores: list[str] = []
+        if self.summary:
+            from r1flow.programs.report.ending import tell_scores  # imports scipy, and every command would wait for it
+
+            told = self.summary["models"]
+            scores = tell_scores({model: told[model] for model in self.models if model in told})
+        made = [model for model in self.models if Path(self.folder(model), "model").is_dir()]
+        model = "align_rl" if "align_rl" in made else made[-1] if made else None
+        lines = [*scores, *self.results(), *spool.shown_addresses(Path())]
         lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []
         return printable("\n".join(lines))
 
@@ -394,7 +428,7 @@ class Run:
         """The verdicts on the claims, and where the report is."""
         if not (summary := self.summary):
             return []
-        from r1flow.recipe.claims import tell_verdicts  # imports scipy, and every command would wait for it
+        from r1flow.programs.report.ending import tell_verdicts
 
         return [*tell_verdicts(summary), f"report: {self.folder('report')}/report.html"]
 

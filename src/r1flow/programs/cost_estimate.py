@@ -52,14 +52,13 @@ class Cost:
         return self.sampling + self.training
 
     def gpu_hours(self, tflops: float, assumed: dict[str, Any]) -> float:
-        shares = assumed["training"]
-        reached = shares[max((size for size in shares if size <= self.parameters), default=0)]
+        reached = of_size(assumed["training"], self.parameters)
         seconds = self.training / reached + self.sampling / assumed["sampling"][self.engine]
         return seconds / (tflops * 1e12) / 3600
 
     def cpu_hours(self, assumed: dict[str, Any]) -> float:
         """Hours of one core."""
-        return self.flops / (assumed["core_gflops"] * 1e9) / 3600
+        return self.flops / (of_size(assumed["core_gflops"], self.parameters) * 1e9) / 3600
 
     def gpu_memory(self, memory: float, gpus: int) -> float:
         """Bytes on each GPU, which has so much memory; each has activations of its own, and may share the states."""
@@ -68,6 +67,11 @@ class Cost:
     def host_memory(self, gpus: int) -> float:
         """Bytes of the machine's memory that the weights take while the job loads them, on some GPUs."""
         return self.host * (gpus if self.processes else 1)
+
+
+def of_size(rows: dict[float, float], parameters: float) -> float:
+    """The row for a model of so many parameters: each is for models of that many and more."""
+    return rows[max((size for size in rows if size <= parameters), default=0)]
 
 
 def known(values: Iterable[float]) -> list[float]:

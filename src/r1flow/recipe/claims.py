@@ -33,7 +33,6 @@ A result: {"verdict": "holds here", "estimate": 0.369, "low": 0.330, "high": 0.4
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -691,18 +690,6 @@ def describe_interval(interval: Interval | Absent) -> dict[str, float | int | st
     if isinstance(interval, Unsolved):
         described["why"] = NOTHING_SOLVED
     return described
-
-
-def tell_verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """What a terminal says of a summary.json: a line for each claim, or for a toy one line."""
-    if summary.get("toy"):
-        return [TOY]
-    lines = []
-    for name in claims_in_order(summary["claims"]):
-        claim = summary["claims"][name]
-        why = f" ({claim['why']})" if "why" in claim else ""
-        lines.append(f"{name} {claim['verdict']}{why}: {claim['text']}")
-    return lines
 
 
 def describe_part(part: Part) -> dict[str, object]:
