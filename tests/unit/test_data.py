@@ -17,13 +17,13 @@ from r1flow.data import general, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
-from r1flow.data.tasks import FAMILIES, has_other_wordings, product_fact, worked_problems
+from r1flow.data.tasks import FAMILIES, asked_problems, has_paraphrases, product_fact, worked_problems
 from r1flow.data.tokenizer import train_tokenizer
 from r1flow.data.traces import VOICES, cold_start_response, conclusion, in_parts, slipped, write_chain, written
 from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
-from r1flow.programs.data.spec import outputs
+from r1flow.programs.data.spec import check_task, outputs
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -323,7 +323,71 @@ def test_a_word_problem_is_solved_in_reasoning_gyms_own_words():
         assert response.well_formed and response.reasoning == worked.prose and "####" not in response
         assert correct("gsm_symbolic", response.answer, worked.problem.answer, worked.problem.entry)
         assert all(int(number) <= 60 for number in re.findall(r"\d+", worked.prose))
-        assert not has_other_wordings(worked)
+        assert not has_paraphrases(worked.problem.task)
+
+
+# Families of all kinds that r1flow writes no steps for; countdown has a scorer of ours.
+ASKED = ["letter_counting", "maze", "shortest_path", "base_conversion", "word_sorting", "countdown", "syllogism"]
+
+
+@pytest.mark.parametrize("task", ASKED)
+def test_any_family_of_reasoning_gym_asks_distinct_problems_that_its_scorer_grades(task):
+    problems = [worked.problem for worked in asked_problems(task, {"draws": 40}, seed=1)]
+    assert len(problems) > 20 and len({problem.question for problem in problems}) == len(problems)
+    for problem in problems:
+        assert correct(task, problem.answer, problem.answer, problem.entry) is True
+        assert correct(task, "no answer at all", problem.answer, problem.entry) is False
+    again = asked_problems(task, {"draws": 40}, seed=1)
+    assert [worked.problem for worked in again] == problems and not has_paraphrases(task)
+    other = [worked.problem for worked in asked_problems(task, {"draws": 40}, seed=2)]
+    assert {problem.id for problem in other} != {problem.id for problem in problems}
+
+
+def test_a_family_without_steps_is_in_rl_and_evaluation_beside_the_others_and_in_nothing_that_is_written(tmp_path):
+    """Its questions share an instruction, which is no leak."""
+    folder = make(tmp_path / "data", tasks=config()["tasks"] | {"letter_counting": {"draws": 400}})
+    for split in ("rl", "rejection", "dev", "test", "final"):
+        tasks = [row["task"] for row in rows(folder, split)]
+        assert tasks.count("letter_counting") == 10 and set(tasks) == {*config()["tasks"], "letter_counting"}
+    assert {row["task"] for row in rows(folder, "cold_start")} == {*config()["tasks"]}
+    assert not any("letter" in row["text"] for row in rows(folder, "corpus"))
+    assert {row["task"] for row in rows(folder, "test_reworded")} == {*config()["tasks"]}
+
+
+def test_a_family_alone_gives_what_rl_and_evaluation_need(tmp_path):
+    """No cold start, and no other wordings: nothing that is written from steps."""
+    none = {"corpus": None, "tokenizer": None, "template": None, "preferences": None}
+    shares = {"split_shares": {"corpus": 0, "cold_start": 0, "rl": 43}}
+    shares["general_shares"] = {"corpus": 0, "preferences": 0, "sft": 50}
+    changed = none | {key: config()[key] | value for key, value in shares.items()}
+    changed |= {"tasks": {"maze": {"draws": 100}}, "general_kinds": ["length", "form"]}
+    folder = make(tmp_path / "data", **changed)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {name.rstrip("/") for name in outputs(config() | changed)}
+    assert "rl.jsonl" in names and not {"cold_start.jsonl", "test_reworded.jsonl"} & names
+
+
+@pytest.mark.parametrize(
+    ("task", "numbers", "words"),
+    [
+        ("countdwn", None, r"tasks\.countdwn: reasoning-gym has no such family; did you mean 'countdown'\?"),
+        ("n_queens", None, r"tasks\.n_queens: its scorer would run a model's answer as code or without limits"),
+        ("composite", None, r"tasks\.composite: its scorer would run"),
+        ("maze", [0, 9], r"tasks\.maze\.numbers: they bound solutions, which this family has none of; leave it out"),
+        ("chain_sum", None, r"tasks\.chain_sum\.numbers: None; use two, the least and the greatest"),
+        ("chain_sum", [9, 0], r"tasks\.chain_sum\.numbers: \[9, 0\]; use two, the least and the greatest"),
+    ],
+)
+def test_a_family_that_cannot_be_used_is_refused(task, numbers, words):
+    with pytest.raises(UserError, match=words):
+        check_task(task, numbers)
+
+
+def test_a_family_of_which_nothing_can_be_graded_is_refused_and_so_is_an_option_it_does_not_have():
+    with pytest.raises(UserError, match=r"data\.tasks\.boxnet: none of its 5 rows can be graded"):
+        list(asked_problems("boxnet", {"draws": 5}, seed=1))
+    with pytest.raises(UserError, match=r"data\.tasks\.maze\.generator: reasoning-gym refuses it: .*width"):
+        list(asked_problems("maze", {"draws": 5, "generator": {"width": 3}}, seed=1))
 
 
 def test_a_model_from_outside_needs_no_corpus_tokenizer_or_preferences(tmp_path):
@@ -332,7 +396,7 @@ def test_a_model_from_outside_needs_no_corpus_tokenizer_or_preferences(tmp_path)
     folder = tmp_path / "data"
     make(folder, **none, general_kinds=["length", "form"], **{k: config()[k] | v for k, v in shares.items()})
     assert not (folder / "tokenizer").exists() and not (folder / "corpus.jsonl").exists()
-    assert {path.name for path in folder.iterdir()} == {name.rstrip("/") for name in outputs(none)}
+    assert {path.name for path in folder.iterdir()} == {name.rstrip("/") for name in outputs(config() | none)}
     assert {row["kind"] for row in rows(folder, "general_sft")} == {"length", "form"}
 
 

@@ -79,6 +79,13 @@ def test_a_file_of_problems_stands_where_the_experiments_problems_stood(experime
         assert others <= set(files) and not {name for name in files if "reworded" in name}
 
 
+def test_a_generated_family_without_other_wordings_switches_paraphrases_off_and_says_so():
+    run = Run.compose(ROOT, "r1_tiny", "+data.tasks.maze.draws=50 +data.tasks.countdown.draws=50")
+    assert run.slice("evaluate")["paraphrased"] == 0
+    assert run.notes == ["evaluate.paraphrased is 0: maze, countdown have no other wordings"]
+    assert Run.compose(ROOT, "r1_tiny").notes == []
+
+
 def test_problems_are_in_the_same_files_in_every_experiment_and_order(words, tmp_path):
     (tmp_path / "turned").mkdir()
     turned = write_csv(tmp_path / "turned" / "words.csv", ROWS[::-1])

@@ -12,7 +12,7 @@ Prompts are compared, not responses; for the corpus, the problems and prompts fr
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,11 +71,16 @@ def tell_templates(matches: dict[str, list[Match]]) -> dict[str, list[Match]]:
     for match in (match for found in matches.values() for match in found):
         if match.kind not in (Kind.WHOLE, Kind.MASKED):
             resembling[match.evaluation, match.other_id].add(match.id)
+    return as_templates(matches, lambda match: len(resembling[match.evaluation, match.other_id]) > COMMON)
+
+
+def as_templates(matches: dict[str, list[Match]], is_template: Callable[[Match], bool]) -> dict[str, list[Match]]:
+    """The same matches; those of which it holds are of a template, but for whole copies."""
     told: dict[str, list[Match]] = {}
     for name, found in matches.items():
         told[name] = []
         for match in found:
-            of_template = match.kind != Kind.WHOLE and len(resembling[match.evaluation, match.other_id]) > COMMON
+            of_template = match.kind != Kind.WHOLE and is_template(match)
             told[name].append(replace(match, kind=Kind.TEMPLATE) if of_template else match)
     return told
 

@@ -7,7 +7,8 @@ bounds of its family's config; these bounds set the difficulty:
     Worked(problem=Problem(id="5f0c…", task="chain_sum", question="What is 8 + 16 - 19?", answer="5", entry="{…}"),
            short="8 + 16 - 19", steps=(("8 + 16", 24), ("24 - 19", 5)))
 
-Left out: families whose solution doesn't fit into a few short steps, and reasoning-gym's curricula.
+Families whose solution doesn't fit into a few short steps give problems for RL and evaluation, without steps. Left out:
+the few whose answers can't be graded safely (grading/generated.py), and reasoning-gym's curricula.
 """
 
 import json
@@ -17,10 +18,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.schema import Problem
 from r1flow.data.splits import identity
 from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, filled, wording_of
+from r1flow.grading.generated import gradable, scorer
 
 Step = tuple[str, int]  # what is computed, "8 + 16", and its value
 Metadata = dict[str, Any]
@@ -67,16 +69,43 @@ def worked_problems(task: str, config: dict[str, Any], seed: int, wordings: int 
             yield worked_out(task, entry, steps, wordings)
 
 
+def asked_problems(task: str, config: dict[str, Any], seed: int) -> Iterator[Worked]:
+    """The distinct problems among the first `draws` rows of any family that can be graded, without their steps.
+
+    They are asked as reasoning-gym asks them. Raises UserError if none of the rows can be graded, and as
+    `worked_problems` does.
+    """
+    seen: set[str] = set()
+    for entry in generated_rows(task, config, seed):
+        question, answer, gold = entry["question"], entry["answer"], gold_text(entry)
+        if question not in seen and isinstance(answer, str) and answer and gradable(task, answer, gold):
+            seen.add(question)
+            yield Worked(Problem(identity(task, question), task, question, answer, gold), short="", steps=())
+    if not seen:
+        raise UserError(f"data.tasks.{task}: none of its {config['draws']} rows can be graded; take another family")
+
+
+def check_family(task: str) -> None:
+    """Raise UserError for a family that there isn't, and for one whose answers aren't graded here."""
+    from reasoning_gym.factory import DATASETS  # the import takes 1 s
+
+    if task not in DATASETS:
+        raise UserError(f"tasks.{task}: reasoning-gym has no such family{did_you_mean(task, list(DATASETS))}")
+    if scorer(task) is None:
+        raise UserError(
+            f"tasks.{task}: its scorer would run a model's answer as code or without limits, so it isn't used here; "
+            "take another family"
+        )
+
+
 def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """reasoning-gym's rows for a family."""
     from reasoning_gym import create_dataset  # the import takes 1 s
 
-    if task not in FAMILIES:
-        raise UserError(f"data.tasks: r1flow can't write solutions for {task!r}; known: {', '.join(FAMILIES)}")
     start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
     try:
-        dataset = create_dataset(task, seed=start, size=config["draws"], **config["generator"])
-    except (TypeError, AssertionError) as error:
+        dataset = create_dataset(task, seed=start, size=config["draws"], **config.get("generator", {}))
+    except (TypeError, AssertionError, ValueError) as error:
         raise UserError(f"data.tasks.{task}.generator: reasoning-gym refuses it: {error}") from error
     return (dataset[index] for index in range(config["draws"]))
 
@@ -90,17 +119,22 @@ def usable_steps(family: TaskFamily, metadata: Metadata, least: int, greatest: i
 def worked_out(task: str, entry: dict[str, Any], steps: list[Step], wordings: int) -> Worked:
     """reasoning-gym's row as a problem, asked in one of so many wordings, with its steps."""
     family, metadata = FAMILIES[task], entry["metadata"]
-    gold = {"answer": entry["answer"], "metadata": {k: v for k, v in metadata.items() if k != "difficulty"}}
     one, short = identity(task, family.canonical(metadata)), family.short(metadata)
     known = (entry["question"], *family.wordings.training)[: max(1, wordings)]
     question = filled(wording_of(known, one), short)
-    problem = Problem(one, task, question, entry["answer"], json.dumps(gold, sort_keys=True))
+    problem = Problem(one, task, question, entry["answer"], gold_text(entry))
     return Worked(problem, short, tuple(steps), family.prose(metadata) if family.prose else None)
 
 
-def has_other_wordings(worked: Worked) -> bool:
-    family = FAMILIES.get(worked.problem.task)  # none for a problem from outside
-    return family is not None and bool(family.wordings.held_out)
+def gold_text(entry: dict[str, Any]) -> str:
+    """What the family's scorer reads of a row, as JSON."""
+    metadata = {key: value for key, value in entry["metadata"].items() if key != "difficulty"}
+    return json.dumps({"answer": entry["answer"], "metadata": metadata}, sort_keys=True)
+
+
+def has_paraphrases(task: str) -> bool:
+    """Whether problems of a family can be asked in a wording that no training row has; not those from outside."""
+    return task in FAMILIES and bool(FAMILIES[task].wordings.held_out)
 
 
 def in_held_out_wording(worked: Worked) -> Problem:

@@ -21,7 +21,7 @@ from r1flow.core.errors import UserError, did_you_mean, nearest_word
 from r1flow.core.files import read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks
-from r1flow.engine.own_data import settle_own_data
+from r1flow.engine.own_data import settle_families, settle_own_data
 from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
 from r1flow.programs.keys import OneOrMore
@@ -150,7 +150,7 @@ def quoted_override(override: str) -> str:
 def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
     """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
-    notes = settle_own_data(run)
+    notes = settle_own_data(run) + settle_families(run)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
     for stage in STAGES:  # the run's values, unless the stage's own block has others
         schema = spec_of(program_of(stage, run[stage])).keys

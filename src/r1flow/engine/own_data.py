@@ -13,6 +13,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.core.schema import EXAMS
 from r1flow.data.sources import ENDINGS
+from r1flow.data.tasks import has_paraphrases
 from r1flow.recipe.stages import RECIPE, program_of
 
 # Keys of `data` that only this module reads, and what they are where nobody sets them.
@@ -62,10 +63,21 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
     data |= {"sources": sources, "pools": pools}
     data["decontaminate"]["templates"] = True
     notes = [f"data: your problems of {train} are in {', '.join(shares)}; everything else is the experiment's own"]
-    if run["evaluate"].get("paraphrased"):
-        run["evaluate"]["paraphrased"] = 0
-        notes.append("evaluate.paraphrased is 0: your problems have no other wordings")
-    return notes
+    return notes + without_paraphrases(run, "your problems have")
+
+
+def settle_families(run: dict[str, Any]) -> list[str]:
+    """Switch paraphrases off where a family of generated problems has none; returns what the user should know."""
+    tasks = run["data"].get("tasks")
+    single = [task for task in tasks if not has_paraphrases(task)] if isinstance(tasks, dict) else []
+    return without_paraphrases(run, f"{', '.join(single)} {'have' if len(single) > 1 else 'has'}") if single else []
+
+
+def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
+    if not run["evaluate"].get("paraphrased"):
+        return []
+    run["evaluate"]["paraphrased"] = 0
+    return [f"evaluate.paraphrased is 0: {who} no other wordings"]
 
 
 def own_source(split: str, place: str, revision: str | None, columns: dict[str, str]) -> dict[str, Any]:

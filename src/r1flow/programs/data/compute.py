@@ -28,9 +28,17 @@ from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
 from r1flow.data.pools import share_rows, tell_sources
 from r1flow.data.splits import check_disjoint, split_of
-from r1flow.data.tasks import FAMILIES, Worked, has_other_wordings, in_held_out_wording, worked_problems
+from r1flow.data.tasks import (
+    FAMILIES,
+    Worked,
+    asked_problems,
+    has_paraphrases,
+    in_held_out_wording,
+    worked_problems,
+)
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
+from r1flow.programs.data.spec import outputs
 from r1flow.tracking.left_out import tell_counts
 
 if TYPE_CHECKING:
@@ -43,6 +51,7 @@ Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
 Prompts = dict[str, list[General]]  # split → general prompts
 PROBLEM_SPLITS = ("rl", "rejection", *EXAMS)
 GENERAL_SPLITS = ("sft", "rl", *EXAMS)
+WRITTEN = ("corpus", "cold_start")  # splits from whose problems solutions are written
 
 
 def compute(stage: "Stage") -> dict[str, Any]:
@@ -90,6 +99,11 @@ def generate(
     matches = leaks.matches_by_file(*questions_of(problems, prompts))
     if rules.get("templates"):
         matches = leaks.tell_templates(matches)
+    family_of = families_asked(problems)
+    if family_of:
+        matches = leaks.as_templates(
+            matches, lambda match: family_of.get(match.id) == family_of.get(match.other_id, "")
+        )
     spared = rules["reported_only"] if rules["drop"] else EVALUATION
     dropped = {name: leaks.leaking_rows(of_file, spared) for name, of_file in matches.items()}
     leave_out(set().union(*dropped.values()), problems, prompts)
@@ -97,8 +111,8 @@ def generate(
     files = problem_files(config, seed, problems) | general_files(config, seed, prompts)
     if config["corpus"]:
         files = {"corpus": write_corpus(config, seed, problems, prompts, folder)} | files
-    for split in taken or ():  # problems from outside have no other wordings
-        files.pop(REWORDED.format(split), None)
+    made = outputs(config)  # without other wordings, where no problem has any
+    files = {name: rows for name, rows in files.items() if f"{name}.jsonl" in made}
     for name, rows in files.items():
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_schema(folder / "schema.json", files)
@@ -120,24 +134,45 @@ def write_corpus(
 
 
 def draw_problems(config: dict[str, Any], seed: int) -> Problems:
-    """Problems by split and family; raises UserError when a split of a family is empty or two splits share one."""
+    """Problems by split and family; raises UserError when a split of a family is empty or two splits share one.
+
+    A family without steps has none in the splits from which solutions are written.
+    """
     shares, limits = config["split_shares"], config["rows_per_task"]
     problems: Problems = {}
     for split in shares:
         problems[split] = {task: [] for task in config["tasks"]}
     for task, options in config["tasks"].items():
-        for worked in worked_problems(task, options, seed, config["wordings"]):
+        if task in FAMILIES:
+            drawn = worked_problems(task, options, seed, config["wordings"])
+        else:
+            drawn = asked_problems(task, options, seed)
+        for worked in drawn:
             split = split_of(worked.problem.id, shares)
-            if len(problems[split][task]) < limits.get(split, math.inf):
+            if is_used(task, split) and len(problems[split][task]) < limits.get(split, math.inf):
                 problems[split][task].append(worked)
     for split, families in problems.items():
         for task, rows in families.items():
-            if not rows and shares[split]:
+            if not rows and shares[split] and is_used(task, split):
                 raise UserError(f"data.tasks.{task}: it has no problem for {split}; raise draws, or widen numbers")
-    drawn = {split: problems_in(families) for split, families in problems.items()}
-    check_disjoint({split: map(attrgetter("id"), rows) for split, rows in drawn.items()})
-    check_disjoint({split: map(attrgetter("question"), rows) for split, rows in drawn.items()})
+    of_split = {split: problems_in(families) for split, families in problems.items()}
+    check_disjoint({split: map(attrgetter("id"), rows) for split, rows in of_split.items()})
+    check_disjoint({split: map(attrgetter("question"), rows) for split, rows in of_split.items()})
     return problems
+
+
+def families_asked(problems: Problems) -> dict[str, str]:
+    """The families of problems without steps, by id: two of one family share a long instruction, and are no copies."""
+    found = {}
+    for families in problems.values():
+        for problem in problems_in(families):
+            if problem.entry is not None and problem.task not in FAMILIES:
+                found[problem.id] = problem.task
+    return found
+
+
+def is_used(task: str, split: str) -> bool:
+    return task in FAMILIES or split not in WRITTEN
 
 
 def problems_in(families: dict[str, list[Worked]]) -> list[Problem]:
@@ -176,7 +211,7 @@ def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.
 
 def reworded(rows: Iterable[Worked]) -> list[Problem]:
     """The problems in a wording that no training row has, without those of families that have no other wording."""
-    return [in_held_out_wording(worked) for worked in rows if has_other_wordings(worked)]
+    return [in_held_out_wording(worked) for worked in rows if has_paraphrases(worked.problem.task)]
 
 
 def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
@@ -185,7 +220,8 @@ def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
         for task, rows in families.items():
             families[task] = [worked for worked in rows if worked.problem.id not in ids]
             if rows and not families[task]:
-                where, remedy = ("tasks", "widen numbers") if task in FAMILIES else ("sources", "take other problems")
+                is_own = rows[0].problem.entry is None
+                where, remedy = ("sources", "take other problems") if is_own else ("tasks", "widen numbers")
                 raise UserError(f"data.{where}.{task}: every problem for {split} is in an evaluation set; {remedy}")
     for split, rows in prompts.items():
         prompts[split] = [prompt for prompt in rows if prompt.id not in ids]
@@ -220,9 +256,10 @@ def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
 
 def write_documents(config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, chat: Chat) -> list[str]:
     """The corpus, from the problems and prompts of its own split."""
-    greatest = {task: options["numbers"][1] for task, options in config["tasks"].items()}
+    worked = {task: rows for task, rows in problems["corpus"].items() if is_used(task, "corpus")}
+    greatest = {task: config["tasks"][task]["numbers"][1] for task in worked}
     rng = random.Random(f"{seed}/corpus")
-    return CorpusWriter(problems["corpus"], prompts["corpus"], config["corpus"], greatest, chat, rng).documents()
+    return CorpusWriter(worked, prompts["corpus"], config["corpus"], greatest, chat, rng).documents()
 
 
 def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ from r1flow.data.general import KINDS as GENERAL_KINDS
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
 from r1flow.data.pools import RECORD
-from r1flow.data.tasks import FAMILIES
+from r1flow.data.tasks import FAMILIES, check_family, has_paraphrases
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.cost_estimate import cost_of_files
 from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
@@ -20,9 +20,9 @@ from r1flow.tracking.left_out import MOST_LOST
 
 @dataclass
 class Family:
-    generator: dict[str, Any]
-    numbers: list[int]
     draws: OneOrMore
+    generator: dict[str, Any] = field(default_factory=dict)
+    numbers: list[int] | None = None  # for the families that are solved in steps
 
 
 @dataclass
@@ -81,8 +81,7 @@ def check_data(config: dict[str, Any]) -> None:
     if not config["tasks"]:
         raise UserError("tasks: there are none; name at least one family of reasoning-gym")
     for name, task in config["tasks"].items():
-        if len(task["numbers"]) != 2 or task["numbers"][0] > task["numbers"][1]:
-            raise UserError(f"tasks.{name}.numbers: {task['numbers']}; use two, the least and the greatest")
+        check_task(name, task.get("numbers"))
     if config["wordings"] > KNOWN:
         raise UserError(f"wordings: {config['wordings']}; use 0 to {KNOWN}, which is how many there are of each family")
     for kind in config["general_kinds"]:
@@ -94,6 +93,16 @@ def check_data(config: dict[str, Any]) -> None:
         check_pools(config, ("rl", "rejection", *EXAMS))
 
 
+def check_task(name: str, numbers: list[int] | None) -> None:
+    """Refuse a family that can't be used, and bounds for numbers that don't fit it."""
+    if name not in FAMILIES:
+        check_family(name)
+        if numbers is not None:
+            raise UserError(f"tasks.{name}.numbers: they bound solutions, which this family has none of; leave it out")
+    elif numbers is None or len(numbers) != 2 or numbers[0] > numbers[1]:
+        raise UserError(f"tasks.{name}.numbers: {numbers}; use two, the least and the greatest")
+
+
 def check_corpus(config: dict[str, Any]) -> None:
     """Refuse a corpus without its tokenizer, template or share of the problems, and preferences between no replies."""
     corpus = config["corpus"]
@@ -101,7 +110,7 @@ def check_corpus(config: dict[str, Any]) -> None:
         if bool(corpus) != bool(config[key]):
             what = f"{key}: {'null' if corpus else 'it is set'}, and corpus is {'set' if corpus else 'null'}"
             raise UserError(f"{what}; a base model's corpus, tokenizer and template go together: set all, or none")
-    if corpus and (without := sorted(task for task in config["tasks"] if not FAMILIES[task].fact)):
+    if corpus and (without := sorted(task for task in FAMILIES if task in config["tasks"] and not FAMILIES[task].fact)):
         raise UserError(f"tasks.{without[0]}: a corpus can't be written of it; set corpus to null, or take it out")
     for key, splits in {"corpus": ("split_shares", "general_shares"), "preferences": ("general_shares",)}.items():
         for shares in splits:
@@ -121,7 +130,9 @@ def outputs(config: dict[str, Any]) -> list[str]:
     """All files that the program writes."""
     of_corpus = ["corpus.jsonl", "tokenizer/"] if config["corpus"] else []
     taken = pooled(config) if config.get("pools") else []
-    left_out = [REWORDED.format(file) for file in taken] + ([] if config["preferences"] else ["preferences"])
+    single = taken if any(map(has_paraphrases, config["tasks"])) else EXAMS
+    left_out = [REWORDED.format(file) for file in single] + ([] if config["preferences"] else ["preferences"])
+    left_out += [] if config["tasks"].keys() & FAMILIES.keys() else ["cold_start"]
     names = [name for name in FILES if name not in left_out]
     return ["schema.json", REPORT, *(f"{name}.jsonl" for name in names), *of_corpus, *([RECORD] if taken else [])]
 

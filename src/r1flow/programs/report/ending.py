@@ -38,7 +38,7 @@ def share(score: Mapping[str, Any] | None, scoring: str) -> str:
     if se is None:
         return f"{100 * mean:.1f}"
     half = t_quantile(score["n_problems"] - 1) * se
-    return f"{100 * mean:.1f} [{100 * (mean - half):.1f}, {100 * (mean + half):.1f}]"
+    return f"{100 * mean:.1f} [{100 * (mean - half):.1f}, {100 * (mean + half):.1f}]".replace("-", "−")
 
 
 def tell_verdicts(summary: Mapping[str, Any]) -> list[str]:
