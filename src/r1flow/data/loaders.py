@@ -32,7 +32,7 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
 from r1flow.data.splits import identity
-from r1flow.grading.final import last_boxed
+from r1flow.grading.final import after_mark, last_boxed
 from r1flow.tracking.left_out import Count
 
 if TYPE_CHECKING:
@@ -360,10 +360,9 @@ def question_asked(value: Any) -> str:
 
 def after_hashes(value: Any) -> str:
     """GSM8K: what follows the last ####, without thousands separators."""
-    _, found, answer = text(value).rpartition("####")
-    if not found:
+    if "####" not in text(value):
         raise Damaged("no answer")
-    return answer.strip().replace(",", "")
+    return after_mark(value)
 
 
 def boxed(value: Any) -> str:

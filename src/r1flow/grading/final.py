@@ -54,6 +54,12 @@ NAMED = re.compile(r"([A-Za-z](?:_\{?\w{1,9}\}?)?\s?=)\s?$")
 MORE = re.compile(r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/]|-\s*[\d\\(]|\\(?:cdot|times|pm|div)\b|or\b)")  # a box isn't all
 
 
+def after_mark(gold: str) -> str:
+    """What follows the last #### of a solution, as GSM8K marks its answers, without thousands separators; else all."""
+    _, marked, value = gold.rpartition("####")
+    return value.strip().replace(",", "") if marked else gold
+
+
 def final_answer(completion: str) -> str | None:
     """The text between the answer tags after the reasoning, else in the last boxes after it; None without either."""
     _, closed, rest = completion.rpartition(THINK_CLOSE)

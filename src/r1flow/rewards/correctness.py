@@ -8,6 +8,7 @@ The answer is between the answer tags, else in the last box after the reasoning 
 docs/rewards/accuracy.md explains how each kind of answer is graded, and lists the attacks that were tried.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.template import GENERAL
 from r1flow.grading import answers, countdown, generated, math
-from r1flow.grading.final import final_answer
+from r1flow.grading.final import after_mark, final_answer
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.rewards.scores import Reward, Scores, column, golds, needed, reward
 
@@ -40,8 +41,9 @@ def accuracy(
     (math-verify, exactly), "choice" (a letter or, with a column `options`, an option's text), "exact" (text), "numeric"
     (within the greater of `rel_tol` × |gold| and `abs_tol`), or "countdown" (columns `numbers` and `target` in place of
     a gold). For "math", a decimal of at least `places` places may stand for the value that it rounds, `unevaluated`
-    allows 3+4 for 7, and `form` ("factored" or "expanded") asks for that form. Raises UserError for another kind or
-    form, a negative tolerance, places under 1, or a missing column.
+    allows 3+4 for 7, and `form` ("factored" or "expanded") asks for that form. Of a solution with GSM8K's ####, what
+    follows is the gold. A gold that can't be read is warned of once. Raises UserError for another kind or form, a
+    negative tolerance, places under 1, or a missing column.
     """
     kinds = {**KINDS, "numeric": partial(math.numeric, rel_tol=rel_tol, abs_tol=abs_tol)}
     if kind not in kinds:
@@ -53,6 +55,7 @@ def accuracy(
             f"reward accuracy: form ({form}) must be factored, expanded or null, and places ({places}) 1 or more"
         )
     rules = Rules(places, unevaluated, form)
+    warned: list[str] = []
 
     @reward
     def accuracy(
@@ -71,7 +74,10 @@ def accuracy(
         if by_kind:
             known = golds_of(kind, gold_column, columns)
             pairs = [(known[i], final_answer(texts[i])) for i in by_kind]
-            found.update(zip(by_kind, by_rule(pairs, kinds[kind], rules), strict=True))
+            verdicts = by_rule(pairs, kinds[kind], rules)
+            if not warned:
+                warned.extend(unreadable(verdicts, [known[i] for i in by_kind], kind))
+            found.update(zip(by_kind, verdicts, strict=True))
         return Scores.of(score_of_verdict(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
 
     return accuracy
@@ -89,11 +95,23 @@ def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdi
     return Verdict(generated.correct(family, generated.answer_of(text, entry), gold, entry))
 
 
+def unreadable(verdicts: list[Verdict], known: list[Any], kind: str) -> list[str]:
+    """Warn of the first right answer that can't be read, which leaves its row without a reward; the warning, if any."""
+    for verdict, gold in zip(verdicts, known, strict=True):
+        if verdict.correct is None and verdict.cause in (None, Cause.UNGRADABLE):
+            words = f"reward accuracy: the right answer {gold!r:.80} can't be read by kind={kind!r}, so its row gets no"
+            warnings.warn(f"{words} reward (None); this is said once, however many there are", stacklevel=2)
+            return [words]
+    return []
+
+
 def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
     """The golds of all rows, in the form in which this kind compares them."""
     if kind == "countdown":
         return list(zip(needed(columns, "numbers", "accuracy"), needed(columns, "target", "accuracy"), strict=True))
     found = golds(columns, gold_column, "accuracy")
+    if kind in ("math", "numeric"):
+        return [gold and after_mark(gold) for gold in found]
     return list(zip(found, column(columns.get("options"), found), strict=True)) if kind == "choice" else found
 
 
