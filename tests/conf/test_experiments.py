@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tiny_weights import write_zeros
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tiny_weights import write_folder
 
 from r1flow.artifacts import frozen
 from r1flow.core.errors import UserError
@@ -334,19 +333,14 @@ def compared(source: str) -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     ("experiment", "overrides", "stage"),
     [
-        ("r1_zero", "zero_rl.init_from={}", "zero_rl"),
-        ("r1_zero", "base.init_from={} template@base=own zero_rl.engine=transformers zero_rl.dev=null", "evaluate"),
-        ("distill_only", "rejection.init_from={}", "rejection"),
+        ("r1_zero", "zero_rl.init_from={} zero_rl.engine=r1flow", "zero_rl"),
+        ("r1_zero", "base.init_from={} template@base=own evaluate.engine=r1flow", "evaluate"),
+        ("distill_only", "rejection.init_from={} rejection.engine=r1flow", "rejection"),
     ],
 )
 def test_our_engine_is_refused_for_a_folder_of_another_architecture(tmp_path, experiment, overrides, stage):
-    alphabet = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    tokenizer = Tokenizer(models.BPE(alphabet, []))
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    write_zeros(tmp_path / "model.safetensors", a=[1])
+    write_folder(tmp_path, model_type="llama", hidden_act="silu")
     words = overrides.format(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_act": "silu"}')
     Run.compose(ROOT, experiment, words)
     for kind in ('{"model_type": "qwen2"}', '{"model_type": "llama", "attention_bias": true}'):
         (tmp_path / "config.json").write_text(kind)

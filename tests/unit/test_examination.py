@@ -8,11 +8,11 @@ from documented import as_documented
 
 import r1flow
 from r1flow.api import examination
-from r1flow.api.examination import engine_for, evaluate, problems_to_ask
+from r1flow.api.examination import evaluate, problems_to_ask
 from r1flow.api.tables import read_table, write_table
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
-from r1flow.sampling import Completion, seed_of
+from r1flow.sampling import Completion, engine_for, seed_of
 
 PROBLEMS = [
     {"question": "What is 2 + 3?", "answer": "5"},

@@ -15,7 +15,8 @@ from r1flow.programs.trainings import check_ranges
 from r1flow.training.rollouts import extra_passes, generation_size, rollouts, steps_per_generation
 
 DEFAULT = yaml.safe_load(Path("conf/grpo/default.yaml").read_text()) | {
-    "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}}
+    "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
+    "engine": "r1flow",
 }
 
 

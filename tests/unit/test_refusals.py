@@ -18,7 +18,7 @@ from r1flow.commands import clean, cli, export, finding, publish
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import loaders, sources, tasks, tokenizer
-from r1flow.engine import checks, cost_table, driver
+from r1flow.engine import cost_table, driver, samplers
 from r1flow.engine.run import Run
 from r1flow.programs import model_sizes, trainings
 from r1flow.programs.data import compute as data
@@ -91,8 +91,8 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: trainings.check_start(model_folder(folder, LOSSY.to_str()), None, ["base"]),
     ),
     "a configuration of a model that is none": (
-        "config.json can't be read as JSON (",
-        lambda folder: checks.config_of(str(written(folder / "config.json").parent), None),
+        "config.json: can't be read as JSON (",
+        lambda folder: samplers.config_of(str(written(folder / "config.json").parent), None),
     ),
     "a model whose config.json names no sizes": (
         "config.json: no sizes of a model can be read from it (KeyError('num_attention_heads'))",

@@ -58,7 +58,8 @@ def test_the_call_is_importable_without_torch() -> None:
 
 def check_default(stage: str, **changes: Any) -> None:
     """Check a stage's default with changes, as a run's composition does."""
-    config = {"threads": 1, "device": "cpu", "seed": 1, **default(stage), **changes}
+    own = default(stage) | {"engine": "r1flow"}  # what auto becomes
+    config = {"threads": 1, "device": "cpu", "seed": 1, **own, **changes}
     if "init_from" in config:
         config["init_from"] = "base"
     check_keys("", config, spec_of(stage).keys)

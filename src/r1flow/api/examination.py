@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams, encode, seed_of
+from r1flow.sampling import AUTO, Completion, OnProgress, Sampler, SamplingParams, encode, seed_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,11 +66,12 @@ class Evaluation:
         return "\n".join([*lines, *([f"problems left out: {reasons}"] if reasons else [])])
 
 
-def load_sampler(model: Path | str, engine: str | None = None, batch_size: int = 64) -> Sampler:
+def load_sampler(model: Path | str, engine: str = AUTO, batch_size: int = 64) -> Sampler:
     """A sampler of the model in a folder; `batch_size` rows are decoded together.
 
-    Without `engine` it is our own for a Llama, and else transformers; sampling/ has the others. Progress bars and
-    warnings of transformers are switched off. Raises UserError for a folder that can't be loaded.
+    `auto` is our own engine where it can sample the model, else vLLM on a GPU where it is installed, else
+    transformers. Progress bars and warnings of transformers are switched off. Raises UserError for a folder that can't
+    be loaded.
 
     >>> from r1flow.sampling import SamplingParams
     >>> sampler = r1flow.load_sampler("model")
@@ -83,7 +84,6 @@ def load_sampler(model: Path | str, engine: str | None = None, batch_size: int =
     True
     """
     folder = model_folder(Path(model))
-    engine = engine or engine_for(folder)
     from safetensors import SafetensorError
     from transformers.utils import logging
 
@@ -100,14 +100,6 @@ def load_sampler(model: Path | str, engine: str | None = None, batch_size: int =
         raise UserError(f"{folder}: can't be loaded as a model: {reason}") from error
 
 
-def engine_for(model: Path) -> str:
-    """The engine of sampling/ that can sample this model in this process."""
-    from r1flow.model.pretrained import is_plain_llama
-    from r1flow.model.weights import read_object
-
-    return "r1flow" if is_plain_llama(read_object(model / "config.json")) else "transformers"
-
-
 def evaluate(
     model: Path | str,
     problems: Path | str | Sequence[Mapping[str, Any]],
@@ -119,7 +111,7 @@ def evaluate(
     top_p: float = 0.95,
     max_new_tokens: int | None = None,
     seed: int = 1,
-    engine: str | None = None,
+    engine: str = AUTO,
     batch_size: int = 64,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:

@@ -44,7 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, default=192, help="longest reply, in tokens (default: 192)")
     parser.add_argument(
         "--engine",
-        help="r1flow (fast, Llama models) or transformers (any model) (default: r1flow where it can)",
+        default="auto",
+        help="auto, r1flow, transformers or vllm (default: auto, which is r1flow where it can sample the model)",
     )
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the random numbers; another seed gives other replies (default: 1)"

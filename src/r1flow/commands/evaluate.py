@@ -36,7 +36,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, help="(default: what the model has room for, up to 1,024)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
     parser.add_argument("--batch-size", type=int, default=64, help="samples that are drawn together (default: 64)")
-    parser.add_argument("--engine", help="r1flow or transformers (default: r1flow for a Llama, else transformers)")
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        help="auto, r1flow, transformers or vllm (default: auto, which is r1flow where it can sample the model)",
+    )
     add_json(parser)
 
 

@@ -19,7 +19,7 @@ import fnmatch
 import hashlib
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -42,6 +42,8 @@ ENDINGS = {
     "model": (".safetensors", ".json", ".jinja", ".txt", ".model"),  # .model: sentencepiece's own format
     "package": (".gguf",),
 }
+# A model's files without its weights, of which a hub's may have some.
+SETTINGS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 REFUSED = {
     "code, and r1flow runs none from outside": (".py", ".sh", ".so", ".ipynb"),
     "a pickle, which can run code when read": (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy"),
@@ -72,13 +74,14 @@ def fetch_files(
     kind: str,
     repo: str,
     revision: str,
-    patterns: Iterable[str] = (),
+    patterns: Collection[str] = (),
     hashes: Mapping[str, str] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Fetched:
     """The files of a hub repository at a commit, in huggingface_hub's cache; `kind` is "dataset" or "model".
 
-    For a model, the files that transformers needs to load it. Raises UserError, in one line, if anything is wrong.
+    For a model without patterns, the files that transformers needs to load it. Raises UserError, in one line, if
+    anything is wrong.
     """
     where = f"{repo}@{revision[:12]}"
     if not COMMIT.fullmatch(revision):
@@ -86,7 +89,8 @@ def fetch_files(
         raise UserError(f"{repo}: {revision!r} is no commit (40 hex digits), so it can move; {pin}")
     with explained(where):
         entries, online = files_of_commit(kind, repo, revision)
-        names = model_files(where, entries) if kind == "model" else matching(where, entries, patterns)
+        of_model = kind == "model" and not patterns
+        names = model_files(where, entries) if of_model else matching(where, entries, patterns)
         check_names(where, kind, names)
         check_pins(where, hashes or {}, entries)
         missing = [entries[name] for name in names if online and not is_here(kind, repo, revision, entries[name])]
@@ -104,6 +108,16 @@ def fetch_files(
     memory.parent.mkdir(exist_ok=True)
     write_json(memory, first | files)
     return Fetched(folder, files)
+
+
+def fetch_settings(repo: str, revision: str) -> Path:
+    """The folder with the settings and the tokenizer of a model at a commit; from the cache if they are there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = [try_to_load_from_cache(repo, name, revision=revision) for name in ("config.json", "tokenizer.json")]
+    if all(isinstance(path, str) for path in cached):
+        return Path(cached[0]).parent
+    return fetch_files("model", repo, revision, SETTINGS).folder
 
 
 def here(place: Path, patterns: Iterable[str]) -> Fetched:

@@ -14,24 +14,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.manifest import read_json
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.optional import check_attention
 from r1flow.core.schema import MIX
 from r1flow.data.gguf import is_gguf
 from r1flow.data.leaks import EVALUATION
-from r1flow.model.pretrained import is_plain_llama
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import spec_of
 from r1flow.programs.trainings import check_lora, check_ranges, check_resume, check_start, check_there
-from r1flow.recipe.stages import (
-    MODELS,
-    RECIPE,
-    RULES,
-    STAGES,
-    program_of,
-    rows_of,
-)
+from r1flow.recipe.stages import RECIPE, RULES, program_of, rows_of
 from r1flow.training import ranks
 
 
@@ -133,45 +124,6 @@ def files_read(stage: str, config: dict[str, Any], rows_are_data: bool) -> Itera
     if "file" in rows and rows_are_data:
         yield "data.file", rows["file"]
     yield from spec_of(program_of(stage, config)).files_read(config)
-
-
-def check_engines(run: dict[str, Any]) -> None:
-    """Refuse our engine for a model from outside that it can't sample; one on the hub is checked once fetched."""
-    trained = [stage for stage in run["stages"] if stage in MODELS]
-    for stage in run["stages"]:
-        if run[stage].get("engine") != "r1flow":
-            continue
-        for source, revision in {origin(run, model): None for model in (trained if stage == "evaluate" else [stage])}:
-            config = config_of(source, revision)
-            if config and not is_plain_llama(config):
-                kind = f"{source} is {config.get('model_type')!r}; set {stage}.engine=transformers"
-                raise UserError(f"{stage}.engine: r1flow samples Llama models without biases, and {kind}")
-
-
-def origin(run: dict[str, Any], stage: str) -> tuple[str | None, str | None]:
-    """The source and revision that a stage's model comes from in the end; source None: a Llama trained from scratch."""
-    seen: list[str] = []
-    while stage in STAGES and stage not in seen:
-        seen.append(stage)
-        stage = run[stage]["init_from"]
-    return (None, None) if stage in seen else (stage, run[seen[-1]].get("revision"))
-
-
-def config_of(source: str | None, revision: str | None) -> dict[str, Any] | None:
-    """The config.json of a model from outside; None where there is none, or it isn't known without the network."""
-    if is_gguf(source):  # only plain Llamas are read from such files
-        return None
-    path: Any = Path(source or "", "config.json")
-    if revision:
-        from huggingface_hub import try_to_load_from_cache
-
-        path = try_to_load_from_cache(source, "config.json", revision=revision)
-    if not source or not isinstance(path, str | Path):
-        return None
-    try:
-        return read_json(Path(path))
-    except ValueError as error:
-        raise UserError(f"{path} can't be read as JSON ({error}); save the model again") from error
 
 
 def check_parts(parts: Mapping[str, int | str]) -> None:

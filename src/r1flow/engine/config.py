@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from r1flow.core.errors import UserError, did_you_mean, nearest_word
 from r1flow.core.files import read_yaml
 from r1flow.data import sources
-from r1flow.engine import checks
+from r1flow.engine import checks, samplers
 from r1flow.engine.own_data import settle_families, settle_own_data
 from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
@@ -164,6 +164,7 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
     sources.fill_in_locked(run, lock)
+    notes += samplers.settle_engines(run)
     return run | ({"notes": notes} if notes else {})
 
 
@@ -313,7 +314,7 @@ def check_run(run: dict[str, Any]) -> None:
             check_choices(stage, run[stage]["trainer"], trainer_choices(program))
         if stage in run["stages"]:
             checks.check_stage(stage, program, run[stage], STAGES)
-    checks.check_engines(run)
+    samplers.check_engines(run)
     checks.check_rows(run)
     checks.check_files(run)
 

@@ -15,6 +15,7 @@ numbers, and the others their own. Stages sample through shards.py, so that a ki
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +43,7 @@ ENGINES: dict[str, dict[str, type]] = {
         "chat": bool,
     },
 }
+AUTO = "auto"  # one of the engines, by the model and the device: of a stage, engine/samplers.py chooses it
 BY_TORCH = ("r1flow", "transformers")  # engines that sample by torch in this process; GRPO's rollouts need one
 ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
@@ -83,11 +85,15 @@ class Sampler(Protocol):
 
 def load_sampler(model_dir: Path, engine: str, batch_size: int, options: Mapping[str, Any] | None = None) -> Sampler:
     """A sampler of the model in `model_dir`; `batch_size` rows are decoded together. Raises UserError."""
-    check_engine(engine, options or {})
+    if engine != AUTO:
+        check_engine(engine, options or {})
     if batch_size < 1:
         raise UserError(f"batch_size: {batch_size} rows can't be sampled; use 1 or more")
     if not (Path(model_dir) / "config.json").is_file():
         raise UserError(f"{model_dir}: there is no model (config.json is missing); name a model's folder")
+    if engine == AUTO:
+        engine = engine_for(Path(model_dir))
+        check_engine(engine, options or {})
     if engine == "r1flow":
         from r1flow.sampling.engine import EngineSampler
 
@@ -105,10 +111,24 @@ def load_sampler(model_dir: Path, engine: str, batch_size: int, options: Mapping
     return ServerSampler(model_dir, batch_size, **(options or {}))
 
 
+def engine_for(model: Path) -> str:
+    """The engine for the model in a folder in this process: ours, or vLLM on a GPU where it is, or transformers."""
+    from r1flow.model.pretrained import is_plain_llama
+    from r1flow.model.weights import read_object
+
+    if is_plain_llama(read_object(model / "config.json")):
+        return "r1flow"
+    if find_spec("vllm"):
+        import torch
+
+        return "vllm" if torch.cuda.is_available() else "transformers"
+    return "transformers"
+
+
 def check_engine(engine: str, options: Mapping[str, Any]) -> None:
     """Raise UserError for an unknown engine, an option that it doesn't have, or a value of a wrong type."""
     if engine not in ENGINES:
-        raise UserError(f"engine: there is no {engine!r}; known: {', '.join(ENGINES)}")
+        raise UserError(f"engine: there is no {engine!r}; known: {', '.join([AUTO, *ENGINES])}")
     known = ENGINES[engine]
     for name, value in options.items():
         if name not in known:

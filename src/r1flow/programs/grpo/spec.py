@@ -16,7 +16,7 @@ from r1flow.programs.cost_estimate import Cost, Estimator
 from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
-from r1flow.sampling import BY_TORCH
+from r1flow.sampling import AUTO, BY_TORCH
 from r1flow.tracking.left_out import MOST_LOST
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
@@ -63,7 +63,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     """Refuse a configuration that GRPO can't train, or that a resumed training can't continue exactly."""
     trainer = config["trainer"]
     if config["engine"] not in BY_TORCH:
-        raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join(BY_TORCH)}")
+        raise UserError(f"engine: there is no {config['engine']!r} for rollouts; known: {', '.join([AUTO, *BY_TORCH])}")
     if not config.get("rewards"):
         raise UserError("rewards: there are none; name at least one")
     check_rewards(config["rewards"])
