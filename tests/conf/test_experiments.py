@@ -342,9 +342,11 @@ def test_our_engine_is_refused_for_a_folder_of_another_architecture(tmp_path, ex
     write_folder(tmp_path, model_type="llama", hidden_act="silu")
     words = overrides.format(tmp_path)
     Run.compose(ROOT, experiment, words)
-    for kind in ('{"model_type": "qwen2"}', '{"model_type": "llama", "attention_bias": true}'):
+    for kind in ('{"model_type": "gpt2"}', '{"model_type": "qwen2", "use_sliding_window": true}'):
         (tmp_path / "config.json").write_text(kind)
-        with pytest.raises(UserError, match=f"^{stage}.engine: r1flow samples Llama models .*set {stage}.engine=trans"):
+        with pytest.raises(
+            UserError, match=f"^{stage}.engine: r1flow samples llama, .*set {stage}.engine=transformers"
+        ):
             Run.compose(ROOT, experiment, words)
 
 

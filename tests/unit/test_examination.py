@@ -91,7 +91,7 @@ def test_rows_of_a_data_stage_are_graded_by_their_familys_scorer(model):
     assert problem["entry"] == SUM["entry"]
 
 
-@pytest.mark.parametrize(("config", "engine"), [("llama", "r1flow"), ("qwen2", "transformers")])
+@pytest.mark.parametrize(("config", "engine"), [("llama", "r1flow"), ("qwen2", "r1flow"), ("gpt2", "transformers")])
 def test_the_engine_is_ours_where_it_can_sample_the_model(tmp_path, config, engine):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": config}))
     assert engine_for(tmp_path) == engine

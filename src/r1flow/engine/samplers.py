@@ -15,7 +15,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, fetch_settings
-from r1flow.model.pretrained import is_plain_llama
+from r1flow.model.pretrained import OUR_KINDS, has_our_pass
 from r1flow.model.weights import read_object
 from r1flow.recipe.stages import MODELS, STAGES
 from r1flow.sampling import AUTO
@@ -71,7 +71,7 @@ def is_ours(source: str, revision: str | None, unseen: dict[str, str]) -> bool:
             config = config_of(str(fetch_settings(source, revision)), None)
         except UserError as error:
             unseen[source] = str(error)
-    return bool(config) and is_plain_llama(config)
+    return bool(config) and has_our_pass(config)
 
 
 def check_engines(run: dict[str, Any]) -> None:
@@ -81,9 +81,10 @@ def check_engines(run: dict[str, Any]) -> None:
             continue
         for source, revision in origins(run, stage):
             config = None if is_gguf(source) else config_of(source, revision)
-            if config and not is_plain_llama(config):
+            if config and not has_our_pass(config):
+                ours = f"r1flow samples {', '.join(OUR_KINDS)} without sliding windows"
                 kind = f"{source} is {config.get('model_type')!r}; set {stage}.engine=transformers"
-                raise UserError(f"{stage}.engine: r1flow samples Llama models without biases, and {kind}")
+                raise UserError(f"{stage}.engine: {ours}, and {kind}")
 
 
 def origins(run: dict[str, Any], stage: str) -> list[Origin]:
@@ -94,11 +95,17 @@ def origins(run: dict[str, Any], stage: str) -> list[Origin]:
 
 def origin(run: dict[str, Any], stage: str) -> Origin:
     """The source and revision that a stage's model comes from in the end; source None: a Llama trained from scratch."""
-    seen: list[str] = []
-    while stage in STAGES and stage not in seen:
-        seen.append(stage)
+    *stages, source = lineage(run, stage)
+    return (source, run[stages[-1]].get("revision")) if source not in STAGES else (None, None)
+
+
+def lineage(run: dict[str, Any], stage: str) -> list[str | None]:
+    """A stage, what it starts from, and so on, up to what is no stage; in a circle, up to a stage that was there."""
+    chain: list[str | None] = []
+    while stage in STAGES and stage not in chain:
+        chain.append(stage)
         stage = run[stage].get("init_from")
-    return (None, None) if stage in seen else (stage, run[seen[-1]].get("revision"))
+    return [*chain, stage]
 
 
 def is_outside(origin: Origin) -> bool:

@@ -1,11 +1,11 @@
-"""The forward pass of plain Llama models on a CPU, for the sampler (sampling/engine.py) and for training.
+"""The forward pass of Llama, Qwen2 and Qwen3 on a CPU, for the sampler (sampling/engine.py) and for training.
 
 transformers' own pass is made of many small operations, and at a model's few hundred features a CPU spends more time on
 moving their results than on multiplying. Here q, k and v are one multiplication, and so are gate and up; norms and
 rotations are one node each of the gradient's graph. Matrix products run in the dtype that is asked for; norms, softmax
 and the residual stream are float32. The numbers are transformers' up to rounding.
 
-Left out: other architectures, biases, dropout, other adapters and gradient checkpointing (`is_plain` tells).
+Left out: other architectures, sliding windows, dropout, other adapters and gradient checkpointing (`is_plain` tells).
 
 Shapes: N rows, S tokens, E features, H key-value heads, G query heads per key-value head, D head size; T tokens that
 are attended to, U prompts, B completions, K tokens of all of them.
@@ -21,12 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from r1flow.model.pretrained import is_plain_llama
+from r1flow.model.pretrained import has_our_pass
 
 
 def is_plain(model: Any) -> bool:
-    """Whether `hidden_states` is this model's pass: a whole Llama on a CPU without biases, dropout, checkpointing."""
-    if model.device.type != "cpu" or not is_plain_llama(model.config.to_dict()) or model.is_gradient_checkpointing:
+    """Whether `hidden_states` is this model's pass: one of these on a CPU, whole, without dropout and checkpointing."""
+    if model.device.type != "cpu" or not has_our_pass(model.config.to_dict()) or model.is_gradient_checkpointing:
         return False
     if type(model.model.embed_tokens) is not torch.nn.Embedding:
         return False
@@ -58,20 +58,25 @@ class LinearWeights(NamedTuple):
     weight: Tensor
     a: Tensor
     b: Tensor
+    bias: Tensor | None  # O
 
     @classmethod
     def of(cls, layer: Any, merged: bool) -> "LinearWeights":
         """`merged`: the adapters are added to the weight, as peft's own `weight` isn't."""
-        weight = layer.base_layer.weight if is_adapted(layer) else layer.weight
+        base = layer.base_layer if is_adapted(layer) else layer
+        weight = base.weight
         names = layer.active_adapters if is_adapted(layer) and not layer.disable_adapters else []
         if merged:
             weight, names = sum((layer.get_delta_weight(name) for name in names), start=weight), []
         a = [layer.lora_A[name].weight for name in names]
         b = [layer.lora_B[name].weight * layer.scaling[name] for name in names]
-        return cls(weight, torch.cat([weight.new_empty(0, weight.shape[1]), *a]), torch.cat([weight[:, :0], *b], 1))
+        return cls(
+            weight, torch.cat([weight.new_empty(0, weight.shape[1]), *a]), torch.cat([weight[:, :0], *b], 1), base.bias
+        )
 
     def times(self, factor: float) -> "LinearWeights":
-        return LinearWeights(self.weight * factor, self.a, self.b * factor)
+        bias = None if self.bias is None else self.bias * factor
+        return LinearWeights(self.weight * factor, self.a, self.b * factor, bias)
 
 
 @dataclass(frozen=True)
@@ -83,25 +88,28 @@ class Product:
 
     weight: Tensor
     adapters: tuple[Tensor, Tensor] | None  # every layer's A, and B in blocks
+    bias: Tensor | None
 
     @classmethod
     def of(cls, parts: list[LinearWeights], dtype: torch.dtype) -> "Product":
-        weights, a, b = zip(*parts, strict=True)
+        weights, a, b, biases = zip(*parts, strict=True)
         adapters = (torch.cat(a).to(dtype), torch.block_diag(*b).to(dtype)) if any(map(len, a)) else None
-        return cls((torch.cat(weights) if len(weights) > 1 else weights[0]).to(dtype), adapters)
+        bias = None if biases[0] is None else torch.cat(biases).to(dtype)  # all parts have one, or none has
+        return cls((torch.cat(weights) if len(weights) > 1 else weights[0]).to(dtype), adapters, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.adapters is None:
-            return F.linear(x, self.weight)
+            return F.linear(x, self.weight, self.bias)
         a, b = self.adapters
         rows = x.flatten(0, -2)
-        return F.linear(rows, self.weight).addmm_(F.linear(rows, a), b.T).unflatten(0, x.shape[:-1])
+        return F.linear(rows, self.weight, self.bias).addmm_(F.linear(rows, a), b.T).unflatten(0, x.shape[:-1])
 
 
 @dataclass(frozen=True)
 class Layer:
     attention_norm: Tensor
-    qkv: Product  # queries scaled by 1/sqrt(D)
+    qkv: Product  # queries scaled by 1/sqrt(D), unless they are normed
+    head_norm: Tensor | None  # Qwen3's, of every query's and key's head, (HG + H)×D; the queries' scaled by 1/sqrt(D)
     output: Product
     mlp_norm: Tensor
     gate_up: Product
@@ -130,7 +138,7 @@ class Weights:
         return cls(
             embedding=body.embed_tokens.weight.float(),
             padding=body.embed_tokens.padding_idx,
-            layers=[layer_weights(layer, size**-0.5, dtype, merged) for layer in body.layers],
+            layers=[layer_weights(layer, size, dtype, merged) for layer in body.layers],
             norm=body.norm.weight.float(),
             head=LinearWeights.of(model.lm_head, merged).weight.to(dtype) if merged else None,
             rotary=body.rotary_emb,
@@ -143,15 +151,23 @@ class Weights:
         return Norm.apply(x, weight, self.eps).to(self.dtype)
 
 
-def layer_weights(layer: Any, scale: float, dtype: torch.dtype, merged: bool) -> Layer:
+def layer_weights(layer: Any, size: int, dtype: torch.dtype, merged: bool) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     q, k, v, o = (
         LinearWeights.of(getattr(attention, name), merged) for name in ("q_proj", "k_proj", "v_proj", "o_proj")
     )
+    head_norm, scale = None, size**-0.5
+    if hasattr(attention, "q_norm"):
+        heads = (len(q.weight) // size, len(k.weight) // size)
+        norms = (attention.q_norm.weight.float() * scale, attention.k_norm.weight.float())
+        head_norm = torch.cat([norm.expand(count, -1) for norm, count in zip(norms, heads, strict=True)])
+    else:
+        q = q.times(scale)
     gate, up, down = (LinearWeights.of(getattr(mlp, name), merged) for name in ("gate_proj", "up_proj", "down_proj"))
     return Layer(
         attention_norm=layer.input_layernorm.weight.float(),
-        qkv=Product.of([q.times(scale), k, v], dtype),
+        qkv=Product.of([q, k, v], dtype),
+        head_norm=head_norm,
         output=Product.of([o], dtype),
         mlp_norm=layer.post_attention_layernorm.weight.float(),
         gate_up=Product.of([gate, up], dtype),
@@ -160,7 +176,7 @@ def layer_weights(layer: Any, scale: float, dtype: torch.dtype, merged: bool) ->
 
 
 class Norm(torch.autograd.Function):
-    """RMSNorm of the last dimension in float32, times a weight."""
+    """RMSNorm of the last dimension in float32, times a weight of that dimension, or of the last two."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -173,7 +189,7 @@ class Norm(torch.autograd.Function):
         x, inverse, weight = ctx.saved_tensors
         normed = x * inverse
         product = gradient * normed
-        of_weight = product.flatten(0, -2).sum(0)
+        of_weight = product.flatten(0, -1 - weight.ndim).sum(0)
         mean = product.mul_(weight).mean(-1, keepdim=True)
         return (gradient * weight).addcmul_(normed, mean, value=-1).mul_(inverse), of_weight, None
 
@@ -231,6 +247,8 @@ def attention_inputs(
     kv_heads, group, size = weights.heads
     qkv = layer.qkv(weights.normed(x, layer.attention_norm)).unflatten(-1, (-1, size))
     straight, v = qkv.split([kv_heads * (group + 1), kv_heads], -2)
+    if layer.head_norm is not None:
+        straight = Norm.apply(straight.float(), layer.head_norm, weights.eps).to(weights.dtype)
     q, k = Rotation.apply(straight, *rotation).split([kv_heads * group, kv_heads], -2)
     return q, k, v
 

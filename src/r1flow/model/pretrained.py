@@ -143,10 +143,13 @@ def check_dropped(dropped: list[int], layers: int) -> None:
         )
 
 
-def is_plain_llama(config: Mapping[str, Any]) -> bool:
-    """Whether engine r1flow can sample a model: its config.json must be a Llama's, without biases."""
-    biased = config.get("attention_bias") or config.get("mlp_bias")
-    return config.get("model_type") == "llama" and not biased and config.get("hidden_act", "silu") == "silu"
+OUR_KINDS = ("llama", "qwen2", "qwen3")  # model_type of those that have a forward pass in llama.py
+
+
+def has_our_pass(config: Mapping[str, Any]) -> bool:
+    """Whether llama.py can compute a model with this config.json, and so engine r1flow can sample it."""
+    slides = config.get("use_sliding_window") or set(config.get("layer_types") or ()) - {"full_attention"}
+    return config.get("model_type") in OUR_KINDS and config.get("hidden_act", "silu") == "silu" and not slides
 
 
 def positions_of(config: Any) -> int | None:

@@ -6,7 +6,7 @@
 
 Every row has random numbers of its own (`draw.py`), so a completion depends on its prompt and its seed, and not on the
 other rows of the batch, except for the last bits of the logits. These depend on the shape of the batch, so `batch_size`
-belongs to a run's identity. Engines: `r1flow` (engine.py: small Llama models, fast on a CPU), `transformers` (hf.py:
+belongs to a run's identity. Engines: `r1flow` (engine.py: Llama and Qwen, fast on a CPU), `transformers` (hf.py:
 any model, through `generate`), `vllm` (vllm.py: in this process) and `openai` (server.py: any server with OpenAI's
 completions endpoint). At temperature 0 all engines give the same tokens; above it the first two use the same random
 numbers, and the others their own. Stages sample through shards.py, so that a kill doesn't lose finished shards.
@@ -113,10 +113,10 @@ def load_sampler(model_dir: Path, engine: str, batch_size: int, options: Mapping
 
 def engine_for(model: Path) -> str:
     """The engine for the model in a folder in this process: ours, or vLLM on a GPU where it is, or transformers."""
-    from r1flow.model.pretrained import is_plain_llama
+    from r1flow.model.pretrained import has_our_pass
     from r1flow.model.weights import read_object
 
-    if is_plain_llama(read_object(model / "config.json")):
+    if has_our_pass(read_object(model / "config.json")):
         return "r1flow"
     if find_spec("vllm"):
         import torch

@@ -1,10 +1,10 @@
-"""Our own rollout engine: small Llama-architecture models, many short rows at once, made for CPUs.
+"""Our own rollout engine: small Llama and Qwen models, many short rows at once, made for CPUs.
 
 Differences from `generate`: the key-value cache grows by several columns at once; q, k and v are one multiplication,
 and so are gate and up; a prompt is read once, with others of about its length, and its keys and values are shared by
 all its rows; finished rows are dropped from the batch; tokens are drawn as in draw.py. Matrix products run in bfloat16
 if the CPU supports it natively, like the trainer's autocast; softmax and the residual stream are float32. Left out:
-other architectures, biases, sliding windows, beams, penalties: a UserError says to use `engine: transformers`.
+other architectures, sliding windows, beams, penalties: a UserError says to use `engine: transformers`.
 
 Shapes: R rows, P distinct prompts, S prompt tokens, T new tokens, H key-value heads, N query heads per key-value head,
 D head size, V vocabulary.
@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import pad_sequence
 from r1flow.core.errors import UserError
 from r1flow.model.llama import Weights, attention_inputs, feed_forward, rotary_tables
 from r1flow.model.precision import fastest_dtype
-from r1flow.model.pretrained import is_plain_llama, positions_of, read_model, read_pretrained
+from r1flow.model.pretrained import OUR_KINDS, has_our_pass, positions_of, read_model, read_pretrained
 from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
 from r1flow.sampling.draw import check_logits, choose, uniforms
 
@@ -137,10 +137,10 @@ def end_ids(generation_config: Any, tokenizer: Any) -> list[int]:
 
 
 def refuse_unsupported(model: Any) -> None:
-    if not is_plain_llama(model.config.to_dict()):
+    if not has_our_pass(model.config.to_dict()):
         raise UserError(
-            f"engine: r1flow samples Llama models without biases and this is {model.config.model_type!r};"
-            " set engine: transformers"
+            f"engine: r1flow samples {', '.join(OUR_KINDS)} without sliding windows, and this is"
+            f" {model.config.model_type!r}; set engine: transformers"
         )
 
 

@@ -175,7 +175,7 @@ class OwnPromptsTrainer(GRPOTrainer):
 
 
 def compact(stage: Stage) -> bool:
-    """Whether our own scoring is used: with our engine (small Llama models), on a CPU, in one process."""
+    """Whether our own scoring is used: with our engine (small models), on a CPU, in one process."""
     return stage.config["engine"] == "r1flow" and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
 
 
