@@ -571,7 +571,7 @@ def test_a_configuration_of_any_shape_is_refused_in_one_line_that_shows_no_secre
     else:
         block[key] = value
     with pytest.raises(UserError) as refusal:
-        config.check_run(config.settle(bent, "r1_tiny", ROOT / "no.lock"))
+        config.check_run(config.settle(bent, "r1_tiny", ROOT / "conf"))
     assert said in str(refusal.value) and "\n" not in str(refusal.value) and SECRET not in str(refusal.value)
 
 

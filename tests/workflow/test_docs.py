@@ -45,8 +45,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md"))
 HISTORY = [page for page in DOCS if page.startswith("docs/history/")]  # may name what there was
 PAGES = ["README.md", "AGENTS.md", "CONTRIBUTING.md", *(page for page in DOCS if page not in HISTORY)]
-RUN = ["docs/reproducibility.md", "docs/use.md", "docs/your-data.md"]
-RUN_SLOW = ["docs/reproducibility.md", "docs/scaling.md", "docs/use.md", "docs/your-data.md"]
+RUN = ["docs/reproducibility.md", "docs/use.md", "docs/your-data.md", "docs/your-model.md"]
+RUN_SLOW = ["docs/reproducibility.md", "docs/scaling.md", "docs/use.md", "docs/your-data.md", "docs/your-model.md"]
 # Blocks of commands that no test runs, by how they begin, and why.
 NEVER = {
     "git clone <this repository>": "the whole default run",
@@ -55,6 +55,8 @@ NEVER = {
     "make run experiment=pass_at_k": "a whole run",
     "r1flow seeds reflection": "five whole runs",
     "make run experiment=r1_smol run=words": "an hour and more",
+    "make run experiment=r1_smol run=mine": "an hour and more",
+    "make run experiment=r1_zero run=lora": "a whole run; tests/train/test_adapters.py trains adapters",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
     "r1flow run r1_tiny seed=2": "a whole run each",
     "r1flow run r1_zero": "a whole run, and five",
@@ -83,6 +85,7 @@ NEVER = {
 # What a line's comment promises: what the line then prints.
 PROMISED = {
     "what a change would compute": "compute  distill ",
+    "which model, which template": "cold_start/model (llama), with its own chat template",
     "where a number comes from": "zero_rl (model): program grpo",
     "a card made from its provenance": "model and card are there",
     "all answers can be graded": "answers: all of 80 can be graded",

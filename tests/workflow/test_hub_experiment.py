@@ -6,12 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from random_model import make_random_model
 
 EXPERIMENT = "r1_zero_qwen2.5_0.5b_gsm8k"
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 # The same experiment; only sizes, places and the device are others.
 TOY = {
     "device": "cpu",
@@ -30,27 +27,6 @@ TOY = {
     "evaluate.batch_size": 8,
     "evaluate.shard_size": 8,
 }
-
-
-def make_model(folder: Path) -> None:
-    """A random Qwen2 that reads bytes."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-
-    words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    tokenizer = Tokenizer(models.BPE({word: number for number, word in enumerate(words)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=words[0], pad_token=words[0])
-    fast.add_special_tokens({"additional_special_tokens": words[1:3]})
-    fast.chat_template = CHATML
-    torch.manual_seed(0)
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}
-    config = Qwen2Config(**shape, **heads, vocab_size=len(fast), eos_token_id=0, bos_token_id=None, dtype="bfloat16")
-    Qwen2ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
-    fast.save_pretrained(folder)
 
 
 def make_gsm8k(folder: Path) -> None:
@@ -75,7 +51,7 @@ def make_math500(folder: Path) -> None:
 @pytest.mark.slow
 def test_r1_zero_on_a_qwen_from_outside_runs_from_data_to_report(empty_checkout, tmp_path):
     outside = tmp_path / "outside"
-    make_model(outside / "qwen")
+    make_random_model(outside / "qwen")
     make_gsm8k(outside / "gsm8k")
     make_math500(outside / "math500")
     places = {"base.init_from": outside / "qwen"}

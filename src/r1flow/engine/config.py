@@ -22,6 +22,7 @@ from r1flow.core.files import read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks, samplers
 from r1flow.engine.own_data import settle_families, settle_own_data
+from r1flow.engine.own_model import settle_own_model
 from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
 from r1flow.programs.keys import OneOrMore
@@ -31,7 +32,14 @@ from r1flow.recipe.stages import RECIPE, STAGES, compared_with, program_of, sour
 # The keys of the whole configuration; those of a stage's block are in its program's spec.py.
 WHOLE = dataclasses.make_dataclass(
     "Whole",
-    [("run", Any), ("seed", int), ("threads", OneOrMore), ("device", Literal["cpu", "cuda"]), ("stages", list[str])]
+    [
+        ("run", Any),
+        ("model", str | None),
+        ("seed", int),
+        ("threads", OneOrMore),
+        ("device", Literal["cpu", "cuda"]),
+        ("stages", list[str]),
+    ]
     + [(stage, dict[str, Any]) for stage in STAGES],
 )
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -69,7 +77,7 @@ def compose(conf: Path, experiment: str, overrides: str = "", run: Any = None) -
     `overrides` are Hydra's, separated by blanks: `zero_rl.trainer.learning_rate=1.0e-5 seed=1`; `run` is its name.
     Raises UserError, in one line, for an unknown experiment, key or value.
     """
-    return settle(composed(conf, experiment, overrides, run), experiment, conf.parent / sources.LOCK)
+    return settle(composed(conf, experiment, overrides, run), experiment, conf)
 
 
 def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str, Any]:
@@ -94,7 +102,8 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
             made = hydra_compose("config", overrides=words)
             check_environment("", OmegaConf.to_container(made, resolve=False))
             found = OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
-            check_given(found, read_yaml(conf / "experiment" / f"{experiment}.yaml", aliases=True))
+            start = {} if found.get("model") is None else {"base": {**found["base"], "init_from": found["model"]}}
+            check_given(found | start, read_yaml(conf / "experiment" / f"{experiment}.yaml", aliases=True))
             return found
     except MissingMandatoryValue as error:
         raise left_to_you(error.full_key) from error
@@ -147,11 +156,11 @@ def quoted_override(override: str) -> str:
     return override
 
 
-def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
+def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
-    notes = settle_own_data(run) + settle_families(run)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
+    notes = settle_own_model(run, conf) + settle_own_data(run) + settle_families(run)
     for stage in STAGES:  # the run's values, unless the stage's own block has others
         schema = spec_of(program_of(stage, run[stage])).keys
         own = {field.name for field in dataclasses.fields(schema)}
@@ -163,7 +172,7 @@ def settle(run: dict[str, Any], experiment: str, lock: Path) -> dict[str, Any]:
             run[stage]["ablation_of"] = ablation_of
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
-    sources.fill_in_locked(run, lock)
+    sources.fill_in_locked(run, conf.parent / sources.LOCK)
     notes += samplers.settle_engines(run)
     return run | ({"notes": notes} if notes else {})
 

@@ -1,0 +1,223 @@
+"""A model of your own in the place of the one that an experiment starts from: `model`, written out as its stages' keys.
+
+    model=models/Qwen2.5-0.5B-Instruct          a folder, or a hub id with its commit: Qwen/Qwen2.5-0.5B@060db6499f…
+
+It becomes `base`, and what only a pretraining needed is switched off: the corpus, and a student that would be
+pretrained beside it. docs/your-model.md explains it to users. Left out: packages (base.init_from takes them).
+"""
+
+import ast
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from r1flow.artifacts.contract import Contract, contract_apart
+from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
+from r1flow.data.gguf import is_gguf
+from r1flow.data.packages import PACKAGE
+from r1flow.data.sources import COMMIT, fetch_settings
+from r1flow.engine.samplers import lineage
+from r1flow.model.weights import check_model_files, parameters_in, read_object
+from r1flow.recipe.stages import RECIPE, STAGES
+
+STARTS = ("base", "student_base")  # the first of these that an experiment has is what the model becomes
+WITHOUT_TAGS = "r1_zero"  # in conf/template/: it tells a model what the tags are
+WRITTEN_BY_US = "short"  # the template of the models that we pretrain
+NEIGHBOURS = {"split_shares": "cold_start", "general_shares": "final"}  # get the corpus' share, so no other split moves
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+SMALL = 20e6  # parameters, up to which the values of experiments that pretrain are meant
+
+
+def settle_own_model(run: dict[str, Any], conf: Path) -> list[str]:
+    """Write `model` out in a whole configuration; returns what the user should know, a line each.
+
+    Raises UserError for a folder that is no model, or none that can be trained.
+    """
+    if run["model"] is None:
+        return []
+    start = next((stage for stage in STARTS if stage in run["stages"]), None)
+    if start is None:
+        raise UserError(
+            f"model: this experiment has neither {' nor '.join(STARTS)}, which it would become; name it in the"
+            " init_from of the stage that is to start from it"
+        )
+    source, revision, folder = located(run["model"])
+    try:
+        kind, contract = looked_at(folder, is_whole=revision is None)
+    except UserError as error:
+        raise UserError(f"model: {error}") from None
+    block = run[start]
+    pretrains = not block["init_from"] and bool(run["data"].get("corpus"))
+    block |= {"init_from": source, "revision": revision, "file": None}
+    block.pop("sha256", None)
+    notes = [f"model: {start} is {run['model']} ({kind}), {settle_template(block, contract, pretrains, conf)}"]
+    if pretrains and (told := settle_zero_rl(run, start, contract, conf)):
+        notes.append(told)
+    if left_out := without_student(run, start, folder):
+        notes.append(
+            f"model: {', '.join(left_out)} are left out: this experiment's student isn't made for your model; name one"
+            " in student_base.init_from"
+        )
+    if drop_corpus(run):
+        notes.append("model: the corpus and its tokenizer aren't made, as nothing is pretrained")
+    if pretrains and parameters_in(folder) > SMALL:
+        notes.append(
+            f"model: the learning rates and lengths of {run['experiment']} are for models of 1M parameters; a model of"
+            f" {parameters_in(folder) / 1e6:.0f}M wants others, such as experiment=r1_smol (docs/your-model.md)"
+        )
+    return notes
+
+
+# -- where it is, and what -----------------------------------------------------------------------------------------
+
+
+def located(model: str) -> tuple[str, str | None, Path]:
+    """The source and revision that name a model, and the folder with its settings; raises UserError."""
+    if not model.strip():
+        raise UserError("model: it is empty; name a model's folder, or null for the experiment's own")
+    if model.startswith(PACKAGE):
+        raise UserError(
+            f"model: {model} is a package, of which a file must be chosen; name it in base.init_from and base.file"
+        )
+    path = Path(model).expanduser()
+    if path.exists() or is_gguf(model):
+        return str(path), None, path
+    repo, at, revision = model.rpartition("@")
+    if not at:
+        on_hub = (
+            f"; a model on a hub takes its commit, as in model={model}@COMMIT (`r1flow lock --model {model}@main` finds"
+            " it)"
+        )
+        hint = on_hub if HUB_ID.fullmatch(model) else "; name the folder of a model (config.json, *.safetensors, …)"
+        raise UserError(f"model: there is no folder {model!r} here{hint}")
+    if not COMMIT.fullmatch(revision):
+        raise UserError(
+            f"model: {revision!r} is no commit (40 hex digits), so it can move; `r1flow lock --model {model}` finds the"
+            " commit"
+        )
+    try:
+        return repo, revision, fetch_settings(repo, revision)
+    except UserError as error:
+        raise UserError(f"model: {error}") from None
+
+
+def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
+    """The kind of the model in a folder, and what its tokenizer and template promise (None: a GGUF file's aren't read).
+
+    Of a hub's model only the settings are there (not `is_whole`). Raises UserError, which names the remedy, for a
+    folder that no stage could start from.
+    """
+    if is_gguf(str(folder)):
+        return "llama, a GGUF file", None
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; name the folder of a model (config.json, *.safetensors, tokenizer.json)")
+    if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
+        inside = sorted({path.parent for path in [*folder.glob("*/config.json"), *folder.glob("*/*/config.json")]})
+        hint = (
+            f"{inside[0]} has one: model={inside[0]}" if inside else "name the folder that save_pretrained has written"
+        )
+        raise UserError(f"{folder} has no config.json, so it is no model; {hint}")
+    if is_whole:
+        check_model_files(folder)
+    kind = read_object(folder / "config.json").get("model_type")
+    if kind not in architectures():
+        raise UserError(
+            f"{folder}/config.json: transformers has no language model of the model_type {kind!r}; choose a model of"
+            " another kind, such as llama, qwen2, qwen3, mistral or gemma3_text"
+        )
+    contract = contract_apart(folder, keeps_tags=True)
+    if contract is None:
+        raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there (save_pretrained)")
+    return kind, contract
+
+
+@cache
+def architectures() -> set[str]:
+    """The model_type of each language model in transformers, read from its source: importing it takes seconds."""
+    place = Path(importlib.util.find_spec("transformers").origin).parent / "models/auto/modeling_auto.py"
+    for node in ast.parse(place.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if [ast.unparse(target) for target in targets] == ["MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"]:
+            return {kind for kind, _ in ast.literal_eval(node.value.args[0])}
+    raise UserError(f"{place}: it lists no language models; install the pinned transformers (constraints.txt)")
+
+
+# -- what becomes of the stages ------------------------------------------------------------------------------------
+
+
+def template(conf: Path, name: str) -> str:
+    return read_yaml(conf / "template" / f"{name}.yaml")["template"]
+
+
+def settle_template(block: dict[str, Any], contract: Contract | None, pretrains: bool, conf: Path) -> str:
+    """Keep the model's own template where it can carry the tags, and the experiment has none; says what was done."""
+    if pretrains and block["template"] == template(conf, WRITTEN_BY_US):
+        block["template"] = None
+    if block["template"]:
+        return "with the experiment's chat template"
+    if contract is None or (contract["chat_template"] and not contract["think"]["prefilled"]):
+        return "with its own chat template"
+    why = "ends the prompt with <think>, which responses begin with here" if contract["chat_template"] else "is missing"
+    block["template"] = template(conf, WITHOUT_TAGS)
+    return f"with R1-Zero's chat template (conf/template/{WITHOUT_TAGS}.yaml), since its own {why}"
+
+
+def settle_zero_rl(run: dict[str, Any], start: str, contract: Contract | None, conf: Path) -> str | None:
+    """Let RL from the start ask with R1-Zero's template, which names the tags, if the model may not know them.
+
+    A model with a token for <answer> knows them. Without the tags every reward of R1-Zero is 0.
+    """
+    if run[start]["template"] or (contract and len(contract["answer"]["open"]) == 1):
+        return None
+    asked = []
+    for stage in run["stages"]:
+        block = run.get(stage, {})
+        if (
+            stage in RECIPE
+            and RECIPE[stage].program == "grpo"
+            and block["init_from"] == start
+            and not block["template"]
+        ):
+            block["template"] = template(conf, WITHOUT_TAGS)
+            asked.append(stage)
+    named = f"(conf/template/{WITHOUT_TAGS}.yaml), which tells your model of the tags"
+    return f"model: {', '.join(asked)} asks with R1-Zero's template {named}" if asked else None
+
+
+def without_student(run: dict[str, Any], start: str, folder: Path) -> list[str]:
+    """Take out of `stages` a student that would be pretrained, or lacks layers that your model hasn't, with its stages.
+
+    Returns what was taken out.
+    """
+    student = run["student_base"]
+    if start == "student_base" or "student_base" not in run["stages"]:
+        return []
+    if student["init_from"] and not lacks_layers(run, start, folder):
+        return []
+    gone = [stage for stage in run["stages"] if stage in STAGES and "student_base" in lineage(run, stage)]
+    run["stages"] = [stage for stage in run["stages"] if stage not in gone]
+    return gone
+
+
+def lacks_layers(run: dict[str, Any], start: str, folder: Path) -> bool:
+    """Whether the student is your model without layers that it doesn't have."""
+    if start not in lineage(run, "student_base") or is_gguf(str(folder)):
+        return False
+    layers = read_object(folder / "config.json").get("num_hidden_layers")
+    return isinstance(layers, int) and any(number >= layers for number in run["student_base"]["drop_layers"])
+
+
+def drop_corpus(run: dict[str, Any]) -> bool:
+    """Switch off the corpus and its tokenizer, unless a stage still pretrains; the other splits keep their problems."""
+    data = run["data"]
+    trains = [stage for stage in run["stages"] if stage in STARTS and not run[stage]["init_from"]]
+    if trains or not data.get("corpus"):
+        return False
+    data |= {"corpus": None, "tokenizer": None, "template": None}
+    for shares, neighbour in NEIGHBOURS.items():
+        data[shares][neighbour] = data[shares].get(neighbour, 0) + data[shares].get("corpus", 0)
+        data[shares]["corpus"] = 0
+    return True
