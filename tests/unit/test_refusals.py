@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     "a family that evaluation has whole": (
         "data.tasks.chain_sum: every problem for rl is in an evaluation set",
         lambda folder: data.leave_out(
-            {"1"}, {"rl": {"chain_sum": [SimpleNamespace(problem=SimpleNamespace(id="1"))]}}, {}
+            {"1"}, {"rl": {"chain_sum": [SimpleNamespace(problem=SimpleNamespace(id="1", entry="{}"))]}}, {}
         ),
     ),
     "negative tolerances": ("rel_tol (-1) and abs_tol", lambda folder: accuracy(kind="numeric", rel_tol=-1)),

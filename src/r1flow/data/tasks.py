@@ -14,12 +14,12 @@ the few whose answers can't be graded safely (grading/generated.py), and reasoni
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import Problem
+from r1flow.core.schema import EXAMS, REWORDED, Problem
 from r1flow.data.splits import identity
 from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, filled, wording_of
 from r1flow.grading.generated import gradable, scorer
@@ -135,6 +135,13 @@ def gold_text(entry: dict[str, Any]) -> str:
 def has_paraphrases(task: str) -> bool:
     """Whether problems of a family can be asked in a wording that no training row has; not those from outside."""
     return task in FAMILIES and bool(FAMILIES[task].wordings.held_out)
+
+
+def files_unwritten(tasks: Collection[str], taken: Collection[str]) -> list[str]:
+    """The files for which none of these families has a row; `taken`: files with problems from outside."""
+    single = taken if any(map(has_paraphrases, tasks)) else EXAMS
+    solved = any(task in FAMILIES for task in tasks)
+    return [*map(REWORDED.format, single), *([] if solved else ["cold_start"])]
 
 
 def in_held_out_wording(worked: Worked) -> Problem:

@@ -32,13 +32,13 @@ from r1flow.data.tasks import (
     FAMILIES,
     Worked,
     asked_problems,
+    files_unwritten,
     has_paraphrases,
     in_held_out_wording,
     worked_problems,
 )
 from r1flow.data.tokenizer import EOS, train_tokenizer
 from r1flow.data.traces import cold_start_response
-from r1flow.programs.data.spec import outputs
 from r1flow.tracking.left_out import tell_counts
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def generate(
     files = problem_files(config, seed, problems) | general_files(config, seed, prompts)
     if config["corpus"]:
         files = {"corpus": write_corpus(config, seed, problems, prompts, folder)} | files
-    made = outputs(config)  # without other wordings, where no problem has any
-    files = {name: rows for name, rows in files.items() if f"{name}.jsonl" in made}
+    unwritten = files_unwritten(config["tasks"], taken or ())
+    files = {name: rows for name, rows in files.items() if name not in unwritten}
     for name, rows in files.items():
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_schema(folder / "schema.json", files)

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import EXAMS, FILES, REWORDED
+from r1flow.core.schema import EXAMS, FILES
 from r1flow.data.general import KINDS as GENERAL_KINDS
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
 from r1flow.data.pools import RECORD
-from r1flow.data.tasks import FAMILIES, check_family, has_paraphrases
+from r1flow.data.tasks import FAMILIES, check_family, files_unwritten
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.cost_estimate import cost_of_files
 from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
@@ -130,9 +130,7 @@ def outputs(config: dict[str, Any]) -> list[str]:
     """All files that the program writes."""
     of_corpus = ["corpus.jsonl", "tokenizer/"] if config["corpus"] else []
     taken = pooled(config) if config.get("pools") else []
-    single = taken if any(map(has_paraphrases, config["tasks"])) else EXAMS
-    left_out = [REWORDED.format(file) for file in single] + ([] if config["preferences"] else ["preferences"])
-    left_out += [] if config["tasks"].keys() & FAMILIES.keys() else ["cold_start"]
+    left_out = files_unwritten(config["tasks"], taken) + ([] if config["preferences"] else ["preferences"])
     names = [name for name in FILES if name not in left_out]
     return ["schema.json", REPORT, *(f"{name}.jsonl" for name in names), *of_corpus, *([RECORD] if taken else [])]
 
