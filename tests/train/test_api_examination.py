@@ -37,5 +37,5 @@ def test_an_evaluation_is_the_same_again_in_any_batches_and_by_either_engine(mod
 
 
 def test_an_unknown_engine_is_refused_with_those_there_are(model):
-    with pytest.raises(r1flow.api.examination.UserError, match="engine: there is no 'vlm'; known: r1flow, "):
+    with pytest.raises(r1flow.api.examination.UserError, match="engine: there is no 'vlm'; known: auto, r1flow, "):
         r1flow.load_sampler(model, engine="vlm")

@@ -103,7 +103,7 @@ def job(project: Path, run: str, program: str, ranks: int, trainer: Any = None, 
     config = CONFIGS[program] | {"threads": 1, "device": "cpu", "seed": 3}
     if program == "grpo":
         dev = {"file": "rl.jsonl", "every": 2, "n_problems": 4} if "engine" not in changes else None
-        config |= {"rewards": {"letters": {"name": "own.letters", "weight": 1.0}}, "dev": dev}
+        config |= {"engine": "r1flow", "rewards": {"letters": {"name": "own.letters", "weight": 1.0}}, "dev": dev}
     config |= {"trainer": config["trainer"] | (GRPO if program == "grpo" else SFT) | (trainer or {})}
     extra = {key: changes.pop(key) for key in ("blow", "as_on_gpus") if key in changes}
     folder = project / run

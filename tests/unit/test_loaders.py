@@ -378,6 +378,40 @@ def test_a_trace_becomes_a_well_formed_response_with_its_answer(name, tmp_path):
     assert parts.summary.startswith("It is")
 
 
+ASKED_OF_R1 = {"role": "user", "content": "7 * 8?"}
+REPLIES = {
+    "thoughts apart, and a box": {"reasoning_content": "seven eights", "content": "It is \\boxed{56}."},
+    "thoughts in the text, and a box": {"content": "<think>seven eights</think>It is \\boxed{56}."},
+    "our form": {"content": "<think>seven eights</think>It is <answer>56</answer>"},
+    "thoughts apart, and our answer": {"reasoning_content": "seven eights\n", "content": "It is <answer>56</answer>"},
+}
+
+
+@pytest.mark.parametrize("before", [[], [{"role": "system", "content": "Think first."}]], ids=["plain", "system"])
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+def test_a_reply_with_reasoning_is_learnt_however_the_chat_keeps_it(reply, before, tmp_path):
+    rows = [{"messages": [*before, ASKED_OF_R1, {"role": "assistant", **reply}]}]
+    write(tmp_path, "math/train-00000-of-00004.parquet", rows)
+    [row], _ = loaded(tmp_path, "math/train-00000-of-00004.parquet", source_of("mixture_of_thoughts"))
+    parts = Response(row["response"])
+    assert parts.well_formed and row["answer"] == parts.answer == "56" and row["question"] == "7 * 8?"
+    assert parts.reasoning.strip() == "seven eights" and parts.summary.startswith("It is")
+
+
+@pytest.mark.parametrize(
+    ("turns_after", "why"),
+    [
+        ([{"role": "tool", "content": "56"}], "a tool's turn"),
+        ([ASKED_OF_R1, {"role": "assistant", "content": "again"}], "several turns"),
+    ],
+)
+def test_a_conversation_that_one_reply_does_not_show_is_left_out_by_name(turns_after, why, tmp_path):
+    told = [ASKED_OF_R1, {"role": "assistant", "content": THOUGHT}]
+    write(tmp_path, "math/train-00000-of-00004.parquet", [{"messages": told}, {"messages": told + turns_after}])
+    found, count = loaded(tmp_path, "math/train-00000-of-00004.parquet", source_of("mixture_of_thoughts"))
+    assert len(found) == 1 and count.left_out == {why: 1}
+
+
 GOOD = {"question": "2 + 3?", "answer": "#### 5"}
 HOSTILE = {
     "not JSON": "{not json}\n",

@@ -59,7 +59,9 @@ def add_stage(project: Checkout, stage: str, program: str, colour: str) -> None:
         '    Row("evaluate", ',
         f'    Row("{stage}", "{program}", "{colour}"),\n',
     )
-    insert(project.folder / "conf/config.yaml", "  - evaluate: default\n", f"  - {program}@{stage}: default\n")
+    groups = f"  - {program}@{stage}: default\n"
+    groups += f"  - reward@{stage}.rewards: zero\n" if program == "grpo" else ""
+    insert(project.folder / "conf/config.yaml", "  - evaluate: default\n", groups)
     insert(project.folder / "conf/config.yaml", "report:\n  caveats", f"{stage}: {{init_from: base}}\n")
 
 
@@ -74,10 +76,12 @@ def assert_reported(project: Checkout, stage: str, colour: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_stage_of_a_program_that_there_is_takes_a_row_and_a_block(project: Checkout) -> None:
-    add_stage(project, "taught_2", "sft", "#0a0b0c")
-    overrides = f"{STAGES.format('taught_2')} taught_2.trainer.max_steps=2 taught_2.trainer.save_steps=2"
-    done = project.snakemake(run="added", overrides=overrides)
+@pytest.mark.parametrize("program", ["sft", "grpo"])
+def test_a_stage_of_a_program_that_there_is_takes_a_row_and_a_block(project: Checkout, program: str) -> None:
+    add_stage(project, "taught_2", program, "#0a0b0c")
+    short = {"sft": "", "grpo": " taught_2.trainer.max_completion_length=16 taught_2.trainer.logging_steps=1"}
+    steps = "taught_2.trainer.max_steps=4 taught_2.trainer.save_steps=4"
+    done = project.snakemake(run="added", overrides=f"{STAGES.format('taught_2')} {steps}{short[program]}")
     assert done.returncode == 0, done.stderr
     assert_reported(project, "taught_2", "#0a0b0c")
 

@@ -142,10 +142,11 @@ def test_the_plan_says_what_why_and_how_long_without_torch(copy):
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=copy.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    first, second, *_, last = done.stdout.splitlines()
+    first, second, *_, last, about = done.stdout.splitlines()
     assert re.fullmatch(r"compute  distill +\d+ s  config: trainer.num_train_epochs 8 → 4", first)
     assert re.fullmatch(r"follow   evaluate/distill +\d+ s  after distill", second)
     assert last.startswith("1 to compute, 2 to compute if what runs before them comes out different, 19 kept; at most ")
+    assert re.fullmatch(r".*minutes? on \d+ cores of this CPU, if nothing else runs there", about)
 
 
 def test_what_comes_back_is_not_computed_whatever_the_clock_said_before(copy, monkeypatch):

@@ -39,7 +39,6 @@ from snakemake_interface_logger_plugins.common import LogEvent
 # Messages that Snakemake repeats between the stages' own lines; they are left out, and so is what says no more than
 # that a stage has failed: the run ends with the reason (`endings`).
 CHATTER = (
-    "Building DAG of jobs",
     "Select jobs to execute",
     "Execute ",
     "Conda environments: ignored",

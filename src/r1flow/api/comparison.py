@@ -129,10 +129,9 @@ class Comparison:
         """Each value of the configuration that differs, by stage and path; seeds, and stages of one run only, aside."""
         one, two = self.a[0], self.b[0]
         shared = [stage for stage in one.stages if stage in two.stages]
-        facts = [
-            {stage: read_file(run.folder_of(stage) / "config.yaml", load_frozen) for stage in shared}
-            for run in (one, two)
-        ]
+        facts = []
+        for run in (one, two):
+            facts.append({stage: read_file(run.folder_of(stage) / "config.yaml", load_frozen) for stage in shared})
         return [
             f"{key}: {before} → {after}"
             for key, before, after in changes(*map(leaves, facts))
@@ -204,9 +203,9 @@ def compare_runs(a: StoredRun | Path | str, b: StoredRun | Path | str) -> Compar
     """
     one, two = (run if isinstance(run, StoredRun) else open_run(run) for run in (a, b))
     models = shared_models([one], [two])
-    of_a, of_b = (stored_scores({model: run.samples_of(model) for model in models}) for run in (one, two))
-    found = [row for model in models for row in differences_of(model, of_a[model], of_b[model], "problem")]
-    return Comparison([one], [two], found)
+    of_a = stored_scores({model: one.samples_of(model) for model in models})
+    of_b = stored_scores({model: two.samples_of(model) for model in models})
+    return Comparison([one], [two], all_differences(of_a, of_b, "problem"))
 
 
 def compare_seeds(a: Sequence[StoredRun | Path | str], b: Sequence[StoredRun | Path | str]) -> Comparison:
@@ -218,20 +217,19 @@ def compare_seeds(a: Sequence[StoredRun | Path | str], b: Sequence[StoredRun | P
     >>> r1flow.compare_seeds(["results/r1_tiny"], ["results/faster"]).differences[0].verdict
     "can't tell"
     """
-    one, two = ([run if isinstance(run, StoredRun) else open_run(run) for run in runs] for runs in (a, b))
+    one = [run if isinstance(run, StoredRun) else open_run(run) for run in a]
+    two = [run if isinstance(run, StoredRun) else open_run(run) for run in b]
     models = shared_models(one, two)
-    of_a, of_b = scores_by_seed(one, models), scores_by_seed(two, models)
-    found = [row for model in models for row in differences_of(model, of_a[model], of_b[model], "seed")]
-    return Comparison(one, two, found)
+    return Comparison(one, two, all_differences(scores_by_seed(one, models), scores_by_seed(two, models), "seed"))
 
 
 def shared_models(a: Sequence[StoredRun], b: Sequence[StoredRun]) -> list[str]:
     """The models that all these runs have evaluated; raises UserError without one."""
-    models = [model for model in a[0].models if all(model in run.models for run in (*a, *b))]
+    models = set.intersection(*(set(run.models) for run in (*a, *b)))
     if not models:
         told = "; ".join(f"{run.folder} has {', '.join(run.models) or 'none'}" for run in (*a, *b))
         raise UserError(f"no model was evaluated in all of these runs ({told}); add evaluate to their stages")
-    return models
+    return [model for model in a[0].models if model in models]
 
 
 # -- scores ------------------------------------------------------------------------------------------------------
@@ -255,7 +253,9 @@ def scores_of_rows(rows: Sequence[Row]) -> Scores:
 
 def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str, Scores]:
     """Of each model, every measure's mean over problems, by seed; raises UserError for two runs of one seed."""
-    found = {model: {measure: {} for measure in MEASURES} for model in models}
+    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    for model in models:
+        found[model] = {measure: {} for measure in MEASURES}
     seeds: dict[str, Path] = {}
     for run in runs:
         seed = str(read_file(run.folder_of(f"{EVALUATE}{models[0]}") / "provenance.json")["seed"])
@@ -269,6 +269,14 @@ def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str
     return found
 
 
+def all_differences(a: Mapping[str, Scores], b: Mapping[str, Scores], unit: str) -> list[Difference]:
+    """The differences of all models, one model after the other."""
+    found = []
+    for model in a:
+        found += differences_of(model, a[model], b[model], unit)
+    return found
+
+
 def differences_of(model: str, a: Scores, b: Scores, unit: str) -> list[Difference]:
     """Every measure that both have, B − A: over the units that both have if these are most, else over all, unpaired."""
     found = []
@@ -277,12 +285,17 @@ def differences_of(model: str, a: Scores, b: Scores, unit: str) -> list[Differen
         shared = one.keys() & two.keys()
         paired = 2 * len(shared) > max(len(one), len(two))
         if paired:
-            one, two = ({each: values[each] for each in shared} for values in (one, two))
+            one, two = {each: one[each] for each in shared}, {each: two[each] for each in shared}
         if one and two:
-            means = [float(np.mean([values[each] for each in sorted(values)])) for values in (one, two)]
+            means = mean_in_order(one), mean_in_order(two)
             interval = paired_difference(two, one) if paired else unpaired_difference(two, one)
             found.append(Difference(model, *measure, *means, interval, unit, paired, min(len(one), len(two))))
     return found
+
+
+def mean_in_order(values: PerProblem) -> float:
+    """The mean in the order of the ids, so that its last bits don't depend on how a set was walked through."""
+    return float(np.mean([values[each] for each in sorted(values)]))
 
 
 def unpaired_difference(first: PerProblem, second: PerProblem) -> Interval:
@@ -311,7 +324,9 @@ def row_told(each: Difference) -> dict[str, Any]:
 
 
 def heading(found: Comparison) -> list[str]:
-    lines = [f"{name}: {', '.join(str(run.folder) for run in runs)}" for name, runs in (("A", found.a), ("B", found.b))]
+    lines = []
+    for name, runs in (("A", found.a), ("B", found.b)):
+        lines.append(f"{name}: {', '.join(str(run.folder) for run in runs)}")
     some, more = found.changed[:5], len(found.changed) - 5
     lines += [f"changed: {change}" for change in some] or ["changed: nothing in the configuration, but for seeds"]
     return lines + ([f"changed: {more} values more (r1flow diff lists them by stage)"] if more > 0 else [])
@@ -361,16 +376,15 @@ def costs_told(rows: Sequence[TrainingCost]) -> list[str]:
         if row.flops_a != row.flops_b:
             lines.append(f"{row.stage:<18}{moved_told(row.flops_a, row.flops_b, '.2e')} FLOPs")
     if rows:
-        sums = [
-            sum_known(each)
-            for each in zip(*((row.flops_a, row.flops_b, row.seconds_a, row.seconds_b) for row in rows), strict=True)
-        ]
-        flops, seconds = moved_told(*sums[:2], ".2e"), moved_told(*sums[2:], ",.0f")
+        flops = moved_told(total(rows, "flops_a"), total(rows, "flops_b"), ".2e")
+        seconds = moved_told(total(rows, "seconds_a"), total(rows, "seconds_b"), ",.0f")
         lines = ["", *lines, f"{'all trainings':<18}{flops} FLOPs, {seconds} s"]
     return lines
 
 
-def sum_known(counts: Sequence[float | None]) -> float | None:
+def total(rows: Sequence[TrainingCost], name: str) -> float | None:
+    """The sum of one figure; None if a training lacks it."""
+    counts = [getattr(row, name) for row in rows]
     return None if None in counts else sum(counts)
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "publish": "version a finished run with DVC and push it",
     "restore": "bring back a published run, and verify it",
     "chat": "talk to a model, with its reasoning shown apart",
+    "serve": "serve a model to chat programs on this machine, by OpenAI's API",
     "export": "copy one model, with a card that says how it was made",
     "clean": "free disk space: remove old runs and results, after listing them",
     "deliver": "send to MLflow what its server hasn't received yet",

@@ -5,6 +5,7 @@ r1flow data check words.csv
 
 import argparse
 import statistics
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         "answer": column_for("answer", arguments.answer, ANSWER, names, file),
     }
     rows, count = split_rows(file, columns)
-    problems = [row for split in rows.values() for row in split]
+    problems = list(chain.from_iterable(rows.values()))
     ungradable = [row for row in problems if not is_gradable(row)]
     found: dict[str, Any] = {"file": str(file), "columns": names, **columns, **count.as_dict()}
     found["first_left_out"] = count.first
@@ -92,7 +93,9 @@ def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict
 
 def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """How many problems for RL give a problem of an evaluation set away, and how many only share its template."""
-    asked = {f"{name}.jsonl": [(row["id"], row["question"]) for row in found] for name, found in rows.items()}
+    asked = {}
+    for name, found in rows.items():
+        asked[f"{name}.jsonl"] = [(row["id"], row["question"]) for row in found]
     training = {"rl.jsonl": asked.pop("rl.jsonl")}
     matches = leaks.tell_templates(leaks.matches_by_file(training, asked))["rl.jsonl"]
     leaking = leaks.leaking_rows(matches, ())

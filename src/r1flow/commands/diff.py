@@ -15,7 +15,7 @@ again (`r1flow verify` does that). Left out: what is inside the files; cost.json
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +143,10 @@ def made_differently(a: Run, b: Run, remade: list[str], other: list[str]) -> Ite
 
 def sources_read(*records: Record) -> set[str]:
     """The stages that any of these stages has read."""
-    return {entry["stage"] for record in records for entry in record.provenance["inputs"].values() if "stage" in entry}
+    stages = set()
+    for record in records:
+        stages |= {entry["stage"] for entry in record.provenance["inputs"].values() if "stage" in entry}
+    return stages
 
 
 def causes(a: Record, b: Record, inputs: bool = True) -> Iterator[str]:
@@ -158,9 +161,13 @@ def causes(a: Record, b: Record, inputs: bool = True) -> Iterator[str]:
         yield from input_changes(one["inputs"], two["inputs"])
     for name, before, after in changes(one["libraries"], two["libraries"]):
         yield f"library {name}: {before} → {after}"
-    rest = [{key: row[key] for key in row if key not in (*DERIVED, *TOLD_APART)} for row in (one, two)]
-    for key, before, after in changes(*map(leaves, rest)):
+    told = (*DERIVED, *TOLD_APART)
+    for key, before, after in changes(leaves(all_but(one, told)), leaves(all_but(two, told))):
         yield f"{key}: {before} → {after}"
+
+
+def all_but(row: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in keys}
 
 
 def config_changes(a: Record, b: Record) -> Iterator[str]:
@@ -194,8 +201,7 @@ def artifacts(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} (only in {'A' if name in a['files'] else 'B'})"
         elif a["files"][name] != b["files"][name]:
             yield name
-    rest = [{key: value for key, value in row.items() if key != "files"} for row in (a, b)]
-    for key, before, after in changes(*map(leaves, rest)):
+    for key, before, after in changes(leaves(all_but(a, ["files"])), leaves(all_but(b, ["files"]))):
         yield f"{key} ({before} → {after})"
 
 
@@ -227,14 +233,15 @@ def compared(a: Run, b: Run) -> list[dict[str, Any]]:
     stages = evaluated_alike(a, b)
     if all(a[stage].sha256 == b[stage].sha256 for stage in stages):
         return []
-    scores = [pass_at_1_by_problem([run[stage].folder for stage in stages]) for run in (a, b)]
+    of_a = pass_at_1_by_problem([a[stage].folder for stage in stages])
+    of_b = pass_at_1_by_problem([b[stage].folder for stage in stages])
     rows = []
     for stage in stages:
-        folders = a[stage].folder, b[stage].folder
-        one, two = (read_file(folder / "metrics.json")["tasks"] for folder in folders)
+        here, there = a[stage].folder, b[stage].folder
+        one, two = read_file(here / "metrics.json")["tasks"], read_file(there / "metrics.json")["tasks"]
         for task in TASKS:
             if task in one and task in two:
-                interval = paired(*(of.get((folder, task), {}) for of, folder in zip(scores, folders, strict=True)))
+                interval = paired(of_a.get((here, task), {}), of_b.get((there, task), {}))
                 row = {"model": stage.removeprefix("evaluate/"), "task": task}
                 row |= {"a": one[task]["pass_at_1"], "b": two[task]["pass_at_1"]}
                 rows.append(row | {"low": interval and interval.low, "high": interval and interval.high})
@@ -253,5 +260,8 @@ def pass_at_1_by_problem(folders: list[Path]) -> "dict[tuple[Path, str], PerProb
     from r1flow.api.comparison import stored_scores
 
     paths = {str(folder): folder / "samples.parquet" for folder in folders}
-    stored = stored_scores({folder: path for folder, path in paths.items() if path.is_file()})
-    return {(Path(name), task): scores[task, "pass_at_1"] for name, scores in stored.items() for task in TASKS}
+    found = {}
+    for name, scores in stored_scores({folder: path for folder, path in paths.items() if path.is_file()}).items():
+        for task in TASKS:
+            found[Path(name), task] = scores[task, "pass_at_1"]
+    return found

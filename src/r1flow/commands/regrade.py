@@ -60,10 +60,14 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
     Raises UserError for a run without samples, and for files that aren't what their stage wrote or read.
     """
-    found = [(record, *GRADERS[record.provenance["program"]](record)) for record in graded_stages(run)]
-    verdicts = [change for record, before, after, _, _ in found for change in changed_verdicts(record, before, after)]
-    numbers = [change for record, _, _, then, now in found for change in changed_numbers(record, then, now)]
-    words = [line for record, before, *_ in found for line in told(record.stage, len(before), verdicts, numbers)]
+    verdicts: list[Row] = []
+    numbers: list[Row] = []
+    words: list[str] = []
+    for record in graded_stages(run):
+        before, after, then, now = GRADERS[record.provenance["program"]](record)
+        verdicts += changed_verdicts(record, before, after)
+        numbers += changed_numbers(record, then, now)
+        words += told(record.stage, len(before), verdicts, numbers)
     tell({"run": str(run), "verdicts": verdicts, "numbers": numbers}, "\n".join(words), as_json)
     return int(bool(verdicts or numbers))
 
@@ -131,16 +135,16 @@ def regraded_row(row: Row, problem: Row | None, grade: Callable[[Row, Completion
 
 def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[Number, Any]:
     found = evaluate.summarise_evaluation(rows, temperatures)
-    lines = found["tasks"] | {
-        f"{task} (thinking given, {each['temperature']})": line
-        for each in found["thinking"]
-        for task, line in each["tasks"].items()
-    }
+    lines = dict(found["tasks"])
+    for each in found["thinking"]:
+        lines |= {f"{task} (thinking given, {each['temperature']})": line for task, line in each["tasks"].items()}
     lines |= {f"{task} (paraphrased)": line for task, line in found.get("paraphrased", {}).get("tasks", {}).items()}
     for name, tasks in found.get("interventions", {}).items():
         lines |= {f"{task} ({name})": line for task, line in tasks.items()}
-    numbers = {(task, name): mean for task, line in lines.items() for name, mean in line.items()}
-    return {**numbers, (None, "ungradable"): ungradable}
+    numbers: dict[Number, Any] = {(None, "ungradable"): ungradable}
+    for task, line in lines.items():
+        numbers |= {(task, name): mean for name, mean in line.items()}
+    return numbers
 
 
 def rejected(record: Record) -> Graded:

@@ -18,7 +18,11 @@ from r1flow.commands.places import enter_project
 from r1flow.commands.words import add_words, split_words
 from r1flow.core.errors import UserError
 
-GREETINGS = ("Using workflow specific profile", "Assuming unrestricted shared filesystem usage")
+GREETINGS = (
+    "Using workflow specific profile",
+    "Assuming unrestricted shared filesystem usage",
+    "Building DAG of jobs",
+)
 CORES = ("--cores", "-c", "--jobs", "-j", "--profile", "--executor", "-e")
 
 

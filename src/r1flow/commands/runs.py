@@ -45,16 +45,17 @@ def run(arguments: argparse.Namespace) -> None:
     enter_project()
     from r1flow.api.listing import list_runs
 
-    found = [each for each in list_runs() if all(word.casefold() in words_of_run(each) for word in arguments.filter)]
-    found = runs_in_order(found, arguments.sort)
+    found = runs_in_order([each for each in list_runs() if fits(each, arguments.filter)], arguments.sort)
     lines = [cells_of_run(each, time.time()) for each in found]
     header = ("run", "experiment", "seed", "state", "changed", "pass@1", "overrides")
     words = columns_told([header, *lines]) if lines else "no run in results/" + (" has this" * bool(arguments.filter))
     tell({"runs": [asdict(each) for each in found]}, words, arguments.json)
 
 
-def words_of_run(each: "ListedRun") -> str:
-    return " ".join(filter(None, [each.run, each.experiment, each.overrides, each.state])).casefold()
+def fits(each: "ListedRun", words: Sequence[str]) -> bool:
+    """Whether all of these words are in the run's name, experiment, overrides or state."""
+    text = " ".join(filter(None, [each.run, each.experiment, each.overrides, each.state])).casefold()
+    return all(word.casefold() in text for word in words)
 
 
 def runs_in_order(found: Sequence["ListedRun"], key: str) -> list["ListedRun"]:
@@ -73,6 +74,9 @@ def cells_of_run(each: "ListedRun", now: float) -> tuple[str, ...]:
 
 def columns_told(rows: Sequence[Sequence[Any]]) -> str:
     """The rows as a table, each column as wide as its widest cell."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(line.rstrip() for line in lines)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

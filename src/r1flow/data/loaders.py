@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
-from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, TAGS, THINK_CLOSE, THINK_OPEN
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.data.splits import identity
 from r1flow.grading.final import after_mark, last_boxed
 from r1flow.tracking.left_out import Count
@@ -405,15 +405,32 @@ def last_reply(messages: Any) -> str:
     return first_reply(messages)
 
 
+def reasoned_reply(messages: Any) -> Response:
+    """A reasoning model's reply to one question; reasoning that is apart (`reasoning_content`) is put in its tags."""
+    roles = [turn["role"] for turn in messages]
+    if not {"system", "developer", "user", "assistant"}.issuperset(roles):
+        raise Unusable("a tool's turn")
+    if "user" not in roles:
+        raise Unusable("no question")
+    if "assistant" not in roles:
+        raise Unusable("no reply")
+    if roles.count("user") > 1 or roles.count("assistant") > 1:
+        raise Unusable("several turns")
+    reply = next(turn for turn in messages if turn["role"] == "assistant")
+    apart = next((reply[name] for name in APART if reply.get(name)), "")
+    return Response.joined(text(apart) if apart else "", text(reply["content"]))
+
+
 def trace(messages: Any) -> str:
-    """A reasoning model's reply in our form, with its boxed answer in tags."""
-    reply = text(next(turn for turn in messages if turn["role"] == "assistant")["content"])
-    return reply_in_tags(reply, boxed(reply))
+    """A reasoning model's reply in our form: as it is if it has that form, else with its boxed answer in tags."""
+    reply = reasoned_reply(messages)
+    return str(reply) if reply.well_formed else reply_in_tags(reply, boxed(reply))
 
 
 def traced_answer(messages: Any) -> str:
-    """The boxed answer of such a reply."""
-    return boxed(next(turn for turn in messages if turn["role"] == "assistant")["content"])
+    """The answer of such a reply: between its tags, else in its last box."""
+    reply = reasoned_reply(messages)
+    return reply.answer if reply.well_formed else boxed(reply)
 
 
 def right_trace(traces: Any, right: Any, answer: Any) -> str:

@@ -54,6 +54,7 @@ LOST = {
     "no question": "no user asks anything",
     "no reply": "nobody replies to the first question",
     "several turns": "a conversation of more than one question",
+    "a tool's turn": "a conversation with a turn of a tool or of another unknown role",
     "tags in the reply": "the reply has think or answer tags of its own",
     "no trace that is right": "the data set found none of its traces right",
     "no single block of reasoning": "the trace isn't one block of reasoning and then a reply",

@@ -60,7 +60,7 @@ from r1flow.model.pretrained import positions_of, read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.rewards.combine import combine
 from r1flow.rewards.scores import Reward
-from r1flow.sampling import SamplingParams, seed_of
+from r1flow.sampling import AUTO, SamplingParams, seed_of
 from r1flow.sandbox import tier
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
@@ -124,7 +124,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         processing_class=tokenizer,
         peft_config=adapters(stage.config),
         callbacks=[history, samples, watch, LearningWatch(history), *curve],
-        rollout_func=rollout(model, tokenizer, stage) if stage.config["engine"] == "r1flow" else None,
+        rollout_func=rollout(model, tokenizer, stage) if is_sampled_by_us(stage) else None,
     )
     trainer.remove_callback(PrinterCallback)  # History reports instead
     if options.use_vllm:  # it seeds all generators by the rank alone: runs with different seeds would draw the same
@@ -158,7 +158,7 @@ def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
 
 def trainer_of(stage: Stage) -> type[GRPOTrainer]:
     """TRL's trainer; with our engine, one that also measures the mismatch, as TRL does for vLLM only."""
-    if stage.config["engine"] != "r1flow":
+    if not is_sampled_by_us(stage):
         return OwnPromptsTrainer
     return with_mismatch(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
 
@@ -176,7 +176,14 @@ class OwnPromptsTrainer(GRPOTrainer):
 
 def compact(stage: Stage) -> bool:
     """Whether our own scoring is used: with our engine (small models), on a CPU, in one process."""
-    return stage.config["engine"] == "r1flow" and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
+    return is_sampled_by_us(stage) and bool(stage.config["trainer"]["use_cpu"]) and stage.ranks == 1
+
+
+def is_sampled_by_us(stage: Stage) -> bool:
+    """Whether our engine draws the completions, and not TRL; which of them `auto` is, a plan has decided."""
+    if stage.config["engine"] == AUTO:
+        raise UserError("engine: auto is decided when a run is planned; a stage by itself takes r1flow or transformers")
+    return stage.config["engine"] == "r1flow"
 
 
 def training_rows(

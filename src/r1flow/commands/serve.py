@@ -1,0 +1,228 @@
+"""Serves a model to chat programs on this machine, by OpenAI's API.
+
+    r1flow serve results/r1_tiny/align_rl/model        then give the program http://127.0.0.1:8000/v1, and any key
+
+    POST /v1/chat/completions {"messages": [{"role": "user", "content": "What is 2 + 3?"}]}
+    → {"choices": [{"message": {"content": "…5", "reasoning_content": "2 + 3 = 5", …}, "finish_reason": "stop"}], …}
+
+Reasoning is told apart from the reply, as DeepSeek's own API does. Questions are answered one after another. With
+`stream` a reply comes in one piece, when it is whole. Left out: tools, several replies to a question, and OpenAI's
+other options, which are ignored.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from r1flow.api.examination import load_sampler
+from r1flow.artifacts.folders import model_folder
+from r1flow.commands.finding import parts_of
+from r1flow.core.errors import UserError
+from r1flow.core.template import prompt_ids, render
+
+if TYPE_CHECKING:
+    from r1flow.sampling import Completion
+
+HOST = "127.0.0.1"
+LARGEST_REQUEST = 1_000_000  # bytes
+PATIENCE_S = 10.0  # for a request that doesn't come
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]  # a request → a whole reply, as OpenAI's API has both
+
+
+class ContentPart(BaseModel):
+    type: Literal["text"]
+    text: str
+
+
+class ChatTurn(BaseModel):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[ContentPart]
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class Request(BaseModel):
+    """What is read of a request."""
+
+    messages: list[ChatTurn] = Field(min_length=1)
+    temperature: float = Field(ge=0, le=100, allow_inf_nan=False)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+    seed: int = Field(ge=0)
+    n: Literal[1] = 1
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Serve a model to chat programs that know OpenAI's API, on this machine only. End with Ctrl-C. A request's own "
+        "temperature, top_p, max_tokens and seed come before these options."
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
+    parser.add_argument("--port", type=int, default=8000, help="where to listen; 0: any free one (default: 8000)")
+    parser.add_argument(
+        "--temperature", type=float, default=0.6, help="randomness; 0: always the likeliest reply (default: 0.6)"
+    )
+    parser.add_argument("--top-p", type=float, default=0.95, help="total probability of drawn tokens (default: 0.95)")
+    parser.add_argument("--max-new-tokens", type=int, default=512, help="longest reply, in tokens (default: 512)")
+    parser.add_argument("--engine", default="auto", help="auto, r1flow, transformers or vllm (default: auto)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers (default: 1)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    model = model_folder(arguments.model)
+    usual = {
+        "temperature": arguments.temperature,
+        "top_p": arguments.top_p,
+        "max_tokens": arguments.max_new_tokens,
+        "seed": arguments.seed,
+    }
+    with served(model, answerer(model, arguments.engine, usual), arguments.port) as server:
+        print(f"{model}: http://{HOST}:{server.server_port}/v1 (any key will do); Ctrl-C ends", flush=True)
+        server.serve_forever()
+
+
+def served(model: Path, answer: Answer, port: int) -> HTTPServer:
+    """The server, which listens already; raises UserError for a port that can't be had."""
+    try:
+        return HTTPServer((HOST, port), partial(Handler, str(model), answer))
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--port {port}: {error}; use another, or 0 for any free one") from error
+
+
+def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
+    """Load the model (takes seconds); returns a function that answers requests, and raises UserError for wrong ones."""
+    from r1flow.sampling import SamplingParams, seed_of
+
+    request_of({"messages": [{"role": "user", "content": "?"}]}, usual)
+    sampler = load_sampler(model, engine, batch_size=1)
+    if not sampler.tokenizer.chat_template:
+        raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
+    asked = 0
+
+    def answer(sent: dict[str, Any]) -> dict[str, Any]:
+        nonlocal asked
+        request = request_of(sent, usual)
+        *before, last = [{"role": turn.role, "content": turn.text} for turn in request.messages]
+        if last["role"] != "user":
+            raise UserError(f"messages: the last turn is of {last['role']}; the user's must be the last")
+        prompt = render(sampler.tokenizer, last["content"], before)
+        params = SamplingParams(request.temperature, request.top_p, request.max_tokens)
+        seed = seed_of(request.seed, last["content"], asked if sent.get("seed") is None else 0)
+        [completion] = sampler.sample([prompt], params, [seed])
+        asked += 1
+        return told_as_openai(str(model), completion, len(prompt_ids(sampler.tokenizer, [prompt])[0]))
+
+    return answer
+
+
+def request_of(sent: dict[str, Any], usual: Mapping[str, Any]) -> Request:
+    """The request with the usual values of what it doesn't set; raises UserError naming what is wrong."""
+    newer = {"max_tokens": sent["max_completion_tokens"]} if sent.get("max_completion_tokens") else {}
+    given = {name: value for name, value in {**newer, **sent}.items() if value is not None}
+    try:
+        return Request.model_validate({**usual, **given})
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def told_as_openai(model: str, completion: "Completion", prompt_tokens: int) -> dict[str, Any]:
+    """A completion as a reply of OpenAI's API."""
+    reasoning, content = parts_of(completion.text)
+    counts = {"prompt_tokens": prompt_tokens, "completion_tokens": len(completion.ids)}
+    message = {"role": "assistant", "content": content.strip(), "reasoning_content": reasoning}
+    choice = {"index": 0, "message": message, "finish_reason": "stop" if completion.finished else "length"}
+    made = {"id": f"chatcmpl-{time.time_ns():x}", "object": "chat.completion", "created": int(time.time())}
+    return {**made, "model": model, "choices": [choice], "usage": {**counts, "total_tokens": sum(counts.values())}}
+
+
+def in_chunks(whole: dict[str, Any]) -> Iterator[str]:
+    """The reply as a stream has it: the message in one chunk, then why it ended."""
+    [choice] = whole["choices"]
+    about = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    for delta, why in ((choice["message"], None), ({}, choice["finish_reason"])):
+        chunk = {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": why}]}
+        yield f"data: {json.dumps(chunk)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request; a new one is made for each."""
+
+    timeout = PATIENCE_S
+
+    def __init__(self, model: str, answer: Answer, *rest: Any) -> None:
+        self.model, self.answer = model, answer
+        super().__init__(*rest)
+
+    def do_GET(self) -> None:
+        known = {"id": self.model, "object": "model", "owned_by": "r1flow", "created": 0}
+        if not self.is_from_here():
+            self.refuse(403, "this server answers programs on this machine only")
+        elif self.path.rstrip("/") == "/v1/models":
+            self.send(json.dumps({"object": "list", "data": [known]}))
+        else:
+            self.refuse(404, f"there is nothing at {self.path[:80]}; POST to /v1/chat/completions")
+
+    def do_POST(self) -> None:
+        try:
+            if not self.is_from_here():
+                self.refuse(403, "this server answers programs on this machine only")
+            elif self.path.rstrip("/") != "/v1/chat/completions":
+                self.refuse(404, f"there is nothing at {self.path[:80]}; POST to /v1/chat/completions")
+            elif (request := self.read_request()) is not None:
+                whole = self.answer(request)
+                if request.get("stream"):
+                    self.send("".join(in_chunks(whole)), "text/event-stream")
+                else:
+                    self.send(json.dumps(whole))
+        except UserError as error:
+            self.refuse(400, str(error))
+
+    def is_from_here(self) -> bool:
+        """Whether the request names this machine; a page in a browser could have another name lead here."""
+        return self.headers.get("Host", "").partition(":")[0] in (HOST, "localhost")
+
+    def read_request(self) -> dict[str, Any] | None:
+        """The JSON object that was sent; None if the request was refused for it.
+
+        A web page may only send other types than JSON without asking first, which this server doesn't answer.
+        """
+        length = self.headers.get("Content-Length", "")
+        if self.headers.get_content_type() != "application/json":
+            self.refuse(415, "send JSON, with the header Content-Type: application/json")
+        elif not length.isdecimal() or int(length) > LARGEST_REQUEST:
+            self.refuse(413, f"send at most {LARGEST_REQUEST} bytes, with the header Content-Length")
+        else:
+            try:
+                request = json.loads(self.rfile.read(int(length)))
+            except (ValueError, RecursionError):
+                request = None
+            if isinstance(request, dict):
+                return request
+            self.refuse(400, 'this is no JSON object; send {"messages": […]}')
+        return None
+
+    def refuse(self, status: int, why: str) -> None:
+        self.send(json.dumps({"error": {"message": why, "type": "invalid_request_error"}}), status=status)
+
+    def send(self, text: str, kind: str = "application/json", status: int = 200) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: Any) -> None:
+        """Nothing: a line for each question would hide the address."""

@@ -1,0 +1,119 @@
+"""r1flow serve: OpenAI's API over a tiny model, as programs and as web pages ask it."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tiny import make_model
+
+from r1flow.commands import serve
+from r1flow.commands.cli import main
+from r1flow.core.errors import UserError
+from r1flow.core.template import Response
+
+USUAL = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 8, "seed": 1}
+ASKED = [{"role": "user", "content": "What is 2 + 3?"}]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("served") / "model"
+    make_model(folder)
+    with serve.served(folder, serve.answerer(folder, "auto", USUAL), 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def ask(address: str, **request: Any) -> httpx.Response:
+    return httpx.post(f"{address}/v1/chat/completions", json={"messages": ASKED, **request}, timeout=60)
+
+
+def test_a_question_gets_a_reply_as_openais_api_has_it(address):
+    found = ask(address, seed=5, max_completion_tokens=6, user="ann", presence_penalty=0.5).json()
+    [choice] = found["choices"]
+    assert choice["message"]["role"] == "assistant" and choice["finish_reason"] in ("stop", "length")
+    assert found["object"] == "chat.completion" and found["usage"]["completion_tokens"] <= 6
+    assert found["usage"]["prompt_tokens"] == len("User: What is 2 + 3?\nAssistant: ")  # a token a byte
+    again = ask(address, seed=5, max_completion_tokens=6).json()
+    assert again["choices"] == found["choices"]
+    parts = [{"type": "text", "text": "What is "}, {"type": "text", "text": "2 + 3?"}]
+    same = ask(address, messages=[{"role": "user", "content": parts}], seed=5, max_tokens=6).json()
+    assert same["choices"] == found["choices"]
+    assert httpx.get(f"{address}/v1/models").json()["data"][0]["id"] == found["model"]
+
+
+def test_without_a_seed_the_same_question_gets_other_replies(address):
+    told = {ask(address, temperature=1.0).json()["choices"][0]["message"]["content"] for _ in range(4)}
+    assert len(told) > 1
+
+
+def test_a_stream_has_the_same_reply_in_chunks(address):
+    whole = ask(address, seed=3).json()["choices"][0]
+    lines = ask(address, seed=3, stream=True).text.split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    first, last = (json.loads(line.removeprefix("data: "))["choices"][0] for line in lines[:2])
+    assert first["delta"] == whole["message"] and last["finish_reason"] == whole["finish_reason"]
+
+
+def test_reasoning_is_told_apart_from_the_reply():
+    completion = type("Completion", (), {"text": Response("<think>2 + 3</think> <answer>5</answer>")})
+    completion.ids, completion.finished = [1, 2], True
+    [choice] = serve.told_as_openai("m", completion, 3)["choices"]
+    assert choice["message"]["reasoning_content"] == "2 + 3" and "5" in choice["message"]["content"]
+    assert "<think>" not in choice["message"]["content"]
+
+
+WRONG = {
+    "no messages": ({"messages": []}, "messages: "),
+    "an unknown role": ({"messages": [{"role": "tool", "content": "5"}]}, "messages.0.role: "),
+    "a picture": ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content"),
+    "a turn that isn't one": ({"messages": ["What is 2 + 3?"]}, "messages.0: "),
+    "no question": ({"messages": [{"role": "assistant", "content": "5"}]}, "the user's must be the last"),
+    "a negative temperature": ({"temperature": -1}, "temperature: "),
+    "top_p 0": ({"top_p": 0}, "top_p: "),
+    "no room": ({"max_tokens": 0}, "max_tokens: "),
+    "two replies": ({"n": 2}, "n: "),
+    "a question too long": ({"messages": [{"role": "user", "content": "7" * 500}]}, "128"),
+}
+
+
+@pytest.mark.parametrize(("request_sent", "why"), WRONG.values(), ids=WRONG)
+def test_a_wrong_request_is_told_what_is_wrong_and_the_next_one_is_answered(address, request_sent, why):
+    found = ask(address, **request_sent)
+    assert found.status_code == 400 and why in found.json()["error"]["message"]
+    assert ask(address).status_code == 200
+
+
+def test_only_json_from_this_machine_and_of_a_bounded_size_is_read(address):
+    place, body = f"{address}/v1/chat/completions", json.dumps({"messages": ASKED})
+    as_json = {"Content-Type": "application/json"}
+    assert httpx.post(place, content=body, headers={"Content-Type": "text/plain"}).status_code == 415
+    assert httpx.post(place, content=body, headers={**as_json, "Host": "evil.example:8000"}).status_code == 403
+    assert httpx.get(f"{address}/v1/models", headers={"Host": "evil.example"}).status_code == 403
+    assert httpx.post(place, content="[" * 100_000, headers=as_json).status_code == 400
+    assert httpx.post(place, content="[1]", headers=as_json).status_code == 400
+    connection = http.client.HTTPConnection(address.removeprefix("http://"))
+    connection.putrequest("POST", "/v1/chat/completions")  # headers alone: the server doesn't wait for such a body
+    for name, value in {**as_json, "Content-Length": "1000001"}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    assert httpx.get(f"{address}/elsewhere").status_code == 404
+    assert httpx.post(f"{address}/v1/completions", content=body, headers=as_json).status_code == 404
+
+
+def test_a_port_that_is_taken_a_wrong_option_and_a_folder_that_is_no_model_are_a_line(address, tmp_path, capsys):
+    port = int(address.rpartition(":")[2])
+    with pytest.raises(UserError, match=rf"--port {port}: .* use another, or 0 for any free one"):
+        serve.served(Path("m"), dict, port)
+    with pytest.raises(UserError, match="temperature: "):
+        serve.answerer(Path("m"), "auto", USUAL | {"temperature": -1})
+    assert main(["serve", str(tmp_path)]) == 2 and capsys.readouterr().err.count("\n") == 1
