@@ -398,7 +398,8 @@ def sample(case: Case, options: argparse.Namespace, model: Path) -> dict[str, An
     drawn = draw(options.new_tokens)
     seconds, parameters = now() - begin, model_of(shape_of(case.shape)).parameters
     flops = 2.0 * parameters * (drawn + options.prompt * len(prompts))
-    return {"steps": 1, "seconds": seconds, "tokens": drawn, "flops": flops, "memory_gb": peak_gb()}
+    found = {"steps": 1, "seconds": seconds, "tokens": drawn, "flops": flops, "sampling_flops": flops}
+    return found | {"parameters": parameters, "memory_gb": peak_gb()}
 
 
 def describe(device: str | None) -> dict[str, Any]:

@@ -9,8 +9,10 @@ The steps, in this order. What a step has found is in OUT/on_gpu.json as soon as
     checks         pytest -m gpu tests/gpu: the whole recipe, kills, the engines
     sft            SFT steps of Qwen2.5-0.5B and 1.5B by us and by plain TRL (large_step.py says how)
     recipe         the default experiment up to R1-Zero's RL, in a copy of the workflow, with device=cuda
-    no_recompute   SFT steps of 1.5B without gradient checkpointing
+    no_recompute   SFT steps of 1.5B without gradient checkpointing, in passes of 16,384 tokens
     liger          and with Liger's kernels, where liger-kernel is installed
+    compiled       and with torch.compile in their place
+    engines        0.5B sampled by each engine that is installed
     grpo           GRPO steps of 0.5B, sampled by transformers, or by vLLM where that is installed
 
 Then comes one table, with what `r1flow plan --cost` predicts for each measured step. Libraries in other versions than
@@ -40,17 +42,29 @@ from whole_run import ROOT, copy_workflow
 from r1flow.programs.cost_estimate import Cost
 
 ASSUMPTIONS = yaml.safe_load((ROOT / "conf/costs.yaml").read_text())
-LARGEST = ["--shapes", "Qwen/Qwen2.5-1.5B", "--lengths", "4096"]
+SMALLER = ["--shapes", "Qwen/Qwen2.5-0.5B"]
+LARGEST = ["--shapes", "Qwen/Qwen2.5-1.5B", "--lengths", "4096", "--pass-tokens", "16384"]
 NO_RECOMPUTE = ["--what", "sft", "--trainer", "gradient_checkpointing=false"]
 # Arguments of large_step.py for each step that it does: what is measured, and the sizes, which --toy replaces.
 LARGE_STEPS = {
     "sft": (["--what", "sft"], ["--lengths", "4096"]),
     "no_recompute": (NO_RECOMPUTE, LARGEST),
     "liger": ([*NO_RECOMPUTE, "use_liger_kernel=true"], LARGEST),
-    "grpo": (["--what", "grpo"], ["--shapes", "Qwen/Qwen2.5-0.5B", "--lengths", "1024"]),
+    "compiled": ([*NO_RECOMPUTE, "torch_compile=true"], LARGEST),
+    "engines": (["--what", "sampling"], SMALLER),
+    "grpo": (["--what", "grpo"], [*SMALLER, "--lengths", "1024"]),
 }
 # Seconds at most: about twice what each took, or would have taken, on an H100 with 16 cores.
-LIMITS = {"checks": 300, "recipe": 240, "sft": 200, "no_recompute": 100, "liger": 100, "grpo": 200}
+LIMITS = {
+    "checks": 300,
+    "recipe": 300,
+    "sft": 200,
+    "no_recompute": 100,
+    "liger": 100,
+    "compiled": 150,
+    "engines": 100,
+    "grpo": 200,
+}
 COUNTED = ("tests", "failures", "errors", "skipped")
 
 
@@ -146,6 +160,8 @@ STEPS = {
     "recipe": recipe,
     "no_recompute": large_step("no_recompute"),
     "liger": large_step("liger"),
+    "compiled": large_step("compiled"),
+    "engines": large_step("engines"),
     "grpo": large_step("grpo"),
 }
 
@@ -224,7 +240,8 @@ def large_lines(result: dict[str, Any]) -> list[str]:
     titles = f"{'':38}{'step s':>8}{'tokens/s':>10}{'GB':>6}{'sampling':>10}{'of peak':>9}{'planned/measured':>18}"
     lines = [titles]
     for row in result["rows"]:
-        name = f"  {row['what']} {row['shape'].split('/')[-1]} {row['length']} {row['who']}"
+        who = row["engine"] if row["what"] == "sampling" else row["who"]
+        name = f"  {row['what']} {row['shape'].split('/')[-1]} {row['length']} {who}"
         if "seconds" not in row:
             lines.append(f"{name:38}{row['left_out']}")
             continue
