@@ -1,7 +1,7 @@
 """Which engine samples where a stage says `engine: auto`, and whether ours can where a stage names it.
 
-    r1flow         a model that this run trains from nothing; on a CPU every model that ours can sample
     vllm           on a GPU, a model from outside, where vLLM is installed (not in RL: there trainer.use_vllm says so)
+    r1flow         else every model that ours can sample, those that this run trains from nothing among them
     transformers   everything else
 
 It is decided when the run is planned and written into the stage's slice: so the same choice has the same identity and
