@@ -102,7 +102,8 @@ def test_the_table_says_what_the_plan_would_have_said(bench) -> None:
     lines = bench.large_lines({"rows": [row, left], "peak_tflops": 989})
     assert lines[1].split()[-1] == "1.83" and lines[2].endswith("out of memory")
     # 2 · 1.5e9 parameters · 32,768 tokens at 1.6 % take 6.21 s.
-    drawn = {**row, "what": "sampling", "engine": "r1flow", "flops": row["flops"] / 3, "sampling_flops": row["flops"] / 3}
+    flops = 2 * parameters * tokens
+    drawn = {**row, "what": "sampling", "engine": "r1flow", "flops": flops, "sampling_flops": flops}
     assert bench.large_lines({"rows": [drawn], "peak_tflops": 989})[1].split()[-1] == "9.14"
 
 
