@@ -76,5 +76,5 @@ def test_a_mixture_composes_as_the_base_of_the_whole_recipe(tmp_path: Path) -> N
     without = " ".join(f"{stage}.dev=null" for stage in trained)
     run = Run.compose(Path(), overrides=f"{starts} {engines} {without}")
     parameters = sum(value.numel() for value in AutoModelForCausalLM.from_pretrained(base).parameters())
-    costs = {cost.job: cost for cost in run.costs()}
+    costs = {cost.job: cost for cost in run.costs}
     assert costs["zero_rl"].parameters == costs["reward_model"].parameters == parameters

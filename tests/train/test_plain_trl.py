@@ -1,6 +1,5 @@
 """The training with plain TRL in docs/use.md, as it stands there, on a tiny model and two rows written as GSM8K's."""
 
-import json
 import re
 from functools import partial
 from pathlib import Path
@@ -51,4 +50,4 @@ def test_a_right_answer_that_cannot_be_read_is_warned_of_once():
     with pytest.warns(UserWarning, match=r"the right answer '\\\\frac\{' can't be read by kind='math'") as warned:
         assert reward(["…"] * 2, ["<answer>5</answer>"] * 2, answer=["\\frac{", "5"]) == [None, 1.0]
         assert reward(["…"], ["<answer>5</answer>"], answer=["\\frac{"]) == [None]
-    assert len(warned) == 1 and json.dumps(str(warned[0].message))
+    assert len(warned) == 1

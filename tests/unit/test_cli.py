@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 from tiny_weights import write_zeros
 
 from r1flow import sampling
+from r1flow.api import examination
 from r1flow.api.examination import load_sampler
 from r1flow.artifacts import manifest
 from r1flow.artifacts.locks import hold
@@ -183,7 +184,7 @@ class Terminal(io.StringIO):
 def test_no_record_writes_over_the_terminal_and_programs_get_what_was_there(project, monkeypatch, stream, safe):
     step = Step("zero_rl", COMPUTE, ["config: run.note a\x1b[2J → b"])
     costs = [Cost("zero_rl")]
-    run = SimpleNamespace(name="tiny", steps=[step], missing=[], notes=[], check_libraries=list, costs=lambda: costs)
+    run = SimpleNamespace(name="tiny", steps=[step], missing=[], notes=[], check_libraries=list, costs=costs)
     monkeypatch.setattr(Run, "compose", lambda *root, **words: run)
     monkeypatch.setattr(sys, "stdout", stream())
     assert main(["plan"]) == 0
@@ -200,7 +201,7 @@ def test_a_plan_in_json_has_its_jobs_and_costs(project, monkeypatch, capsys):
         missing=["vllm isn't installed"],
         notes=["evaluate.paraphrased is 0"],
         check_libraries=lambda: None,
-        costs=lambda: [cost],
+        costs=[cost],
         inputs=lambda job: {"model": "base"},
         root=ROOT,
     )
@@ -601,7 +602,7 @@ class Echo:
 
 
 def test_chat_answers_every_line_and_goes_on_after_one_that_is_too_long(project, monkeypatch, capsys):
-    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
+    monkeypatch.setattr(chat, "load_chat_sampler", lambda model, engine, batch_size: Echo())
     said = iter(["hello", "", "x" * 30, "bye"])
     answer(monkeypatch, None)
     monkeypatch.setattr("builtins.input", lambda prompt: next_or_end(said))
@@ -623,10 +624,13 @@ def next_or_end(said) -> str:
         raise EOFError from None
 
 
-@pytest.mark.parametrize("temperature", [float("nan"), float("inf")])
-def test_a_temperature_that_is_no_number_is_refused_before_the_model_is_loaded(temperature):
-    with pytest.raises(UserError, match=r"^--temperature: (nan|inf) isn't possible"):
-        chat.check_options(temperature, top_p=1.0, max_new_tokens=1)
+@pytest.mark.parametrize("temperature", ["nan", "inf"])
+def test_a_temperature_that_is_no_number_is_refused_before_the_model_is_loaded(
+    project, monkeypatch, capsys, temperature
+):
+    monkeypatch.setattr(chat, "load_chat_sampler", lambda *given, **more: pytest.fail("it was loaded"))
+    assert main(["chat", "results/new/align_rl", "--prompt", "hi", "--temperature", temperature]) == 2
+    assert f"temperature: {temperature} isn't possible" in capsys.readouterr().err
 
 
 def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, capsys):
@@ -634,7 +638,7 @@ def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, caps
         raise TemplateError("roles \x1b[2J must alternate")
 
     monkeypatch.setattr(Echo.tokenizer, "apply_chat_template", refuse)
-    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
+    monkeypatch.setattr(chat, "load_chat_sampler", lambda model, engine, batch_size: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
     error = capsys.readouterr().err
     assert "the chat template can't show a question (roles" in error and "\x1b" not in error
@@ -642,7 +646,7 @@ def test_a_template_that_refuses_a_question_is_a_line(project, monkeypatch, caps
 
 def test_a_model_without_a_chat_template_is_a_line_with_the_remedy(project, monkeypatch, capsys):
     monkeypatch.setattr(Echo.tokenizer, "chat_template", None)
-    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
+    monkeypatch.setattr(examination, "load_sampler", lambda model, engine, batch_size: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 2
     assert "its tokenizer has no chat template; add chat_template.jinja" in capsys.readouterr().err
 
@@ -685,7 +689,7 @@ def test_a_person_is_told_how_it_ends_and_has_a_line_to_type_in(project, monkeyp
 
 
 def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):
-    monkeypatch.setattr(chat, "load_sampler", lambda model, engine, batch_size: Echo())
+    monkeypatch.setattr(chat, "load_chat_sampler", lambda model, engine, batch_size: Echo())
     assert main(["chat", "results/new/align_rl", "--prompt", "hi"]) == 0
     assert capsys.readouterr().out == "you said hi\n"
 

@@ -48,7 +48,7 @@ def nothing_computed(tmp_path, monkeypatch):
 @cache
 def costs(experiment: str, overrides: str = "") -> dict[str, Cost]:
     run = Run.compose(ROOT, experiment, overrides)
-    return {cost.job: cost for cost in run.costs()}
+    return {cost.job: cost for cost in run.costs}
 
 
 def model_folder(folder: Path, **shapes: list[int]) -> Path:
@@ -68,7 +68,7 @@ def test_a_program_that_nobody_estimated_costs_what_isnt_known(monkeypatch):
     )
     spec = SimpleNamespace(SPEC=Spec(keys=dict, outputs=lambda config: []))
     monkeypatch.setitem(sys.modules, "r1flow.programs.dpo.spec", spec)
-    found = run.costs()
+    found = run.costs
     assert "? not known for sft_mix" in cost_table(found, "H100", 1, ASSUMPTIONS)
     assert 0 < sum(cost_estimate.disk_certain(found)) < cost_estimate.disk_needed(found)
 

@@ -151,7 +151,7 @@ def test_layers_that_cannot_be_dropped_are_refused_before_anything_runs(tmp_path
     for stage, more in (("base", ""), ("student_base", "student_base.init_from=base")):
         run = Run.compose(ROOT, "r1_tiny", f"{source} {more} {stage}.drop_layers={dropped}")
         with pytest.raises(UserError, match=rf"^{stage}.drop_layers: .*; the model has 2 layers: give .* not all$"):
-            run.costs()
+            list(run.costs)
 
 
 def test_a_plan_knows_its_size_and_that_it_is_an_input(tmp_path):
@@ -160,11 +160,11 @@ def test_a_plan_knows_its_size_and_that_it_is_an_input(tmp_path):
     assert run.inputs("base")["model"] == str(path)
     size = sum(array.size for array in weights().values())
     assert model_in(path).parameters == size
-    costs = {cost.job: cost for cost in run.costs()}
+    costs = {cost.job: cost for cost in run.costs}
     assert costs["base"].weights == 4 * size and costs["zero_rl"].parameters == size
     half = Run.compose(ROOT, "r1_zero", f"base.init_from={path} base.drop_layers=[1]")
     in_layers = sum(array.size for name, array in weights().items() if name.startswith("blk."))
-    assert half.costs()[1].parameters == pytest.approx(size - in_layers / 2, rel=0.01)
+    assert half.costs[1].parameters == pytest.approx(size - in_layers / 2, rel=0.01)
 
 
 def test_the_words_of_a_refusal_name_no_more_than_three_tensors(tmp_path):

@@ -148,4 +148,4 @@ def test_a_plan_refuses_a_package_without_a_hash_and_asks_no_index_for_one_with_
     with pytest.raises(UserError, match=rf"^zero_rl\.init_from: {SOURCE}: only base and student_base take that"):
         Run.compose(ROOT, "r1_zero", f"\"zero_rl.init_from='{SOURCE}'\"")
     run = Run.compose(ROOT, "r1_zero", f"{words} +base.sha256={{a.whl:{HASH.replace('0', 'a')}}}")
-    assert "model" not in run.inputs("base") and run.costs()
+    assert "model" not in run.inputs("base") and run.costs

@@ -15,6 +15,8 @@ from r1flow.core.errors import UserError
 from r1flow.engine import plan
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, counts_in_words, table
 from r1flow.engine.run import Run
+from r1flow.engine.telling import outcome
+from r1flow.tracking.views import headline_metrics
 
 ROOT = Path(__file__).parents[2]
 LAST = "evaluate/zero_rl"
@@ -248,9 +250,9 @@ def test_a_run_without_a_report_ends_with_the_next_command_alone(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]")
     run.end("FAILED")
-    assert run.outcome() == ""  # no model is there yet
+    assert outcome(run) == ""  # no model is there yet
     Path("results/r1_tiny/base/model").mkdir(parents=True)
-    assert run.outcome() == "next: r1flow chat results/r1_tiny/base/model" and not list(tmp_path.rglob("*.html"))
+    assert outcome(run) == "next: r1flow chat results/r1_tiny/base/model" and not list(tmp_path.rglob("*.html"))
 
 
 def test_the_headlines_of_a_run_are_few_and_have_what_kept_evaluations_found(tmp_path, monkeypatch) -> None:
@@ -261,7 +263,7 @@ def test_the_headlines_of_a_run_are_few_and_have_what_kept_evaluations_found(tmp
         Path(run.folder(job)).mkdir(parents=True)
         tasks = {"reasoning": {"pass_at_1": 0.6}, "general": {"pass_at_1": 0.7}, "sums": {"pass_at_1": 0.1}}
         manifest.write_json(Path(run.folder(job), "metrics.json"), {"tasks": tasks})
-    found = run.headlines(["base", "evaluate/zero_rl"])
+    found = headline_metrics(run.models, run.scores(["base", "evaluate/zero_rl"]))
     assert list(found)[:3] == ["pass_at_1/base", "pass_at_1/zero_rl", "pass_at_1/cold_start"]
     assert list(found)[-3:] == ["general/align_rl", "general/sft_mix", "general/reasoning_rl"] and len(found) == 12
     assert {name: value for name, value in found.items() if value is not None} == {"pass_at_1/zero_rl": 0.6}

@@ -1,14 +1,19 @@
 """About how long a run takes: the longest chain or the cores decide, other CPUs are slower in proportion."""
 
+import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-from r1flow.engine import timing
+from r1flow.engine import telling, timing
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step
 from r1flow.engine.run import Run
-from r1flow.engine.timing import Schedule, estimated_seconds, finished_since, in_minutes, measured_speed, schedule
+from r1flow.engine.telling import Telling
+from r1flow.engine.timing import Schedule, estimated_seconds, in_minutes, measured_speed, schedule
+from r1flow.model.precision import multiplies_bfloat16
 from r1flow.programs.cost_estimate import ASSUMPTIONS, Cost, read_assumptions
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +50,7 @@ def test_the_rest_goes_at_the_pace_of_what_is_done_once_that_is_enough_to_tell()
 
 def made_run(steps: list[Step], cores: int = 1) -> SimpleNamespace:
     costs = [Cost(step.job, parameters=1e6, training=75e9 * 50, cores=cores) for step in steps]
-    return SimpleNamespace(root=ROOT, steps=steps, costs=lambda: costs, inputs=lambda job: {"data": "data"})
+    return SimpleNamespace(root=ROOT, steps=steps, costs=costs, inputs=lambda job: {"data": "data"})
 
 
 def test_what_ran_here_counts_with_its_time_and_the_rest_is_estimated_by_this_cpus_speed(monkeypatch):
@@ -80,16 +85,15 @@ def test_a_core_of_this_machine_multiplies_matrices_and_without_bfloat16_counts_
     assert measured_speed(ASSUMED | {"float32_gflops": 1.0, "float32_share": 1e-6}) < fast / 1000
 
 
-def test_done_is_what_was_finished_since_the_run_began(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for job in ("data", "base"):
-        (tmp_path / job).mkdir()
-        (tmp_path / job / "cost.json").write_text('{"seconds": 12.5, "peak_mb": 1}')
-        (tmp_path / job / "manifest.json").write_text("{}")
-    begin = (tmp_path / "base/manifest.json").stat().st_mtime
-    run = SimpleNamespace(path=lambda job: f"{job}/manifest.json")
-    plan = Schedule(SECONDS, READS, ALONE, 2)
-    assert finished_since(run, plan, begin)["base"] == 12.5 and finished_since(run, plan, begin + 1) == {}
+def test_where_the_speed_cannot_be_measured_no_minutes_are_said_and_nothing_fails(monkeypatch, tmp_path):
+    monkeypatch.setattr(timing, "MULTIPLY", "import nothing_of_this_name")
+    assert measured_speed(ASSUMED) is None and schedule(made_run([Step("base", COMPUTE)])) is None
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert measured_speed(ASSUMED) is None
+
+
+def test_torch_and_a_plan_without_torch_say_the_same_of_bfloat16():
+    assert multiplies_bfloat16() == torch.cpu._is_avx512_bf16_supported()
 
 
 @pytest.mark.parametrize(
@@ -100,34 +104,53 @@ def test_seconds_are_told_in_round_words(seconds, words):
     assert in_minutes(seconds) == words
 
 
-def test_a_run_begins_with_what_there_is_to_do_and_says_how_far_it_is_once_each_time(tmp_path, monkeypatch):
+@pytest.fixture
+def telling_of(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]", "mine")
-    run.steps = [Step("data", COMPUTE), Step("base", COMPUTE), Step("report", RESTORE)]
-    monkeypatch.setattr(
-        timing, "schedule", lambda run, cores: Schedule({"data": 1e3, "base": 2e3}, READS, ALONE, cores)
-    )
-    monkeypatch.setattr(timing, "multiplies_bfloat16", lambda: True)
-    first = run.opening(2)
+
+    def made(steps: list[Step], planned: dict[str, float] | None) -> Telling:
+        run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]", "mine")
+        run.steps = steps
+        plan = Schedule(planned, READS, ALONE, 2) if planned else None
+        monkeypatch.setattr(telling, "schedule", lambda run, cores: plan)
+        return Telling(run)
+
+    return made
+
+
+def test_a_run_begins_with_what_there_is_to_do(telling_of, monkeypatch):
+    steps = [Step("data", COMPUTE), Step("base", COMPUTE), Step("report", RESTORE)]
+    said = telling_of(steps, {"data": 1e3, "base": 2e3})
+    monkeypatch.setattr(telling, "multiplies_bfloat16", lambda: True)
+    first = said.opening(2)
     assert first.startswith("results/mine of the experiment r1_tiny: 3 jobs, about 50 minutes on 2 cores; curves: ")
-    monkeypatch.setattr(timing, "multiplies_bfloat16", lambda: False)
-    assert "computes in float32; experiment=r1_micro takes a few minutes" in run.opening(1)
+    monkeypatch.setattr(telling, "multiplies_bfloat16", lambda: False)
+    assert "computes in float32; experiment=r1_micro takes a few minutes" in said.opening(1)
+
+
+def test_a_run_says_how_far_it_is_once_each_time(telling_of, tmp_path, monkeypatch):
+    said = telling_of([Step("data", COMPUTE), Step("base", COMPUTE)], {"data": 1e3, "base": 2e3})
+    said.opening(2)
     live = tmp_path / "lock"
     live.touch()
     monkeypatch.setattr("r1flow.engine.run.LIVE", live)
-    done: dict[str, float] = {}
-    monkeypatch.setattr(timing, "finished_since", lambda *given: dict(done))
-    assert run.progress() == ""
-    done["data"] = 2e3
-    assert run.progress() == "1 of 2 jobs are done, about 67 minutes left" and run.progress() == ""
-    done["base"] = 1.0
-    assert run.progress() == ""
+    folder = tmp_path / "results/mine"
+    (folder / "base").mkdir(parents=True)
+    (folder / "base/manifest.json").touch()  # of an earlier run
+    os.utime(live, (time.time() + 60,) * 2)
+    assert said.progress() == ""
+    os.utime(live, (0, 0))
+    (folder / "base/manifest.json").unlink()
+    assert said.progress() == ""
+    (folder / "data").mkdir()
+    (folder / "data/cost.json").write_text('{"seconds": 2000.0, "peak_mb": 1}')
+    (folder / "data/manifest.json").touch()
+    assert said.progress() == "1 of 2 jobs are done, about 67 minutes left" and said.progress() == ""
+    (folder / "base/manifest.json").touch()
+    assert said.progress() == ""
 
 
-def test_a_run_on_gpus_begins_without_minutes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run = Run.compose(ROOT, "r1_tiny", "stages=[data,base]", "mine")
-    run.steps = [Step("base", COMPUTE)]
-    monkeypatch.setattr(timing, "schedule", lambda run, cores: None)
-    assert run.opening(4).startswith("results/mine of the experiment r1_tiny: 1 job; curves: ")
-    assert run.progress() == ""
+def test_a_run_on_gpus_begins_without_minutes(telling_of):
+    said = telling_of([Step("base", COMPUTE)], None)
+    assert said.opening(4).startswith("results/mine of the experiment r1_tiny: 1 job; curves: ")
+    assert said.progress() == ""

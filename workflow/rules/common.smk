@@ -33,6 +33,7 @@ from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import check_programs, check_recipe, spec_of
 from r1flow.recipe.stages import MODELS, RECIPE, program_of, stage_of
 from r1flow.engine.run import Run
+from r1flow.engine.telling import Telling, outcome
 from snakemake.logging import logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -65,7 +66,7 @@ def say(line):
 
 def is_told(record):
     """Whether Snakemake's message is shown; what it says of a stage's end, the stage or the run's last lines say."""
-    if getattr(record, "event", None) == LogEvent.JOB_STARTED and (line := RUN.progress()):
+    if getattr(record, "event", None) == LogEvent.JOB_STARTED and (line := TELLING.progress()):
         say(line)
     text = str(record.msg)
     if found := STAGE_FAILED.match(text):
@@ -134,6 +135,7 @@ try:
     RUN.equip_jobs()
 except (UserError, OSError) as error:
     sys.exit(f"r1flow: {printable(str(error))}")
+TELLING = Telling(RUN)
 
 
 # How many jobs sample a stage's shards at once: --set-scatter rejection=8 evaluate=2, or set-scatter in a profile.
@@ -254,13 +256,13 @@ onstart:
     except (UserError, OSError) as error:
         sys.exit(f"r1flow: {printable(str(error))}")
     if workflow.local_exec:
-        say(RUN.opening(workflow.cores))
+        say(TELLING.opening(workflow.cores))
     on_interrupt(interrupt)
 
 
 onsuccess:
     RUN.end("FINISHED")
-    atexit.register(print, RUN.outcome(), file=sys.stderr)
+    atexit.register(print, outcome(RUN), file=sys.stderr)
 
 
 onerror:

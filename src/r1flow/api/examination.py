@@ -10,9 +10,8 @@ samples.parquet. Random numbers depend on seed, problem and index alone, as in a
 beside that (shards that survive a kill, <think> given, paraphrases), and everything that is written.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,16 +129,19 @@ def evaluate(
     from r1flow.core.processes import ordered_map
     from r1flow.programs.evaluate.compute import grader
 
-    check_draws(k, temperature, top_p, max_new_tokens)
+    if k < 1:
+        raise UserError(f"k: {k} samples tell nothing; use 1 or more")
+    params = SamplingParams(temperature, top_p, MOST_NEW_TOKENS if max_new_tokens is None else max_new_tokens)
     folder = model_folder(Path(model))
     asked, left_out = problems_to_ask(problems, question, answer)
-    sampler = load_sampler(folder, engine, batch_size)
-    prompts = prompts_of(folder, sampler, [problem["question"] for problem in asked])
-    room = max_new_tokens or room_for(folder, sampler, prompts)
+    sampler = load_chat_sampler(folder, engine, batch_size)
+    prompts = [chat_prompt(folder, sampler, problem["question"]) for problem in asked]
+    if max_new_tokens is None:
+        params = replace(params, max_new_tokens=room_for(folder, sampler, prompts))
     pairs = [(number, index) for number in range(len(asked)) for index in range(k)]
     completions = sampler.sample(
         [prompts[number] for number, _ in pairs],
-        SamplingParams(temperature, top_p, room),
+        params,
         [seed_of(seed, asked[number]["id"], index) for number, index in pairs],
         on_progress,
     )
@@ -149,17 +151,6 @@ def evaluate(
         rows = list(each(partial(sample_row, folder.name, grade), zip(questions, completions, strict=True)))
     interval = mean_interval(per_problem(rows)["pass_at_1"].values())
     return Evaluation(str(folder), k, rows, summarise(rows), interval, left_out)
-
-
-def check_draws(k: int, temperature: float, top_p: float, max_new_tokens: int | None) -> None:
-    if k < 1:
-        raise UserError(f"k: {k} samples tell nothing; use 1 or more")
-    if not 0 <= temperature < math.inf:
-        raise UserError(f"temperature: {temperature} isn't possible; use 0 (always the likeliest token) or more")
-    if not 0 < top_p <= 1:
-        raise UserError(f"top_p: {top_p}; use a number above 0, up to 1")
-    if max_new_tokens is not None and max_new_tokens < 1:
-        raise UserError(f"max_new_tokens: {max_new_tokens} gives no response; use 1 or more")
 
 
 def sample_row(model: str, grade: Any, answered: tuple[tuple[dict[str, Any], int], Completion]) -> dict[str, Any]:
@@ -201,14 +192,20 @@ def problems_to_ask(
     return list(found.values()), left_out
 
 
-def prompts_of(folder: Path, sampler: Sampler, questions: Sequence[str]) -> list[str]:
-    """The questions in the model's chat template; raises UserError for a model that has none."""
-    from r1flow.core.template import render
-
+def load_chat_sampler(folder: Path, engine: str, batch_size: int) -> Sampler:
+    """`load_sampler` of a model that can be asked questions; raises UserError for one without a chat template."""
+    sampler = load_sampler(folder, engine, batch_size)
     if not sampler.tokenizer.chat_template:
         raise UserError(f"{folder}: its tokenizer has no chat template; add chat_template.jinja to the folder")
+    return sampler
+
+
+def chat_prompt(folder: Path, sampler: Sampler, question: str, before: Sequence[dict[str, str]] = ()) -> str:
+    """The turns before and the question in the model's chat template; a UserError names the model's folder."""
+    from r1flow.core.template import render
+
     try:
-        return [render(sampler.tokenizer, question) for question in questions]
+        return render(sampler.tokenizer, question, before)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from error
 

@@ -8,16 +8,14 @@ Left out: a conversation. The models were trained on single questions, so every 
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from r1flow.api.examination import load_sampler
+from r1flow.api.examination import chat_prompt, load_chat_sampler
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import parts_of, tell
 from r1flow.core.errors import UserError, printable
-from r1flow.core.template import render
 
 DIM, PLAIN = "\033[2m", "\033[0m"
 
@@ -55,7 +53,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Answer the one prompt, or else every line of standard input until it ends; raises UserError."""
-    check_options(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
     model = model_folder(arguments.model)
     ask = asker(model, arguments)
     if arguments.prompt is not None:
@@ -68,29 +65,15 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"r1flow: {error}", file=sys.stderr)
 
 
-def check_options(temperature: float, top_p: float, max_new_tokens: int) -> None:
-    if not 0 <= temperature < math.inf:
-        raise UserError(f"--temperature: {temperature} isn't possible; use 0 (always the likeliest reply) or more")
-    if not 0 < top_p <= 1:
-        raise UserError(f"--top-p: {top_p}; use a number above 0, up to 1")
-    if max_new_tokens < 1:
-        raise UserError(f"--max-new-tokens: {max_new_tokens} gives no reply; use 1 or more")
-
-
 def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
     from r1flow.sampling import SamplingParams, seed_of
 
-    sampler = load_sampler(model, arguments.engine, batch_size=1)
-    if not sampler.tokenizer.chat_template:
-        raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
     params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
+    sampler = load_chat_sampler(model, arguments.engine, batch_size=1)
 
     def ask(question: str, number: int) -> tuple[str, bool]:
-        try:
-            prompt = render(sampler.tokenizer, question)
-        except UserError as error:
-            raise UserError(f"{model}: {error}") from error
+        prompt = chat_prompt(model, sampler, question)
         [completion] = sampler.sample([prompt], params, [seed_of(arguments.seed, question, number)])
         return completion.text, completion.finished
 

@@ -102,4 +102,4 @@ def costs_of(run: "Run", everything: bool) -> list["Cost"]:
     from r1flow.engine.plan import COMPUTE, FOLLOW
 
     shown = [step.job for step in run.steps if everything or step.action in (COMPUTE, FOLLOW)]
-    return [cost for cost in run.costs() if cost.job in shown]
+    return [cost for cost in run.costs if cost.job in shown]

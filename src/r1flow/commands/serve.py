@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from r1flow.api.examination import load_sampler
+from r1flow.api.examination import chat_prompt, load_chat_sampler
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import parts_of
 from r1flow.core.errors import UserError
-from r1flow.core.template import prompt_ids, render
+from r1flow.core.template import prompt_ids
 
 if TYPE_CHECKING:
     from r1flow.sampling import Completion
@@ -55,8 +55,8 @@ class Request(BaseModel):
     """What is read of a request."""
 
     messages: list[ChatTurn] = Field(min_length=1)
-    temperature: float = Field(ge=0, le=100, allow_inf_nan=False)
-    top_p: float = Field(gt=0, le=1)
+    temperature: float
+    top_p: float
     max_tokens: int = Field(ge=1)
     seed: int = Field(ge=0)
     n: Literal[1] = 1
@@ -104,9 +104,8 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
     from r1flow.sampling import SamplingParams, seed_of
 
     request_of({"messages": [{"role": "user", "content": "?"}]}, usual)
-    sampler = load_sampler(model, engine, batch_size=1)
-    if not sampler.tokenizer.chat_template:
-        raise UserError(f"{model}: its tokenizer has no chat template; add chat_template.jinja to the folder")
+    SamplingParams(usual["temperature"], usual["top_p"], usual["max_tokens"])
+    sampler = load_chat_sampler(model, engine, batch_size=1)
     asked = 0
 
     def answer(sent: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +114,7 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
         *before, last = [{"role": turn.role, "content": turn.text} for turn in request.messages]
         if last["role"] != "user":
             raise UserError(f"messages: the last turn is of {last['role']}; the user's must be the last")
-        prompt = render(sampler.tokenizer, last["content"], before)
+        prompt = chat_prompt(model, sampler, last["content"], before)
         params = SamplingParams(request.temperature, request.top_p, request.max_tokens)
         seed = seed_of(request.seed, last["content"], asked if sent.get("seed") is None else 0)
         [completion] = sampler.sample([prompt], params, [seed])

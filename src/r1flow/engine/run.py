@@ -20,21 +20,21 @@ from typing import Any, Self
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
 from r1flow.artifacts.locks import LIVE, hold, is_held
-from r1flow.core.errors import UserError, printable
+from r1flow.core.errors import UserError
 from r1flow.engine import config as conf
-from r1flow.engine import extras, timing
+from r1flow.engine import extras
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
+from r1flow.engine.telling import results
 from r1flow.programs import cost_estimate
 from r1flow.programs.report.making import write_making
 from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, sources_of, stage_of
 from r1flow.tracking import spool
 from r1flow.tracking.progress import FAILED
+from r1flow.tracking.views import headline_metrics
 
 FROZEN = Path(".config")
-HEADLINES, GENERAL_FIRST = 12, ("align_rl", "sft_mix", "reasoning_rl")
 WORDS = ("experiment", "overrides", "run", "libraries")
-SLOW = 900.0  # seconds; a run on a CPU that is expected to take longer says why, if the CPU is the reason
 
 
 @dataclass
@@ -43,8 +43,6 @@ class Run:
     libraries: str = "refuse"  # or rerun, accept: what to do if results were computed with other versions
     root: Path = Path()  # where conf/ is
     overrides: str = ""  # as they were typed
-    schedule: timing.Schedule | None = None  # of a run that has begun on this machine
-    told: int = 0  # how many of its jobs `progress` has said are done
 
     @classmethod
     def compose(
@@ -279,20 +277,11 @@ class Run:
             if job not in kept:
                 store.keep_whole(job, Path(self.folder(job)))
         facts = {name: str(self.config[name]) for name in ("experiment", "seed")} | {"overrides": self.overrides}
+        evaluated = self.models if "evaluate" in self.stages else []
+        headlines = headline_metrics(evaluated, self.scores(kept))
         spool.start_execution(
-            self.name, Path.cwd(), facts, self.config, overridden=self.overridden, headlines=self.headlines(kept)
+            self.name, Path.cwd(), facts, self.config, overridden=self.overridden, headlines=headlines
         )
-
-    def headlines(self, kept: list[str]) -> dict[str, float | None]:
-        """The metrics that MLflow shows of the whole run, at most HEADLINES, with the values of kept evaluations.
-
-        pass@1 of all models, then on general prompts, first of those models that are trained for these.
-        """
-        known, evaluated = self.scores(kept), self.models if "evaluate" in self.stages else []
-        found = {f"pass_at_1/{model}": known.get(model, {}).get("reasoning") for model in evaluated}
-        for model in [model for model in GENERAL_FIRST if model in evaluated] + evaluated:
-            found[f"general/{model}"] = known.get(model, {}).get("general")
-        return dict(list(found.items())[:HEADLINES])
 
     @property
     def overridden(self) -> dict[str, str]:
@@ -302,9 +291,12 @@ class Run:
 
     def is_current(self, job: str) -> bool:
         """Whether the job's outputs are this run's: it kept them, or they were written since it began."""
-        path = Path(self.path(job))
         kept = any(step.job == job and step.action == KEEP for step in self.steps)
-        return path.exists() and (kept or path.stat().st_ctime >= LIVE.stat().st_mtime)
+        return Path(self.path(job)).exists() if kept else self.is_written(self.path(job))
+
+    def is_written(self, path: str | Path) -> bool:
+        """Whether a file was written since the run began, by ctime: what comes from the store has its older mtime."""
+        return Path(path).exists() and Path(path).stat().st_ctime >= LIVE.stat().st_mtime
 
     def scores(self, jobs: list[str]) -> dict[str, dict[str, float]]:
         """pass@1 on reasoning and on general problems, by model, of the evaluations among these jobs."""
@@ -318,7 +310,7 @@ class Run:
     def check_disk(self) -> None:
         """Refuse a run that a disk has no room for; what a killed run left in scratch/ counts as room."""
         computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
-        models, snapshot = cost_estimate.disk_certain([cost for cost in self.costs() if cost.job in computed])
+        models, snapshot = cost_estimate.disk_certain([cost for cost in self.costs if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
         needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}  # it keeps copies
         disks: dict[int, list[Path]] = {}
@@ -349,6 +341,7 @@ class Run:
                 if path.stat().st_mtime > now:
                     os.utime(path)
 
+    @cached_property
     def costs(self) -> list[cost_estimate.Cost]:
         """What each job would cost; rows of the data files are counted if the data is there, and else estimated."""
         counted, schema = {}, Path(self.folder("data"), "schema.json")
@@ -362,7 +355,7 @@ class Run:
         current = [job for job in self.jobs if self.is_current(job)]
         told, tags = list(reasons), {}
         if "report" in current:
-            told += self.results()
+            told += results(self)
             verdicts = Counter(claim["verdict"] for claim in self.summary["claims"].values())
             tags["verdicts"] = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
         spool.end_execution(self.name, Path.cwd(), status, "\n".join(told), tags, self.scores(current))
@@ -374,63 +367,17 @@ class Run:
         """The jobs and parts that have failed since this run began, each with its reason and where its log is."""
         found = []
         for log in sorted(Path("logs", self.name).rglob("*.log")):
-            lines = log.read_text(errors="replace").splitlines() if log.stat().st_mtime >= LIVE.stat().st_mtime else []
+            lines = log.read_text(errors="replace").splitlines() if self.is_written(log) else []
             if lines and lines[-1].startswith(FAILED):
                 job = log.relative_to(Path("logs", self.name)).with_suffix("")
                 found.append(f"{job} failed: {lines[-1].removeprefix(FAILED)} ({log})")
         return found
-
-    def opening(self, cores: int) -> str:
-        """What a run begins with: how much there is to do, about how long it takes, where it goes, how to stop it."""
-        self.schedule = timing.schedule(self, cores)
-        jobs = sum(step.action != KEEP for step in self.steps)
-        told = f"{jobs} job{'s' if jobs > 1 else ''}"
-        if self.schedule:
-            seconds = self.schedule.left()
-            told += f", {timing.in_minutes(seconds)} on {cores} core{'s' if cores > 1 else ''}"
-            if seconds > SLOW and not timing.multiplies_bfloat16():
-                told += " (this CPU has no bfloat16 and computes in float32; experiment=r1_micro takes a few minutes)"
-        name = f"results/{self.name} of the experiment {self.config['experiment']}"
-        return f"{name}: {told}; curves: make ui; Ctrl-C stops it, and the same command goes on"
-
-    def progress(self) -> str:
-        """How many jobs are done, and about how long the others take; empty if it said so last, or if all are."""
-        if not self.schedule:
-            return ""
-        done = timing.finished_since(self, self.schedule, LIVE.stat().st_mtime)
-        if len(done) in (self.told, len(self.schedule.seconds)):
-            return ""
-        self.told = len(done)
-        left = self.schedule.left(done, self.schedule.pace(done))
-        return f"{len(done)} of {len(self.schedule.seconds)} jobs are done, {timing.in_minutes(left)} left"
-
-    def outcome(self) -> str:
-        """What a finished run ends with: its models' scores, its verdicts, where to look, and the next command."""
-        scores: list[str] = []
-        if self.summary:
-            from r1flow.programs.report.ending import tell_scores  # imports scipy, and every command would wait for it
-
-            told = self.summary["models"]
-            scores = tell_scores({model: told[model] for model in self.models if model in told})
-        made = [model for model in self.models if Path(self.folder(model), "model").is_dir()]
-        model = "align_rl" if "align_rl" in made else made[-1] if made else None
-        lines = [*scores, *self.results(), *spool.shown_addresses(Path())]
-        lines += [f"next: r1flow chat {self.folder(model)}/model"] if model else []
-        return printable("\n".join(lines))
 
     @property
     def summary(self) -> dict[str, Any]:
         """What the report says, for programs; empty without one."""
         path = Path(self.folder("report"), "summary.json")
         return manifest.read_json(path) if "report" in self.jobs and path.is_file() else {}
-
-    def results(self) -> list[str]:
-        """The verdicts on the claims, and where the report is."""
-        if not (summary := self.summary):
-            return []
-        from r1flow.programs.report.ending import tell_verdicts
-
-        return [*tell_verdicts(summary), f"report: {self.folder('report')}/report.html"]
 
     def accept(self) -> None:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""

@@ -14,10 +14,10 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from r1flow.engine.plan import COMPUTE, FOLLOW, seconds_of
+from r1flow.engine.plan import COMPUTE, FOLLOW
+from r1flow.model.precision import multiplies_bfloat16
 from r1flow.programs.cost_estimate import ASSUMPTIONS, Cost, read_assumptions
 
 if TYPE_CHECKING:
@@ -64,13 +64,18 @@ class Schedule:
 
 
 def schedule(run: "Run", cores: int | None = None) -> Schedule | None:
-    """The run's schedule on so many cores of this machine (default: all); None if a GPU computes any of its jobs."""
+    """The run's schedule on so many cores of this machine (default: all).
+
+    None if a GPU computes any of its jobs, or if the speed of this CPU can't be measured.
+    """
     steps = [step for step in run.steps if step.action in (COMPUTE, FOLLOW)]
-    costs = {cost.job: cost for cost in run.costs()}
+    costs = {cost.job: cost for cost in run.costs}
     if any(costs[step.job].cores == 0 for step in steps):
         return None
     assumed = read_assumptions(run.root / ASSUMPTIONS)
     speed = measured_speed(assumed) if any(step.seconds is None for step in steps) else 1.0
+    if speed is None:
+        return None
     seconds = {}
     for step in steps:
         seconds[step.job] = step.seconds or estimated_seconds(costs[step.job], assumed, speed)
@@ -85,28 +90,15 @@ def estimated_seconds(cost: Cost, assumed: dict[str, Any], speed: float) -> floa
     return (assumed["start_seconds"] + (0.0 if math.isnan(computing) else computing)) / speed
 
 
-def measured_speed(assumed: dict[str, Any]) -> float:
-    """How fast this CPU's cores are, as a multiple of the one whose figures conf/costs.yaml has."""
+def measured_speed(assumed: dict[str, Any]) -> float | None:
+    """How fast a core is, as a multiple of the one of conf/costs.yaml; None if that can't be measured."""
     command = [sys.executable, "-c", MULTIPLY]
-    done = subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True)
+    try:
+        done = subprocess.run(command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):  # no memory for it, or numpy can't start: nothing that stops a run
+        return None
     speed = float(done.stdout) / assumed["float32_gflops"]
     return speed if multiplies_bfloat16() else speed * assumed["float32_share"]
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether stages compute in bfloat16 here (model/precision.py decides), read without torch."""
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.is_file() and "avx512_bf16" in cpuinfo.read_text()
-
-
-def finished_since(run: "Run", schedule: Schedule, since: float) -> dict[str, float]:
-    """Seconds of the jobs that have been finished since then (in seconds since 1970)."""
-    found = {}
-    for job in schedule.seconds:
-        manifest = Path(run.path(job))
-        if manifest.is_file() and manifest.stat().st_mtime >= since:
-            found[job] = seconds_of(manifest.parent) or 0.0
-    return found
 
 
 def in_minutes(seconds: float) -> str:

@@ -5,6 +5,8 @@ Other processors emulate it: 80 steps of pretraining took 337 s with AVX2 alone,
 `bf16: native`, and each machine computes in what it is fast in. Two kinds of processors then give other bytes.
 """
 
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,8 +19,17 @@ def fastest_dtype(device: "torch.device") -> "torch.dtype":
     """bfloat16 on a GPU, and on a processor whose matrix products in it are native; else float32."""
     import torch
 
-    native = device.type == "cuda" or torch.cpu._is_avx512_bf16_supported()  # what has AMX has AVX512-BF16, too
-    return torch.bfloat16 if native else torch.float32
+    return torch.bfloat16 if device.type == "cuda" or multiplies_bfloat16() else torch.float32
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether this machine's processor multiplies matrices of bfloat16; what has AMX has AVX512-BF16, too.
+
+    Read where torch's own torch.cpu._is_avx512_bf16_supported reads it, without importing torch.
+    """
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.is_file() and "avx512_bf16" in cpuinfo.read_text()
 
 
 def decided(trainer: dict[str, Any]) -> dict[str, Any]:

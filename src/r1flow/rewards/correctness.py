@@ -21,8 +21,6 @@ from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.rewards.scores import Reward, Scores, column, golds, needed, reward
 
 Grade = Callable[[Any, str], bool | None]  # (gold, final answer) → right, wrong, or None
-
-
 FORMS = (None, "factored", "expanded")
 
 
@@ -55,7 +53,7 @@ def accuracy(
             f"reward accuracy: form ({form}) must be factored, expanded or null, and places ({places}) 1 or more"
         )
     rules = Rules(places, unevaluated, form)
-    warned: list[str] = []
+    warned = False
 
     @reward
     def accuracy(
@@ -66,6 +64,7 @@ def accuracy(
         entry: list[str | None] | None = None,
         **columns: Any,
     ) -> Scores:
+        nonlocal warned
         families, entries = column(task, texts), column(entry, texts)
         by_scorer = {i for i, family in enumerate(families) if family not in (None, GENERAL) and entries[i] is not None}
         by_kind = [i for i, family in enumerate(families) if family != GENERAL and i not in by_scorer]
@@ -76,7 +75,7 @@ def accuracy(
             pairs = [(known[i], final_answer(texts[i])) for i in by_kind]
             verdicts = by_rule(pairs, kinds[kind], rules)
             if not warned:
-                warned.extend(unreadable(verdicts, [known[i] for i in by_kind], kind))
+                warned = warn_unreadable(verdicts, [known[i] for i in by_kind], kind)
             found.update(zip(by_kind, verdicts, strict=True))
         return Scores.of(score_of_verdict(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
 
@@ -95,14 +94,17 @@ def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdi
     return Verdict(generated.correct(family, generated.answer_of(text, entry), gold, entry))
 
 
-def unreadable(verdicts: list[Verdict], known: list[Any], kind: str) -> list[str]:
-    """Warn of the first right answer that can't be read, which leaves its row without a reward; the warning, if any."""
+def warn_unreadable(verdicts: list[Verdict], known: list[Any], kind: str) -> bool:
+    """Warn of the first right answer that can't be read, whose row gets no reward; returns whether there is one."""
     for verdict, gold in zip(verdicts, known, strict=True):
         if verdict.correct is None and verdict.cause in (None, Cause.UNGRADABLE):
-            words = f"reward accuracy: the right answer {gold!r:.80} can't be read by kind={kind!r}, so its row gets no"
-            warnings.warn(f"{words} reward (None); this is said once, however many there are", stacklevel=2)
-            return [words]
-    return []
+            warnings.warn(
+                f"reward accuracy: the right answer {gold!r:.80} can't be read by kind={kind!r}, so its row gets no "
+                "reward (None); this is said once, however many there are",
+                stacklevel=2,
+            )
+            return True
+    return False
 
 
 def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:

@@ -13,6 +13,7 @@ numbers, and the others their own. Stages sample through shards.py, so that a ki
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -51,9 +52,20 @@ OnProgress = Callable[[int, int], None]  # rows done, rows in all
 
 @dataclass(frozen=True)
 class SamplingParams:
+    """How tokens are drawn; raises UserError, naming the field, for what can't be."""
+
     temperature: float  # 0: greedy
     top_p: float  # 1: the whole distribution
     max_new_tokens: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            remedy = "use 0 (always the likeliest token) or more"
+            raise UserError(f"temperature: {self.temperature} isn't possible; {remedy}")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p: {self.top_p}; use a number above 0, up to 1")
+        if self.max_new_tokens < 1:
+            raise UserError(f"max_new_tokens: {self.max_new_tokens} gives no response; use 1 or more")
 
 
 @dataclass(frozen=True)

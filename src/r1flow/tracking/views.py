@@ -15,7 +15,7 @@ import re
 import shlex
 import sqlite3
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -27,6 +27,7 @@ EXPERIMENT = "r1flow"  # unless $MLFLOW_EXPERIMENT_NAME says otherwise
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 MADE = 1795737600000  # when these views were made, which MLflow wants to know: 2026-11-27
 
+HEADLINES, GENERAL_FIRST = 12, ("align_rl", "sft_mix", "reasoning_rl")
 COLUMNS = [
     *("params.`overrides`", "params.`experiment`", "metrics.`pass_at_1/base`", "metrics.`pass_at_1/zero_rl`"),
     *("metrics.`pass_at_1/reasoning_rl`", "metrics.`pass_at_1/align_rl`", "metrics.`pass_at_1/distill`"),
@@ -122,6 +123,17 @@ def experiment_tags(experiment: str) -> dict[str, str]:
         links.append(f"- [{name}]({runs_address(experiment, '', key)})")
     links.append(f"- [Models: ranked on each dataset]({models_address(experiment)})")
     return {**tags, NOTE: ABOUT_EXPERIMENT.format(views="\n".join(links))}
+
+
+def headline_metrics(models: Sequence[str], known: Mapping[str, Mapping[str, float]]) -> dict[str, float | None]:
+    """An execution's own metrics, at most HEADLINES, with the values that are known: pass@1 of its evaluated models.
+
+    First on reasoning, then on general problems, of those models first that are trained for these.
+    """
+    found = {f"pass_at_1/{model}": known.get(model, {}).get("reasoning") for model in models}
+    for model in [model for model in GENERAL_FIRST if model in models] + list(models):
+        found[f"general/{model}"] = known.get(model, {}).get("general")
+    return dict(list(found.items())[:HEADLINES])
 
 
 def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str, Mapping[str, float]] = {}) -> str:
