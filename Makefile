@@ -57,8 +57,7 @@ report: setup ## make the report of the run again
 	snakemake --cores all --forcerun report $(options) $(CONFIG)
 
 ui: setup ## open the runs in MLflow's UI on 127.0.0.1:5000
-	@python -m r1flow.tracking.views
-	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlflow.db --host 127.0.0.1 --workers 1
+	r1flow ui
 
 bench: setup ## compare our sampling, GRPO and SFT with plain TRL, side by side
 	python benchmarks/sampling.py && python benchmarks/grpo_step.py && python benchmarks/sft_step.py

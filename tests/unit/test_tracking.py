@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -450,14 +451,49 @@ def test_a_description_that_people_edited_stays_and_a_view_is_made_again(project
     assert found["mlflow.note.content"] == "ours" and json.loads(found[tag])["name"]
 
 
-def test_the_addresses_for_the_ui_have_the_experiment_s_own_id(finished, tmp_path):
-    command = [sys.executable, "-m", "r1flow.tracking.views"]
+@pytest.fixture
+def opened(monkeypatch):
+    """`r1flow ui` in a folder; returns the words of the server that it would become."""
+    from r1flow.commands import ui
+    from r1flow.commands.cli import main
+
+    def call(folder: Path, *words: str) -> list[str]:
+        started = []
+        (folder / "Snakefile").touch()
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(ui.os, "execve", lambda program, words, settings: started.append((words, settings)))
+        assert main(["ui", *words]) == 0
+        [(called, settings)] = started
+        assert settings["MLFLOW_DISABLE_TELEMETRY"] == "true"
+        return called
+
+    return call
+
+
+def test_the_addresses_for_the_ui_have_the_experiment_s_own_id(finished, tmp_path, monkeypatch, capsys, opened):
     for name, has in (("r1flow", "#/experiments/1/runs?"), ("Default", "#/experiments/0/runs?"), ("other", "no run")):
-        environment = os.environ | {"MLFLOW_EXPERIMENT_NAME": name}
-        told = subprocess.run(command, cwd=finished.root, env=environment, capture_output=True, text=True, check=True)
-        assert has in told.stdout
-    assert "no run" in subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert not list(tmp_path.iterdir())
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", name)
+        opened(finished.root, "--port", "5123")
+        assert has in (told := capsys.readouterr().out) and "http://127.0.0.1:5123" in told
+    words = opened(tmp_path, "--port", "5123")
+    assert words[words.index("--backend-store-uri") + 1] == f"sqlite:///{tmp_path}/mlflow.db"
+    assert words[words.index("--host") + 1] == "127.0.0.1" and words[words.index("--port") + 1] == "5123"
+    assert "no run" in capsys.readouterr().out and [path.name for path in tmp_path.iterdir()] == ["Snakefile"]
+
+
+def test_the_ui_refuses_a_port_that_is_taken_and_names_the_server_that_has_the_runs(tmp_path, monkeypatch, capsys):
+    from r1flow.commands.cli import main
+
+    (tmp_path / "Snakefile").touch()
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["ui", "--port", str(port)]) == 2
+    assert f"--port {port}: " in capsys.readouterr().err
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ann:secret@mlflow.lab:5000/x")
+    assert main(["ui"]) == 2
+    told = capsys.readouterr().err
+    assert "MLFLOW_TRACKING_URI: runs are recorded at https://mlflow.lab:5000/x" in told and "secret" not in told
 
 
 def test_a_store_of_an_earlier_version_gets_the_views_when_it_is_opened(project, store, monkeypatch):

@@ -20,6 +20,7 @@ COMMANDS = {
     "seeds": "run an experiment with several seeds, and report on all of them",
     "runs": "list the runs in results/: experiment, seed, overrides, state, pass@1",
     "show": "read a model's stored completions in the terminal, such as the wrong ones",
+    "ui": "open the runs in MLflow's UI: curves, models, completions",
     "trace": "show where a number or a model comes from",
     "compare": "compare two runs' models: better, worse or can't tell, with samples side by side",
     "diff": "check that two runs are equal, or find where and why they differ",
@@ -44,6 +45,7 @@ a first session:
   make run                                              the whole recipe, about 8 minutes on 2 cores
   r1flow plan r1_tiny seed=2 run=second                 what a run would compute, why, and about how long that takes
   r1flow run r1_tiny seed=2 run=second                  compute it
+  r1flow ui                                             the curves, models and completions of all runs, in MLflow
   r1flow trace 'results/r1_tiny/report/summary.json#models.zero_rl.reasoning.pass_at_1'
   r1flow show r1_tiny zero_rl --wrong                   what R1-Zero got wrong, with its reasoning
   r1flow compare r1_tiny second                         whether the models of the run `second` are better

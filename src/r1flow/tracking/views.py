@@ -1,7 +1,5 @@
 """What MLflow's UI shows beside the numbers: addresses, ready-made views, and descriptions in Markdown.
 
-    python -m r1flow.tracking.views       writes the views and prints their addresses, before `make ui` serves them
-
 A view is an experiment's tag, mlflow.sharedViewState.<key>. MLflow 3.17 opens it by its key in the address and, since
 it has a name, lists it under "Saved views" too. Which half of MLflow opens, the one for trainings or the one for chat
 applications, is decided by `workflowType` in the address. MLflow isn't imported here.
@@ -20,9 +18,9 @@ from contextlib import closing
 from pathlib import Path
 
 from r1flow.core.errors import printable
-from r1flow.tracking.moved import follow_move
 
-LOCAL = "http://127.0.0.1:5000"  # where `make ui` serves
+HOST, PORT = "127.0.0.1", 5000
+LOCAL = f"http://{HOST}:{PORT}"  # where `r1flow ui` serves, unless it is told another port
 EXPERIMENT = "r1flow"  # unless $MLFLOW_EXPERIMENT_NAME says otherwise
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 MADE = 1795737600000  # when these views were made, which MLflow wants to know: 2026-11-27
@@ -200,15 +198,3 @@ def renew_views(database: Path) -> str | None:
     except sqlite3.Error:  # no store, another kind, or one that we may only read
         pass
     return str(found[0]) if found else None
-
-
-def main() -> None:
-    follow_move(Path())
-    if experiment := renew_views(Path("mlflow.db")):
-        print("\n".join(["MLflow's pages, once its server has started:", *addresses(experiment)]))
-    else:
-        print(f"no run has been recorded here yet; {LOCAL} will show an empty store")
-
-
-if __name__ == "__main__":
-    main()
