@@ -34,7 +34,43 @@ def test_a_line_says_which_stage_of_how_many_what_is_reached_and_the_time_left(t
     terminal.update(10, 40, reward=0.1)
     clock.now += 20
     terminal.update(12, 40, reward=0.61234, length=42)
-    assert lines(terminal)[-1] == "[ 5/11 reasoning_rl] 12/40  reward 0.612  length 42  4:40 left"
+    assert lines(terminal)[-1] == "[ 5/11 reasoning_rl] 12/40  reward 0.612 ▂▅  length 42  4:40 left"
+
+
+def test_a_training_shows_what_matters_with_curves_of_all_its_steps(terminal, clock):
+    others = {"entropy": 0.3, "clipped": 0.0, "grad_norm": 1.0, "tokens": 11013.0}
+    for step in range(17):  # sixteen values and the first, of which only two lines are shown
+        reward = 0.0 if step < 8 else 1.0
+        terminal.update(step, 40, reward=reward, accuracy=0.5, format=1.0, truncated=0.0, zero_variance=0.5, **others)
+    clock.now += 9
+    terminal.update(17, 40, reward=1.0, accuracy=0.5, format=1.0, truncated=0.0, zero_variance=0.5, **others)
+    shown = lines(terminal)[-1].partition("] ")[2].split("  ")
+    assert shown[:3] == ["17/40", "reward 1 ▁▁▁▃████", "accuracy 0.5"]
+    assert shown[3:6] == ["format 1 ████████", "truncated 0 ▁▁▁▁▁▁▁▁", "zero_variance 0.5 ▅▅▅▅▅▅▅▅"]
+    assert len(shown) == 7 and shown[6].endswith(" left")
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([], ""),
+        ([0.4], ""),
+        ([0.0, 1.0], "▁█"),
+        ([6.0, 3.0, 0.6], "█▅▂"),  # a loss: from 0 to its largest value
+        ([-2.0, 0.0, 1.0], "▁▁█"),  # a penalty
+        ([1e9, 0.0], "█▁"),
+        ([float("nan"), 1.0], ""),
+        ([float("inf"), 1.0], ""),
+    ],
+)
+def test_a_curve_goes_from_nothing_to_one_or_to_its_largest_value(values, drawn):
+    assert progress.bars(values) == drawn
+
+
+def test_a_new_phase_begins_a_new_curve(terminal, clock):
+    terminal.update(1, 4, loss=1.0)
+    terminal.update(1, 9, loss=0.5)
+    assert lines(terminal)[-1] == "[ 5/11 reasoning_rl] 1/9  loss 0.5"
 
 
 def test_a_stage_outside_the_workflow_has_a_name_and_no_place(monkeypatch):

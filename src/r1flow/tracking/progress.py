@@ -1,7 +1,7 @@
 """What a person sees of a run: one line per event, readable when two stages run at once and in a log file.
 
     [ 5/22 reasoning_rl] started
-    [ 5/22 reasoning_rl] 12/40  reward 0.61  length 42  1:10 left
+    [ 5/22 reasoning_rl] 12/40  reward 0.61 ▂▃▄▅  length 42  1:10 left
     [ 5/22 reasoning_rl] done in 1:32  reward 0.84  length 44
     [ 6/22 rejection] failed after 0:04: samples.parquet: no space left on device
         | the last lines of its log
@@ -12,9 +12,10 @@ which is garbled when two stages share a terminal, and in a cluster's log.) A st
 from the workflow, which lists them all in order in $R1FLOW_JOBS; a stage started by hand shows only [rejection].
 """
 
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +27,10 @@ LOG_LINES = 15
 HEADLINES = 3
 # Shown first when a stage ends, in this order; then whatever else its metrics begin with.
 FAVOURITES = ("reward", "accuracy", "loss", "length", "kept", "rows")
+# Of a training that reports more numbers than a line has room for, those that are shown; MLflow has them all.
+ON_A_LINE, MANY = ("reward", "accuracy", "format", "length", "truncated", "zero_variance", "mismatch"), 5
+# Shown with a small curve of all values so far, from 0 to 1, or to the largest value if that is more.
+CURVED, BARS, WIDTH = ("reward", "format", "truncated", "zero_variance", "loss"), "▁▂▃▄▅▆▇█", 8
 # Numbers that say nothing about how a stage went.
 DULL = {"step", "epoch", "learning_rate", "steps", "seconds"}
 
@@ -41,6 +46,7 @@ class Progress:
         self.shown: float | None = None  # when the last update was
         self.phase: tuple[int, Any] | None = None  # total, and the step if the stage has several
         self.first: tuple[int, float] = (0, 0.0)  # the phase's first update: done, and when
+        self.curves: dict[str, list[float]] = {}  # the phase's values, by field
 
     def started(self) -> None:
         self.begin = self.clock()
@@ -50,11 +56,16 @@ class Progress:
         """Show that `done` of `total` is reached: at once for a phase's first and last, else at most every EVERY_S."""
         now, phase = self.clock(), (total, fields.get("step"))
         if phase != self.phase or done < self.first[0]:
-            self.phase, self.first, self.shown = phase, (done, now), None
+            self.phase, self.first, self.shown, self.curves = phase, (done, now), None, {}
+        for name in CURVED:
+            if is_number(fields.get(name)):
+                self.curves.setdefault(name, []).append(fields[name])
         if self.shown is not None and done < total and now - self.shown < EVERY_S:
             return
         self.shown = now
-        self.say("  ".join([f"{done}/{total}", *shown_fields(fields), *self.left(done, total, now)]))
+        if len(fields) > MANY and "reward" in fields:
+            fields = {name: fields[name] for name in ON_A_LINE if name in fields}
+        self.say("  ".join([f"{done}/{total}", *shown_fields(fields, self.curves), *self.left(done, total, now)]))
 
     def left(self, done: int, total: int, now: float) -> list[str]:
         """The time left at the pace since this phase's first update; empty while no pace is known."""
@@ -109,8 +120,30 @@ def headlines(metrics: dict[str, Any]) -> list[str]:
     return shown_fields({name: values[name] for name in names[:HEADLINES]})
 
 
-def shown_fields(fields: dict[str, float | str]) -> list[str]:
-    return [f"{name} {short_number(value) if is_number(value) else value}" for name, value in fields.items()]
+def shown_fields(fields: dict[str, float | str], curves: Mapping[str, Sequence[float]] = {}) -> list[str]:
+    """Each field's name and value, and the curve of its values where it has one."""
+    shown = []
+    for name, value in fields.items():
+        words = f"{name} {short_number(value) if is_number(value) else value}"
+        drawn = bars(curves.get(name, ()))
+        shown.append(f"{words} {drawn}" if drawn else words)
+    return shown
+
+
+def bars(values: Sequence[float]) -> str:
+    """A curve of at most WIDTH characters, each the mean of as many values; nothing for less than two.
+
+    >>> bars([0.1, 0.2, 0.4, 0.8])
+    '▂▂▄▇'
+    """
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return ""
+    top, count = max(1.0, *values), min(WIDTH, len(values))
+    drawn = ""
+    for place in range(count):
+        part = values[place * len(values) // count : (place + 1) * len(values) // count]
+        drawn += BARS[round(max(0.0, sum(part) / len(part) / top) * (len(BARS) - 1))]
+    return drawn
 
 
 def is_number(value: Any) -> bool:
