@@ -104,9 +104,11 @@ class History(TrainerCallback):
             if is_fault(key, logs.get(key), args, state):
                 raise diverged(f"{key} is {logs[key]}", self.stage, args, state)
         numbers = {key: value for key, value in logs.items() if isinstance(value, int | float)}
-        curves = {f"curve/{name}": value for name, value in self.named(numbers).items()}
+        named = self.named(numbers)
+        curves = {f"curve/{name}": value for name, value in named.items()}
         self.stage.log_metrics(state.global_step, curves | self.others(numbers))
-        self.stage.progress(state.global_step, state.max_steps, **self.named(numbers))
+        if named:  # the last log of a training has its runtime alone
+            self.stage.progress(state.global_step, state.max_steps, **named)
 
     def others(self, numbers: dict[str, float]) -> dict[str, float]:
         """What else the trainer logs that says something; a counter of faults begins when it is first above 0."""
