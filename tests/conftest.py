@@ -14,7 +14,10 @@ import pytest
 # sampling, take six times the CPU (158 s instead of 25 in three files on two busy cores).
 os.environ["OMP_NUM_THREADS"] = "1"
 
-PACKAGES = {"bwrap": "bubblewrap"}  # of the system, by a command of theirs, which tests are skipped without
+PACKAGES = {
+    "bwrap": "bubblewrap",
+    "chromium": "chromium",
+}  # of the system, by a command of theirs, which tests are skipped without
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -213,7 +213,8 @@ def evaluation(folder: Path, rows: list[dict]) -> Path:
     folder.mkdir(parents=True)
     parquet.write_table(pa.Table.from_pylist(rows), folder / "samples.parquet")
     paraphrased = int(any(row["paraphrased"] for row in rows))
-    write(folder / "config.yaml", {"split": "test", "thinking": list(TEMPERATURES), "paraphrased": paraphrased})
+    config = {"split": "test", "thinking": list(TEMPERATURES), "paraphrased": paraphrased}
+    write(folder / "config.yaml", config | {"reflection_words": ["wait", "check"]})
     write(folder / "metrics.json", summarise_evaluation(rows, list(TEMPERATURES)) | COUNTS)
     write(folder / "cost.json", {"seconds": 11.0, "peak_mb": 700})
     return folder

@@ -140,7 +140,7 @@ def test_a_missing_system_package_is_said_in_a_line(tmp_path):
     (tmp_path / "dirname").symlink_to(shutil.which("dirname"))
     code, said = run([shutil.which("bash"), ".ci/run"], PATH=str(tmp_path))
     assert code == 0 and said.splitlines()[-1] == "the tests run"
-    assert ".ci/run: bubblewrap can't be installed here; its tests are skipped" in said
+    assert ".ci/run: bubblewrap or Chromium can't be installed here; the tests that need them are skipped" in said
     code, said = run([sys.executable, "-m", "pytest", "--collect-only", "-q", __file__], PATH=str(tmp_path))
     assert "bubblewrap isn't installed, and tests that need it were skipped; apt-get install bubblewrap" in said
 

@@ -35,9 +35,9 @@ BASES = tuple(stage for stage, row in RECIPE.items() if row.program == "pretrain
 FIRST_TASKS, LAST_TASKS = ("reasoning",), ("general",)
 # The columns of samples.parquet that the claims and the page use.
 COLUMNS = {
-    *("task", "kind", "problem_id", "question", "gold", "completion", "answer", "answer_lenient", "correct"),
-    *("correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks", "thinking"),
-    *("first_correct", "several_answers", "paraphrased", "intervention"),
+    *("task", "kind", "problem_id", "sample_index", "question", "gold", "completion", "answer", "answer_lenient"),
+    *("correct", "correct_lenient", "well_formed", "language", "length", "finished", "reflections", "thinks"),
+    *("thinking", "first_correct", "several_answers", "paraphrased", "intervention"),
 }
 
 
@@ -46,7 +46,8 @@ class Results:
     """The evaluations and training histories of all stages of a run."""
 
     run: str
-    samples: Mapping[str, list[Row]]  # model -> rows of samples.parquet as asked, models in MODELS' order
+    drawn: Mapping[str, list[Row]]  # model -> all rows of samples.parquet, models in MODELS' order
+    samples: Mapping[str, list[Row]]  # model -> its rows as asked
     thinking: Mapping[str, Mapping[float, list[Row]]]  # model -> temperature -> its rows with <think> given
     summaries: Mapping[str, Mapping[str, Mapping[str, Any]]]  # model -> task -> metrics
     metrics: Mapping[str, Mapping[str, Any]]  # stage -> its metrics.json
@@ -190,7 +191,8 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
     models = order_models(evaluated)
     samples, thinking, changed = {}, {}, {}
     read = read_samples([evaluated[model] / "samples.parquet" for model in models])
-    for model, rows in zip(models, read, strict=True):
+    drawn = dict(zip(models, read, strict=True))
+    for model, rows in drawn.items():
         samples[model] = [row for row in rows if as_asked(row)]
         thinking[model] = by_temperature(rows)
         # at another temperature than the one that decides they aren't compared
@@ -199,7 +201,7 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
             changed[model] = others
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in models}
-    return Results(run, samples, thinking, summaries, metrics, configs, toy, changed)
+    return Results(run, drawn, samples, thinking, summaries, metrics, configs, toy, changed)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:

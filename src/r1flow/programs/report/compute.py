@@ -1,8 +1,9 @@
-"""The report of a run: report.html for people, and summary.json for programs.
+"""The report of a run: report.html and samples.html for people, and summary.json for programs.
 
 Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"), and computes the paper's
-claims from the samples. Both files depend on the results only, so equal runs give the same bytes; the costs of the run
-are in files of their own (making.py). Left out: anything that needs a network or a server to be read.
+claims from the samples, which samples.html shows (viewer.py). All three depend on the results only, so equal runs give
+the same bytes; the costs of the run are in files of their own (making.py). Left out: anything that needs a network or a
+server to be read.
 
     summary.json: {"claims": {"C1": {"verdict": "holds here", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
@@ -32,6 +33,7 @@ from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
 from r1flow.programs.report.skills import THOUGHT_METRICS, summarise_families, summarise_skills, summarise_steps
 from r1flow.programs.report.tries import summarise_tries
+from r1flow.programs.report.viewer import render_viewer
 from r1flow.recipe.claims import claim_summary
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     results = collect(stage.config["run"], stage.inputs, stage.config["toy"])
     write_json(stage.work / "summary.json", summarise_run(results))
     (stage.work / "report.html").write_text(render_report(results, stage.config, stage.seed), encoding="utf-8")
+    (stage.work / "samples.html").write_text(render_viewer(results), encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
 
 

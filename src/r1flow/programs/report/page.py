@@ -433,6 +433,7 @@ def present(row: Row) -> dict[str, Any]:
     """A sample as the page shows it: the reasoning, and separately what a user reads."""
     response = Response.parse(row["completion"])
     return {
+        "problem": row["problem_id"],
         "task": row["kind"] or row["task"],
         "question": row["question"],
         "gold": row["gold"],

@@ -64,5 +64,10 @@ def format_duration(seconds: float) -> str:
 def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
     """Text safe to show: invisible and direction-changing characters are spelt out, and a long text is cut."""
     text = text or ""
-    shown = INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text[:limit])
+    shown = spell_out(text[:limit])
     return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown
+
+
+def spell_out(text: str) -> str:
+    """The text with its invisible and direction-changing characters by their codes."""
+    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text)

@@ -1,0 +1,160 @@
+"""The report and the viewer of completions in a browser: filters, keys, addresses, widths, light and dark, axe."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fabricated_run import SKILLS, fabricate_run
+
+from r1flow.programs.report.compute import compute
+from r1flow.programs.report.making import write_making
+
+needed = "playwright isn't installed; pip install -c constraints.txt -e .[test]"
+sync_api = pytest.importorskip("playwright.sync_api", reason=needed)
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=needed)
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium isn't installed; apt-get install chromium")
+
+PAGES = ("samples.html",)
+HOSTILE = "</div><img src=x onerror=alert(1)><script>alert(2)</script>\u202e" + "w" * 3000
+
+
+def poison(rows: list[dict]) -> list[dict]:
+    """The first completion to each problem is hostile."""
+    return [row | ({"completion": HOSTILE, "question": HOSTILE} if row["sample_index"] == 0 else {}) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The pages of a run whose models write what they shouldn't."""
+    out = tmp_path_factory.mktemp("pages")
+    inputs = fabricate_run(out / "run", tuple(SKILLS), problems=4, edit=poison)
+    beside = {"models": ["base", "align_rl"], "problems": 2}
+    config = {"run": "tiny", "caveats": {}, "toy": False, "side_by_side": beside}
+    compute(SimpleNamespace(config=config, inputs=inputs, work=out, seed=1))
+    write_making("tiny", inputs, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["sync_api.Browser"]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser) -> Iterator["sync_api.Page"]:
+    """A page that may request nothing but itself, nor raise, nor open a dialog."""
+    page = browser.new_page()
+    faults = []
+    page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: request.is_navigation_request() or faults.append(request.url))
+    page.on("console", lambda message: message.type == "error" and faults.append(message.text))
+    yield page
+    page.close()
+    assert faults == []
+
+
+def go(page: "sync_api.Page", folder: Path, name: str) -> None:
+    page.goto("about:blank")  # else a changed fragment alone loads nothing
+    page.goto(f"file://{folder}/{name}")
+    if name.startswith("samples.html"):
+        page.wait_for_function("document.querySelector('#found').textContent.includes(' of ')")
+
+
+def found(page: "sync_api.Page") -> int:
+    return int(page.locator("#found").inner_text().split()[0].replace(",", ""))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_fit_every_width_and_axe_finds_nothing_in_light_and_dark(page, folder, name):
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in (400, 900, 1600):
+            page.set_viewport_size({"width": width, "height": 900})
+            go(page, folder, name)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
+        results = axe.Axe().run(page)
+        assert results.violations_count == 0, (scheme, results.generate_report())
+
+
+def test_each_filter_leaves_what_it_names_and_the_address_keeps_it(page, folder):
+    go(page, folder, "samples.html")
+    every = found(page)
+    for name, value in (
+        ("model", "zero_rl"),
+        ("reflection", "without"),
+        ("family", "chain_sum"),
+        ("asked", "as asked"),
+        ("verdict", "wrong"),
+    ):
+        before = found(page)
+        page.select_option(f"select[name={name}]", value)
+        page.wait_for_function(f"location.hash.includes('{name}=')")
+        assert found(page) < before
+    words = " ".join(page.locator(".sample").all_inner_texts())
+    assert "✗ wrong" in words and "✓ right" not in words and "<think> forced" not in words
+    assert page.locator(".sample b").evaluate_all("all => all.every(each => each.textContent === 'zero_rl')")
+    kept, address = found(page), page.url
+    go(page, folder, address.rpartition("/")[2])
+    assert found(page) == kept and page.input_value("select[name=family]") == "chain_sum"
+    page.click("button[type=reset]")
+    page.wait_for_function(f"document.querySelector('#found').textContent.startsWith('{every:,} of')")
+    assert page.input_value("select[name=model]") == ""
+
+
+def test_truncated_and_text_are_found(page, folder):
+    go(page, folder, "samples.html#end=truncated")
+    assert found(page) == 0 and page.input_value("select[name=end]") == "truncated"
+    go(page, folder, "samples.html")
+    page.keyboard.press("/")
+    page.keyboard.type("SO 25.")
+    page.wait_for_function("location.hash.includes('text=SO')")
+    assert found(page) > 0
+    assert all("so 25." in text for text in page.locator(".completion").all_inner_texts())
+
+
+def test_one_click_leads_to_a_problem_over_all_models(page, folder):
+    go(page, folder, "report.html")
+    page.click("#samples a:text('the wrong ones') >> nth=1")
+    page.wait_for_function("document.querySelector('#found')?.textContent.includes(' of ')")
+    assert page.url.endswith("samples.html#model=zero_rl&verdict=wrong")
+    assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
+    page.click(".sample a >> nth=0")
+    page.wait_for_function("location.hash.includes('problem=')")
+    assert set(page.locator(".sample b").all_inner_texts()) == {*SKILLS}
+    page.go_back()
+    page.wait_for_function("location.hash.includes('verdict=wrong')")
+    assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
+
+
+def test_keys_go_from_completion_to_completion(page, folder):
+    go(page, folder, "samples.html#model=base")
+    place = "[...document.querySelectorAll('.sample')].indexOf(document.activeElement)"
+    for key, expected in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        assert page.evaluate(place) == expected
+    loaded = page.locator(".sample").count()
+    page.locator(".sample >> nth=-1").focus()
+    page.keyboard.press("j")
+    assert page.evaluate(place) == loaded < page.locator(".sample").count()
+    page.keyboard.press("p")
+    page.wait_for_function("location.hash.startsWith('#problem=')")
+
+
+def test_reflections_are_marked(page, folder):
+    go(page, folder, "samples.html#reflection=with")
+    assert set(page.locator(".sample mark").all_inner_texts()) == {"wait", "check"}
+
+
+def test_hostile_completions_are_text(page, folder):
+    for name in ("samples.html", "report.html"):
+        go(page, folder, name)
+        shown = page.locator("main").inner_text()
+        assert "<script>alert(2)" in shown and "\\u202e" in shown and "\u202e" not in shown
+        assert page.locator("img").count() == 0
