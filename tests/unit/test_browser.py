@@ -1,15 +1,17 @@
 """The report and the viewer of completions in a browser: filters, keys, addresses, widths, light and dark, axe."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fabricated_run import SKILLS, fabricate_run
+from fabricated_run import SKILLS, TRAINED, fabricate_run
 
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import write_making
+from r1flow.programs.report.spread import SeedRun, Seeds, render_seeds
 
 needed = "playwright isn't installed; pip install -c constraints.txt -e .[test]"
 sync_api = pytest.importorskip("playwright.sync_api", reason=needed)
@@ -17,7 +19,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=needed
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium isn't installed; apt-get install chromium")
 
-PAGES = ("samples.html",)
+PAGES = ("report.html", "samples.html", "making.html", "seeds.html")
 HOSTILE = "</div><img src=x onerror=alert(1)><script>alert(2)</script>\u202e" + "w" * 3000
 
 
@@ -35,6 +37,10 @@ def folder(tmp_path_factory) -> Path:
     config = {"run": "tiny", "caveats": {}, "toy": False, "side_by_side": beside}
     compute(SimpleNamespace(config=config, inputs=inputs, work=out, seed=1))
     write_making("tiny", inputs, out)
+    summary = json.loads((out / "summary.json").read_text())
+    metrics = {stage: json.loads((inputs[stage] / "metrics.json").read_text()) for stage in TRAINED}
+    runs = [SeedRun(seed, f"tiny-s{seed}", summary, metrics) for seed in range(5)]
+    (out / "seeds.html").write_text(render_seeds(Seeds("tiny", runs)), encoding="utf-8")
     return out
 
 
@@ -81,6 +87,41 @@ def test_pages_fit_every_width_and_axe_finds_nothing_in_light_and_dark(page, fol
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
         results = axe.Axe().run(page)
         assert results.violations_count == 0, (scheme, results.generate_report())
+
+
+def test_the_first_screen_has_every_model_and_verdicts_lead_to_their_claims(page, folder):
+    page.set_viewport_size({"width": 1600, "height": 900})
+    go(page, folder, "report.html")
+    for part in (page.locator("#stages tbody tr").last, page.locator("#verdicts h2")):
+        box = part.bounding_box()
+        assert box["y"] + box["height"] < 900
+    assert page.locator("#verdicts").inner_text().count("One seed: ") == 1
+    page.click("#verdicts a:text-is('C4')")
+    assert page.url.endswith("#C4")
+    assert page.locator("#C4").bounding_box()["y"] < 900
+
+
+def test_on_a_phone_the_tables_at_the_top_are_read_without_scrolling_sideways(page, folder):
+    page.set_viewport_size({"width": 400, "height": 800})
+    go(page, folder, "report.html")
+    for name in ("stages", "verdicts"):
+        wide, seen = page.locator(f"#{name} .scroll").evaluate("box => [box.scrollWidth, box.clientWidth]")
+        assert wide <= seen
+    assert "pass@1" in page.locator("#stages td[data-name]").first.evaluate(
+        "cell => getComputedStyle(cell, '::before').content"
+    )
+
+
+def test_the_parts_of_the_claims_are_closed_and_printed(page, folder):
+    go(page, folder, "report.html")
+    part = page.locator("#claims td:text('mode (gain without the skill)')").first
+    assert not part.is_visible()
+    page.emulate_media(media="print", color_scheme="dark")
+    assert part.is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")
+    page.click("summary:text('Every part of every claim')")
+    assert part.is_visible()
 
 
 def test_each_filter_leaves_what_it_names_and_the_address_keeps_it(page, folder):

@@ -108,7 +108,7 @@ def test_the_first_screen_counts_the_claims_and_has_every_models_scores_with_int
     assert f"Of {len(verdicts)} claims, {held} hold here" in page and (f"{absent} a" in page or not absent)
     stages = page[page.index('id="stages"') : page.index('id="shows"')]
     for model in SKILLS:
-        row = stages[stages.index(f"<th>{model}</th>") :].split("</tr>")[0]
+        row = stages[stages.index(f'<th scope="row">{model}</th>') :].split("</tr>")[0]
         skill = next(each for each in summary["skill"][model] if each["temperature"] == 0.6)
         shown = [100 * skill[bound] for bound in ("estimate", "low", "high")]
         assert '{:.1f} <span class="sub">[{:.1f}, {:.1f}]</span>'.format(*shown) in row
@@ -129,8 +129,33 @@ def test_a_figure_taken_out_of_a_page_is_a_picture_of_its_own(tmp_path, whole):
     script = [sys.executable, str(ROOT / "workflow/scripts/figure.py"), str(tmp_path / "report.html")]
     taken = ElementTree.fromstring(subprocess.run([*script, title], check=True, capture_output=True).stdout)
     assert taken.tag == "{http://www.w3.org/2000/svg}svg" and taken.get("aria-label") == title
+    assert "var(" not in ElementTree.tostring(taken, encoding="unicode")
     other = subprocess.run([*script, "Lenght"], capture_output=True, text=True)
     assert other.returncode == 1 and other.stderr.startswith(f"no figure is called 'Lenght'; there are: {title}, ")
+
+
+def test_pictures_have_the_colours_of_the_page_in_the_light(whole):
+    page, _ = whole
+    used = set(re.findall(r"var\(--(\w+), (#\w+)\)", page))
+    assert used <= {(variable, colour) for colour, variable in figures.VARIABLES.items()}
+    assert {"ink", "rule", "grid"} <= {variable for variable, _ in used}
+    for variable, colour in used:
+        light, dark = re.findall(rf"--{variable}: (#\w+)", page)
+        assert light == colour != dark
+
+
+def test_every_table_has_a_caption_of_its_own_and_headers_that_say_of_what(whole):
+    page, _ = whole
+    captions = re.findall("<caption>(.*?)</caption>", page)
+    assert len(captions) == page.count("<table") == len(set(captions)) > 10
+    assert not re.findall(r"<th(?! scope=)[\s>]|<th [^>]*>\s*</th>", page)
+
+
+def test_a_run_without_claims_says_so_and_begins_with_its_models(tmp_path, whole):
+    page, _ = make(tmp_path / "report", fabricate_run(tmp_path / "run", DISTILL_ONLY, problems=4))
+    assert "Of 12 claims, none can be tested on these models." in page and 'id="verdicts"' not in page
+    assert page.index("<main>") < page.index('id="stages"') < page.index('id="shows"')
+    assert 'id="verdicts"' in whole[0] and "none can be tested" not in whole[0]
 
 
 def test_ids_are_unique_and_references_are_to_be_found(whole):
@@ -180,7 +205,7 @@ def test_a_run_ends_with_its_models_as_the_report_has_them_and_each_claims_numbe
     assert lines[0].split() == ["pass@1", "in", "%", "general", "prompts"] and len(lines) == 4 + 12
     stages = page[page.index('id="stages"') : page.index('id="shows"')]
     for line in lines[1:4]:
-        row = stages[stages.index(f"<th>{line.split()[0]}</th>") :].split("</tr>")[0]
+        row = stages[stages.index(f'<th scope="row">{line.split()[0]}</th>') :].split("</tr>")[0]
         numbers = re.findall(r"\d+\.\d", re.sub("<[^>]+>", " ", row))
         told = re.findall(r"\d+\.\d", line)
         assert len(told) == 6 and told[:3] == numbers[:3] and told[3:] == numbers[-3:]
@@ -461,7 +486,7 @@ def test_every_trained_stage_is_compared_with_the_model_that_its_configuration_s
         "self_sft": {"base", "zero_rl"},
     }
     table = page.partition('<section id="skill">')[2].partition("</table>")[0]
-    rows = re.findall(r"<tr><th>(\w+ − \w+)</th>", table)
+    rows = re.findall(r'<tr><th scope="row">(\w+ − \w+)</th>', table)
     assert rows == ["zero_rl − base", "self_sft − base", "self_sft − zero_rl"]
     assert "<code>self_sft</code> against" not in page  # its skill is not RL's
 
@@ -487,7 +512,7 @@ def test_many_samples_give_a_section_of_pass_at_k_and_few_give_none(tried, whole
     assert parser.open == [] and all(len(set(table)) == 1 for table in parser.tables)
     assert page.count("<svg") == whole[0].count("<svg") + 1
     assert page.count('href="#tries"') == page.count('id="tries"') == 1
-    assert "zero_rl − base, points" in page and "<th>guessing</th>" in page
+    assert "zero_rl − base, points" in page and '<th scope="row">guessing</th>' in page
     assert "<code>zero_rl</code> may have widened or narrowed" in page  # both solve everything in 64 tries
     page, summary = whole
     assert "#tries" not in page and summary["pass_at_k"] == {}
@@ -596,7 +621,10 @@ def doubtful(rows: list[dict]) -> list[dict]:
 def test_self_correction_has_a_row_where_there_are_any_and_else_a_sentence(tmp_path, whole):
     page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", ZERO_ONLY, problems=30, edit=doubtful))
     section = page[page.index('id="self-correction"') : page.index('id="models"')]
-    assert "<code>base</code> 0 of 360 (0 corrected" in " ".join(section.split()) and "<th>zero_rl</th>" in section
+    assert (
+        "<code>base</code> 0 of 360 (0 corrected" in " ".join(section.split())
+        and '<th scope="row">zero_rl</th>' in section
+    )
     zero = summary["self_correction"]["zero_rl"]
     assert zero["several"] == zero["wrong"] == 360 and 0 < zero["corrected"] < 360 and zero["second_try"]["n"] == 90
     page, summary = whole
@@ -632,7 +660,7 @@ def test_wordings_never_trained_on_stand_beside_those_of_training(tmp_path):
     edit_metrics("evaluate/zero_rl", halve)(inputs)
     page, summary = make(tmp_path / "report", inputs)
     skill = page[page.index('id="skill"') : page.index('id="models"')]
-    cells = re.findall(r"<tr><th>(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>", skill)
+    cells = re.findall(r'<tr><th scope="row">(base|zero_rl)</th>.*<td>([^<]*)</td><td>([^<]*)</td></tr>', skill)
     rows = {name: (accuracy, share) for name, accuracy, share in cells}
     accuracy = summary["paraphrased"]["zero_rl"]["reasoning"]["pass_at_1_lenient"]
     assert rows == {"base": ("0.0", "0.0"), "zero_rl": (f"{100 * accuracy:.1f}", "50.0")}
@@ -706,7 +734,7 @@ def test_what_was_left_out_is_there_with_stage_file_and_reason(tmp_path):
     (inputs["data"] / "metrics.json").write_text(json.dumps({"rows": {}, "counts": leaks}))
     page, summary = make(tmp_path / "report", inputs)
     section = page.partition('<section id="left-out">')[2].partition("</section>")[0]
-    rows = re.findall(r"<tr><th>(.*?)</th>(.*?)</tr>", section)
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', section)
     texts = [(stage, re.sub(r"(<[^>]*>)+", " ", cells).strip()) for stage, cells in rows[-2:]]
     assert texts == [
         ("data", "rl.jsonl 2,000 1,400 30.0 599 leak, 1 twice"),
@@ -726,7 +754,7 @@ def test_evaluations_that_left_out_different_rows_are_told_apart(tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"counts": lost}))
     page, summary = make(tmp_path / "report", inputs)
     assert {"evaluate/base", "evaluate/zero_rl"} < set(summary["left_out"])
-    assert "<tr><th>evaluate/base</th>" in page.partition('<section id="left-out">')[2]
+    assert '<tr><th scope="row">evaluate/base</th>' in page.partition('<section id="left-out">')[2]
 
 
 def test_skill_is_the_first_pass_and_what_later_answers_add_in_all_and_in_every_family(tmp_path):

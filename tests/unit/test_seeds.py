@@ -152,7 +152,9 @@ def test_the_models_have_their_means_over_seeds_and_bases_are_scored_leniently()
     base = {"pass@1": 0.3, "skill": None, "first pass": None, "paraphrased": 0.3, "self-verification": None}
     assert means["zero_rl"] == pytest.approx(rl | rest) and means["base"] == pytest.approx(base | rest)
     page = render_seeds(Seeds("tiny", runs))
-    assert re.search(r"<th>zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page)
+    assert re.search(
+        r"<th scope=\"row\">zero_rl</th><td class=\"hl\">15\.0 <span class=\"sub\">± 5\.0</span></td>", page
+    )
 
 
 def test_the_models_stand_in_the_recipes_order():

@@ -11,11 +11,12 @@ OWN = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xl
 
 
 def figure(page: str, title: str) -> str:
-    """The figure with that title, which screen readers read out; in a page it has the page's font and namespaces."""
+    """The figure with that title, which screen readers read out; in a page it has the page's font and colours."""
     found = {name: svg for svg, name in re.findall(r'(<svg [^>]*aria-label="([^"]+)".*?</svg>)', page, flags=re.DOTALL)}
     if title not in found:
         sys.exit(f"no figure is called {title!r}; there are: {', '.join(found)}")
-    return found[title].replace("<svg ", f"<svg {OWN} ", 1) + "\n"
+    own = found[title].replace("<svg ", f"<svg {OWN} ", 1)
+    return re.sub(r"var\(--\w+, (#\w+)\)", r"\1", own) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The report's pictures as inline SVG: training curves, pass@1 of every model, pass@k, paired differences.
 
 Text stays text (the browser's font, selectable, small), ids get the figure's name in front (several SVGs share a page),
-and nothing in a picture depends on the time or the machine: equal data give equal bytes.
+colours are the page's variables where it has them, and nothing in a picture depends on the time or the machine: equal
+data give equal bytes.
 """
 
 import io
@@ -22,8 +23,10 @@ from r1flow.recipe.claims import MARGIN
 from r1flow.recipe.stages import RECIPE
 
 WIDTH_IN = 4.9  # inches: two figures side by side on a desktop, one on a phone
-INK, GREY, RULE = "#1f2933", "#7b8794", "#d9dee4"
+INK, GREY, RULE, GRID, BAND, PAGE = "#1f2933", "#5f6c79", "#d9dee4", "#eef1f4", "#e4e9ee", "#ffffff"
 COLOURS = {stage: row.colour for stage, row in RECIPE.items() if row.colour}
+# Colours that the page's style has, too, with others in the dark (layout.html.jinja).
+VARIABLES = {INK: "ink", GREY: "faint", RULE: "rule", GRID: "grid", BAND: "band", PAGE: "page", "#0b3c5d": "r1"}
 STYLE = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -34,7 +37,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#eef1f4",
+    "grid.color": GRID,
     "grid.linewidth": 0.8,
     "xtick.color": RULE,
     "xtick.labelcolor": GREY,
@@ -42,6 +45,8 @@ STYLE = {
     "ytick.labelcolor": GREY,
     "axes.axisbelow": True,
     "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
 }
 
 Curve = Sequence[tuple[float, float]]  # (step, value)
@@ -59,6 +64,8 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)  # the page chooses the font family
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, f"var(--{variable}, {colour})")
     svg = re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1)
     return svg.strip()
 
@@ -123,7 +130,7 @@ def draw_scores(rows: Sequence[tuple[str, str, Interval, float]], name: str) -> 
         if interval.low is not None:
             axes.plot([100 * interval.low, 100 * interval.high], [y, y], color=colour, linewidth=2)
         axes.plot(100 * interval.estimate, y, "o", color=colour, markersize=6)
-        axes.plot(100 * cons, y, "D", color="white", markeredgecolor=colour, markersize=5, markeredgewidth=1.3)
+        axes.plot(100 * cons, y, "D", color=PAGE, markeredgecolor=colour, markersize=5, markeredgewidth=1.3)
     axes.set_yticks(range(len(rows)), [label for label, *_ in rows], color=INK)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, 100)
@@ -157,7 +164,7 @@ def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -
 def draw_forest(rows: Sequence[tuple[str, str, Interval]], name: str) -> str:
     """Paired differences of pass@1: one line per (label, first model, interval); the band is ±1 point."""
     figure, axes = canvas(0.6 + 0.27 * len(rows))
-    axes.axvspan(-100 * MARGIN, 100 * MARGIN, color="#e4e9ee", zorder=0, linewidth=0)
+    axes.axvspan(-100 * MARGIN, 100 * MARGIN, color=BAND, zorder=0, linewidth=0)
     axes.axvline(0, color=GREY, linewidth=1)
     for y, (_, model, interval) in enumerate(rows):
         colour = COLOURS.get(model, INK)

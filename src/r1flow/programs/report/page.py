@@ -93,6 +93,7 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
     left_out, corrections = left_out_rows(results.metrics), results.self_correction
     given = set().union(*(row["reasons"] for row in left_out))
+    claims = [present_claim(claim) for claim in results.claims]
     return fill(
         "report.html.jinja",
         run=results.run,
@@ -105,7 +106,9 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         toy=results.toy,
         stages=stage_rows(results),
         parameters=results.metrics.get("base", {}).get("parameters"),
-        claims=[present_claim(claim) for claim in results.claims],
+        claims=claims,
+        told=[claim for claim in claims if claim["verdict"] != NOT_IN_RUN],
+        untold=[claim for claim in claims if claim["verdict"] == NOT_IN_RUN],
         scores=score_rows(results),
         shapes=shape_rows(results),
         figures=draw_all(results),
@@ -146,6 +149,8 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
 def headline(claims: Sequence[Claim]) -> str:
     """ "Of 12 claims, 8 hold here, 1 doesn’t, 1 can’t be told, 2 aren’t in this run." """
     counts = Counter(claim.verdict for claim in claims)
+    if counts[NOT_IN_RUN] == len(claims):
+        return f"Of {len(claims)} claims, none can be tested on these models."
     told = [f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in COUNTED.items() if counts[verdict]]
     return f"Of {len(claims)} claims, {', '.join(told)}."
 

@@ -32,7 +32,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{100 * value:.{digits}f}"
+    return "–" if value is None else f"{100 * value:.{digits}f}".replace("-", "−")
 
 
 def format_number(value: float | None, digits: int = 1) -> str:
