@@ -1,9 +1,8 @@
 """The report of fabricated runs: whole, partial, hostile, and the same twice."""
 
+import csv
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,6 +23,7 @@ from r1flow.programs.report.compute import compute
 from r1flow.programs.report.ending import tell_scores, tell_verdicts
 from r1flow.programs.report.making import cost_rows, write_making
 from r1flow.programs.report.page import forest_lines, score_lines
+from r1flow.programs.report.page_files import list_tries
 from r1flow.programs.report.self_correction import self_correction_of, worth
 from r1flow.programs.report.skills import STEPS, comparisons
 from r1flow.programs.report.templates import safe_text
@@ -118,20 +118,35 @@ def test_the_first_screen_counts_the_claims_and_has_every_models_scores_with_int
 
 def test_page_needs_no_network_and_no_other_file(whole):
     page, _ = whole
-    assert not re.findall(r"""(?:src|href)=["'](?!#|making.html|samples.html)[^"']*|@import|url\((?!#)""", page)
+    assert not re.findall(r"""(?:src|href)=["'](?!#|making.html|samples.html|files/)[^"']*|@import|url\((?!#)""", page)
     assert page.count("<svg") == 6
 
 
-def test_a_figure_taken_out_of_a_page_is_a_picture_of_its_own(tmp_path, whole):
-    page, _ = whole
-    (tmp_path / "report.html").write_text(page, encoding="utf-8")
-    title = re.search('<svg [^>]*aria-label="([^"]+)"', page)[1]
-    script = [sys.executable, str(ROOT / "workflow/scripts/figure.py"), str(tmp_path / "report.html")]
-    taken = ElementTree.fromstring(subprocess.run([*script, title], check=True, capture_output=True).stdout)
-    assert taken.tag == "{http://www.w3.org/2000/svg}svg" and taken.get("aria-label") == title
-    assert "var(" not in ElementTree.tostring(taken, encoding="unicode")
-    other = subprocess.run([*script, "Lenght"], capture_output=True, text=True)
-    assert other.returncode == 1 and other.stderr.startswith(f"no figure is called 'Lenght'; there are: {title}, ")
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_figure_and_table_is_a_file_that_the_page_links_to(tmp_path):
+    page, summary = make(tmp_path / "report", fabricate_run(tmp_path / "run", problems=8))
+    linked = re.findall('href="(files/[^"]+)"', page)
+    assert {f"files/{path.name}" for path in (tmp_path / "report/files").iterdir()} == {*linked}
+    assert len(linked) == len({*linked}) == 2 * page.count("<svg") + page.count("<table")
+    for name in linked:
+        if name.endswith(".svg"):
+            picture = ElementTree.parse(tmp_path / "report" / name).getroot()
+            assert picture.tag == "{http://www.w3.org/2000/svg}svg" and picture.get("aria-label") in page
+            assert "var(" not in ElementTree.tostring(picture, encoding="unicode")
+        else:
+            rows = read_csv(tmp_path / "report" / name)
+            assert rows and all(None not in row and None not in row.values() for row in rows), name
+    told = {row["model"]: float(row["estimate"]) for row in read_csv(tmp_path / "report/files/scores.csv")}
+    assert told["zero_rl"] == summary["models"]["zero_rl"]["reasoning"]["pass_at_1"]
+    models = read_csv(tmp_path / "report/files/accuracy-of-each-model.csv")
+    assert [row["model"] for row in models] == list(SKILLS)
+    assert models[1]["reasoning, pass@1 % [95 % interval]"].startswith(f"{100 * told['zero_rl']:.1f} [")
+    curve = [row for row in read_csv(tmp_path / "report/files/accuracy.csv") if row["stage"] == "zero_rl"]
+    assert [float(row["step"]) for row in curve] == list(range(1, 41))
 
 
 def test_pictures_have_the_colours_of_the_page_in_the_light(whole):
@@ -397,8 +412,12 @@ def test_samples_in_other_words_are_in_no_number_of_the_report(tmp_path):
 
 def test_same_inputs_give_the_same_bytes(tmp_path):
     inputs = fabricate_run(tmp_path / "run", problems=6)
-    first, second = make(tmp_path / "a", inputs), make(tmp_path / "b", dict(reversed(inputs.items())))
-    assert first == second
+    made = []
+    for name, read in (("a", inputs), ("b", dict(reversed(inputs.items())))):
+        make(tmp_path / name, read)
+        files = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        made.append({path.relative_to(tmp_path / name): path.read_bytes() for path in files})
+    assert made[0] == made[1] and len(made[0]) > 20
 
 
 def test_hostile_completions_stay_text(tmp_path):
@@ -516,6 +535,13 @@ def test_many_samples_give_a_section_of_pass_at_k_and_few_give_none(tried, whole
     assert "<code>zero_rl</code> may have widened or narrowed" in page  # both solve everything in 64 tries
     page, summary = whole
     assert "#tries" not in page and summary["pass_at_k"] == {}
+
+
+def test_pass_at_k_is_listed_by_model_and_k():
+    line = [(k, mean_interval([0.0, 1.0])) for k in (1, 2)]
+    rows = list_tries({"base": line, GUESSING: line})
+    assert rows[0] == ("model", "k", "estimate", "low", "high")
+    assert [row[:3] for row in rows[1:]] == [(name, k, 0.5) for name in ("base", GUESSING) for k in (1, 2)]
 
 
 def test_pass_at_k_begins_with_pass_at_1_and_grows(tried):

@@ -1,9 +1,9 @@
 """The report of a run: report.html and samples.html for people, and summary.json for programs.
 
 Reads the folders of every evaluated model ("evaluate/<model>") and of every stage ("<stage>"), and computes the paper's
-claims from the samples, which samples.html shows (viewer.py). All three depend on the results only, so equal runs give
-the same bytes; the costs of the run are in files of their own (making.py). Left out: anything that needs a network or a
-server to be read.
+claims from the samples, which samples.html shows (viewer.py). files/ has the report's figures and tables
+(page_files.py). All of it depends on the results only, so equal runs give the same bytes; the costs of the run are in
+files of their own (making.py). Left out: anything that needs a network or a server to be read.
 
     summary.json: {"claims": {"C1": {"verdict": "holds here", "estimate": 0.369, "low": 0.33, "high": 0.408, …}, …},
                    "models": {"base": {"chain_sum": {"pass_at_1": 0.213, "se": 0.01, …}, …}, …}, "run": "r1_tiny",
@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.manifest import write_json
 from r1flow.programs.report.collect import Results, collect
-from r1flow.programs.report.page import render_report
+from r1flow.programs.report.page import draw_all, render_report, shown_in_figures
+from r1flow.programs.report.page_files import write_page_files
 from r1flow.programs.report.reflection import summarise_reflection
 from r1flow.programs.report.rows import counts_by_stage, warnings_of
 from r1flow.programs.report.self_correction import summarise_self_correction
@@ -44,7 +45,11 @@ def compute(stage: "Stage") -> dict[str, Any]:
     """Write the report; its metrics are the claims' verdicts."""
     results = collect(stage.config["run"], stage.inputs, stage.config["toy"])
     write_json(stage.work / "summary.json", summarise_run(results))
-    (stage.work / "report.html").write_text(render_report(results, stage.config, stage.seed), encoding="utf-8")
+    shown = shown_in_figures(results)
+    pictures = draw_all(shown)
+    page = render_report(results, pictures, stage.config, stage.seed)
+    (stage.work / "report.html").write_text(page, encoding="utf-8")
+    write_page_files(stage.work / "files", page, shown, pictures)
     (stage.work / "samples.html").write_text(render_viewer(results), encoding="utf-8")
     return {"claims": {claim.id: claim.verdict for claim in results.claims}}
 

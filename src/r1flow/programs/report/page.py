@@ -86,10 +86,19 @@ MODEL_WORDS = {
     "self_sft": "SFT on the base model’s own right samples (control)",
 }
 
+DRAWN = {
+    "accuracy": figures.draw_accuracy,
+    "dev": figures.draw_dev,
+    "length": figures.draw_length,
+    "thinking": figures.draw_thinking,
+    "scores": figures.draw_scores,
+    "forest": figures.draw_forest,
+    "tries": figures.draw_tries,
+}
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
 
-def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str:
+def render_report(results: Results, pictures: Mapping[str, str], config: Mapping[str, Any], seed: int) -> str:
     """The text of report.html: results only, so that a rerun of the same recipe gives the same page."""
     left_out, corrections = left_out_rows(results.metrics), results.self_correction
     given = set().union(*(row["reasons"] for row in left_out))
@@ -111,7 +120,8 @@ def render_report(results: Results, config: Mapping[str, Any], seed: int) -> str
         untold=[claim for claim in claims if claim["verdict"] == NOT_IN_RUN],
         scores=score_rows(results),
         shapes=shape_rows(results),
-        figures=draw_all(results),
+        figures=pictures,
+        has_files=True,
         mismatches=mismatches(results),
         table_6=table_6(results),
         paper_table_6=PAPER_TABLE_6,
@@ -253,18 +263,22 @@ def mismatches(results: Results) -> list[tuple[str, float]]:
     return [(stage, max(of_steps)) for stage, of_steps in values.items() if of_steps]
 
 
-def draw_all(results: Results) -> dict[str, str]:
-    """The pictures by name; an empty string where there is nothing to draw."""
-    data = {
-        "accuracy": (figures.draw_accuracy, training_curves(results, "accuracy")),
-        "dev": (figures.draw_dev, training_curves(results, "dev/accuracy")),
-        "length": (figures.draw_length, training_curves(results, "length")),
-        "thinking": (figures.draw_thinking, training_curves(results, "thinking")),
-        "scores": (figures.draw_scores, score_lines(results.evidence.scores)),
-        "forest": (figures.draw_forest, forest_lines(results.evidence.scores, results.pairs)),
-        "tries": (figures.draw_tries, tries_lines(results)),
+def shown_in_figures(results: Results) -> dict[str, Any]:
+    """What each picture shows, by the picture's name; empty where there is nothing to show."""
+    return {
+        "accuracy": training_curves(results, "accuracy"),
+        "dev": training_curves(results, "dev/accuracy"),
+        "length": training_curves(results, "length"),
+        "thinking": training_curves(results, "thinking"),
+        "scores": score_lines(results.evidence.scores),
+        "forest": forest_lines(results.evidence.scores, results.pairs),
+        "tries": tries_lines(results),
     }
-    return {name: draw(shown, name) if shown else "" for name, (draw, shown) in data.items()}
+
+
+def draw_all(shown: Mapping[str, Any]) -> dict[str, str]:
+    """The pictures by name; an empty string where there is nothing to draw."""
+    return {name: DRAWN[name](data, name) if data else "" for name, data in shown.items()}
 
 
 def training_curves(results: Results, key: str) -> figures.Curves:

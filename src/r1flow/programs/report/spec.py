@@ -42,6 +42,6 @@ def check_report(config: dict[str, Any]) -> None:
 SPEC = Spec(
     keys=Report,
     check=check_report,
-    outputs=lambda config: ["report.html", "samples.html", "summary.json"],
+    outputs=lambda config: ["files/", "report.html", "samples.html", "summary.json"],
     cost=lambda estimator, job, config: Cost(job),
 )

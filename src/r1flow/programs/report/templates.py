@@ -1,5 +1,6 @@
 """Fills the pages' templates (*.html.jinja). A model's text may be hostile: it is escaped, hidden characters shown."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ SHOWN_CHARACTERS = 1200
 
 
 def fill(template: str, **values: Any) -> str:
+    """The page; with has_files=True, its tables link to files of their own (page_files.py)."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -25,9 +27,10 @@ def fill(template: str, **values: Any) -> str:
         "number": format_number,
         "duration": format_duration,
         "safe_text": safe_text,
+        "slug": slug,
     }
     environment.filters["difference"] = difference
-    page = environment.get_template(template).render(values)
+    page = environment.get_template(template).render({"has_files": False} | values)
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -55,6 +58,11 @@ def difference(interval: Interval | Absent, unit: str = "") -> str:
 def scale(unit: str) -> int:
     """What a value of this unit is multiplied by where people read it: fractions are shown in per cent."""
     return 1 if unit.startswith("tokens") else 100
+
+
+def slug(words: str) -> str:
+    """Words as the name of a file: "pass@k of each model" is pass-k-of-each-model."""
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
 def format_duration(seconds: float) -> str:
