@@ -1,13 +1,14 @@
 """The report and the viewer of completions in a browser: filters, keys, addresses, widths, light and dark, axe."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fabricated_run import SKILLS, TRAINED, fabricate_run
+from fabricated_run import TRAINED, fabricate_run
 
 from r1flow.programs.report.compute import compute
 from r1flow.programs.report.making import write_making
@@ -19,7 +20,8 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=needed
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium isn't installed; apt-get install chromium")
 
-PAGES = ("report.html", "samples.html", "making.html", "seeds.html")
+MODELS = ("base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "distill")  # few: axe takes its time
+PAGES = ("report.html", "samples.html", "making.html", pytest.param("seeds.html", marks=pytest.mark.slow))
 HOSTILE = "</div><img src=x onerror=alert(1)><script>alert(2)</script>\u202e" + "w" * 3000
 
 
@@ -32,13 +34,13 @@ def poison(rows: list[dict]) -> list[dict]:
 def folder(tmp_path_factory) -> Path:
     """The pages of a run whose models write what they shouldn't."""
     out = tmp_path_factory.mktemp("pages")
-    inputs = fabricate_run(out / "run", tuple(SKILLS), problems=4, edit=poison)
+    inputs = fabricate_run(out / "run", MODELS, problems=4, edit=poison)
     beside = {"models": ["base", "align_rl"], "problems": 2}
     config = {"run": "tiny", "caveats": {}, "toy": False, "side_by_side": beside}
     compute(SimpleNamespace(config=config, inputs=inputs, work=out, seed=1))
     write_making("tiny", inputs, out)
     summary = json.loads((out / "summary.json").read_text())
-    metrics = {stage: json.loads((inputs[stage] / "metrics.json").read_text()) for stage in TRAINED}
+    metrics = {stage: json.loads((inputs[stage] / "metrics.json").read_text()) for stage in TRAINED if stage in inputs}
     runs = [SeedRun(seed, f"tiny-s{seed}", summary, metrics) for seed in range(5)]
     (out / "seeds.html").write_text(render_seeds(Seeds("tiny", runs)), encoding="utf-8")
     return out
@@ -78,27 +80,35 @@ def found(page: "sync_api.Page") -> int:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_fit_every_width_and_axe_finds_nothing_in_light_and_dark(page, folder, name):
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for width in (400, 900, 1600):
-            page.set_viewport_size({"width": width, "height": 900})
-            go(page, folder, name)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (scheme, width)
-        results = axe.Axe().run(page)
-        assert results.violations_count == 0, (scheme, results.generate_report())
+def test_pages_fit_every_width_and_axe_finds_nothing_in_the_light(page, folder, name):
+    for width in (400, 900, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        go(page, folder, name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    results = axe.Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_contrasts_are_enough_in_the_dark(page, folder, name):
+    page.emulate_media(color_scheme="dark")
+    go(page, folder, name)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", background))) < 64
+    results = axe.Axe().run(page, options={"runOnly": ["color-contrast", "link-in-text-block"]})
+    assert results.violations_count == 0, results.generate_report()
 
 
 def test_the_first_screen_has_every_model_and_verdicts_lead_to_their_claims(page, folder):
-    page.set_viewport_size({"width": 1600, "height": 900})
+    page.set_viewport_size({"width": 1600, "height": 760})
     go(page, folder, "report.html")
     for part in (page.locator("#stages tbody tr").last, page.locator("#verdicts h2")):
         box = part.bounding_box()
-        assert box["y"] + box["height"] < 900
+        assert box["y"] + box["height"] < 760
     assert page.locator("#verdicts").inner_text().count("One seed: ") == 1
     page.click("#verdicts a:text-is('C4')")
     assert page.url.endswith("#C4")
-    assert page.locator("#C4").bounding_box()["y"] < 900
+    assert page.locator("#C4").bounding_box()["y"] < 760
 
 
 def test_on_a_phone_the_tables_at_the_top_are_read_without_scrolling_sideways(page, folder):
@@ -168,7 +178,7 @@ def test_one_click_leads_to_a_problem_over_all_models(page, folder):
     assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
     page.click(".sample a >> nth=0")
     page.wait_for_function("location.hash.includes('problem=')")
-    assert set(page.locator(".sample b").all_inner_texts()) == {*SKILLS}
+    assert set(page.locator(".sample b").all_inner_texts()) == {*MODELS}
     page.go_back()
     page.wait_for_function("location.hash.includes('verdict=wrong')")
     assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
