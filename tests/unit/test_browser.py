@@ -21,7 +21,8 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium isn't installed; apt-get install chromium")
 
 MODELS = ("base", "zero_rl", "cold_start", "reasoning_rl", "sft_mix", "distill")  # few: axe takes its time
-PAGES = ("report.html", "samples.html", "making.html", pytest.param("seeds.html", marks=pytest.mark.slow))
+OTHERS = ("making.html", "seeds.html")  # with the same style, and the same kinds of tables
+PAGES = ("report.html", "samples.html", *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS))
 HOSTILE = "</div><img src=x onerror=alert(1)><script>alert(2)</script>\u202e" + "w" * 3000
 
 
@@ -34,7 +35,7 @@ def poison(rows: list[dict]) -> list[dict]:
 def folder(tmp_path_factory) -> Path:
     """The pages of a run whose models write what they shouldn't."""
     out = tmp_path_factory.mktemp("pages")
-    inputs = fabricate_run(out / "run", MODELS, problems=4, edit=poison)
+    inputs = fabricate_run(out / "run", MODELS, problems=3, edit=poison)
     beside = {"models": ["base", "align_rl"], "problems": 2}
     config = {"run": "tiny", "caveats": {}, "toy": False, "side_by_side": beside}
     compute(SimpleNamespace(config=config, inputs=inputs, work=out, seed=1))

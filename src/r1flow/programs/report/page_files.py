@@ -25,7 +25,7 @@ OWN = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xl
 
 def write_page_files(folder: Path, page: str, shown: Mapping[str, Any], pictures: Mapping[str, str]) -> None:
     """Write each figure, what it shows in numbers, and each table of the page."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # a killed stage may have made it
     for name, svg in pictures.items():
         if svg:
             write_whole(folder / f"{name}.svg", picture_alone(svg))

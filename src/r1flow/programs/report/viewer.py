@@ -1,8 +1,8 @@
 """samples.html: every completion of a run, with filters, for a browser alone.
 
-The completions are in the page itself, as JSON that is deflated and written in base64: the 57,000 of r1_tiny are 3 MB.
-The page's script (samples.html.jinja) shows them as text and never as markup, and requests nothing. Left out: what
-doesn't fit into MOST_CHARACTERS, which the page says.
+The completions are in the page itself, as JSON that is deflated and written in base64: the 55,000 of r1_tiny are
+1.4 MB. The page's script (samples.html.jinja) shows them as text and never as markup, and requests nothing. Left out:
+what doesn't fit into MOST_CHARACTERS, which the page says.
 
     {"problems": [["3f0c…", "chain_sum", "What is 4 + 5?", "9"], …],      the id, the family, the question, the answer
      "rows": [["zero_rl", 0, "as asked", 0, "right", 41, true, "9", ["<think>4 + 5 = 8. ", "wait", ", 9.…"]], …]}
@@ -24,7 +24,7 @@ from r1flow.core.metrics import Row
 from r1flow.programs.report.collect import Results
 from r1flow.programs.report.templates import fill, safe_text, spell_out
 
-MOST_CHARACTERS = 32_000_000  # of all completions together: about 6 MB of page
+MOST_CHARACTERS = 32_000_000  # of all completions together: about 4 MB of page
 SHOWN_OF_ONE = 20_000  # characters of one completion
 SHOWN_OF_ANSWER = 80  # as in the report
 
@@ -32,7 +32,7 @@ SHOWN_OF_ANSWER = 80  # as in the report
 def render_viewer(results: Results) -> str:
     """The text of samples.html."""
     kept = fitting(results.drawn)
-    packed = compress(json.dumps(viewer_data(results, kept)).encode(), 9)
+    packed = compress(json.dumps(viewer_data(results, kept)).encode())
     drawn, shown = (sum(map(len, rows.values())) for rows in (results.drawn, kept))
     values = {"run": results.run, "models": results.models, "drawn": drawn, "left_out": drawn - shown}
     return fill("samples.html.jinja", **values, packed=b64encode(packed).decode())
