@@ -31,7 +31,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> list[Cost]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("nothing"))
         patch.setenv("HF_HUB_CACHE", "hub")
-        return Run.compose(ROOT, EXPERIMENT).costs()
+        return Run.compose(ROOT, EXPERIMENT).costs
 
 
 def test_a_jobs_tries_have_twice_the_hours_that_it_costs(costs: list[Cost]) -> None:

@@ -40,5 +40,24 @@ def test_a_wrong_configuration_is_refused_in_this_line(
     assert "\n" not in said
 
 
+def test_all_mistakes_of_a_configuration_are_said_at_once_a_line_each() -> None:
+    """Unknown keys, at which Hydra stops, with wrong values; then wrong options of trainers in several stages."""
+    mistyped = "zero_rl.trainer.learnig_rate=1 base.modle=3 +sft_mix.foo=1 align_rl.lora=3 evaluate.k=none"
+    lines = refusal({}, overrides=mistyped).split("\n  ")
+    assert lines[0] == "5 mistakes:" and len(lines) == 6
+    for line, said in zip(
+        lines[1:], ("learnig_rate", "base.modle", "sft_mix.foo", "align_rl.lora", "evaluate.k"), strict=True
+    ):
+        assert said in line
+    wrong = "zero_rl.trainer.max_steps=x zero_rl.trainer.optim=adamm +cold_start.trainer.bar=1 evaluate.temperature=-1"
+    lines = refusal({}, overrides=wrong).split("\n  ")
+    assert len(lines) == 5 and "evaluate.temperature" in lines[-1]
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["zero_rl.trainer.max_steps", "zero_rl.trainer.optim"]
+
+
+def test_a_mistake_that_is_made_once_is_said_once() -> None:
+    assert "\n" not in refusal({}, overrides="base.modle=3 seed=2")
+
+
 def test_every_program_has_wrong_configurations() -> None:
     assert WRONG.keys() >= set(PROGRAMS) and len(CASES) >= 60

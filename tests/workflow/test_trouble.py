@@ -38,7 +38,7 @@ def resize(disk: Path, size: int) -> None:
 def test_a_full_disk_is_a_line_and_the_same_command_goes_on_once_there_is_room(small_disk, micro):
     """Too small for the models alone is refused; room for those and not for the rest fills up midway."""
     run: Checkout = checkout(small_disk)
-    models, snapshot = cost_estimate.disk_certain(Run.compose(ROOT, "r1_micro").costs())
+    models, snapshot = cost_estimate.disk_certain(Run.compose(ROOT, "r1_micro").costs)
     need = 2 * models + snapshot  # the store has a copy
     done = run.snakemake()
     assert done.returncode != 0 and f"take {need / 1e9:.2f} GB and 0.01 GB are free; make room" in done.stderr

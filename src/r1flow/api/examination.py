@@ -135,7 +135,7 @@ def evaluate(
     folder = model_folder(Path(model))
     asked, left_out = problems_to_ask(problems, question, answer)
     sampler = load_chat_sampler(folder, engine, batch_size)
-    prompts = [chat_prompt(folder, sampler, problem["question"]) for problem in asked]
+    prompts = [prompt_in_template(folder, sampler, problem["question"]) for problem in asked]
     if max_new_tokens is None:
         params = replace(params, max_new_tokens=room_for(folder, sampler, prompts))
     pairs = [(number, index) for number in range(len(asked)) for index in range(k)]
@@ -200,7 +200,7 @@ def load_chat_sampler(folder: Path, engine: str, batch_size: int) -> Sampler:
     return sampler
 
 
-def chat_prompt(folder: Path, sampler: Sampler, question: str, before: Sequence[dict[str, str]] = ()) -> str:
+def prompt_in_template(folder: Path, sampler: Sampler, question: str, before: Sequence[dict[str, str]] = ()) -> str:
     """The turns before and the question in the model's chat template; a UserError names the model's folder."""
     from r1flow.core.template import render
 

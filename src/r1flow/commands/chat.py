@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from r1flow.api.examination import chat_prompt, load_chat_sampler
+from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import parts_of, tell
 from r1flow.core.errors import UserError, printable
@@ -73,7 +73,7 @@ def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     sampler = load_chat_sampler(model, arguments.engine, batch_size=1)
 
     def ask(question: str, number: int) -> tuple[str, bool]:
-        prompt = chat_prompt(model, sampler, question)
+        prompt = prompt_in_template(model, sampler, question)
         [completion] = sampler.sample([prompt], params, [seed_of(arguments.seed, question, number)])
         return completion.text, completion.finished
 

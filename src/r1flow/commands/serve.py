@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from r1flow.api.examination import chat_prompt, load_chat_sampler
+from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import parts_of
 from r1flow.core.errors import UserError
@@ -114,7 +114,7 @@ def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
         *before, last = [{"role": turn.role, "content": turn.text} for turn in request.messages]
         if last["role"] != "user":
             raise UserError(f"messages: the last turn is of {last['role']}; the user's must be the last")
-        prompt = chat_prompt(model, sampler, last["content"], before)
+        prompt = prompt_in_template(model, sampler, last["content"], before)
         params = SamplingParams(request.temperature, request.top_p, request.max_tokens)
         seed = seed_of(request.seed, last["content"], asked if sent.get("seed") is None else 0)
         [completion] = sampler.sample([prompt], params, [seed])

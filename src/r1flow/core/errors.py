@@ -1,6 +1,8 @@
 """The exception for mistakes that the user can fix, and helpers for its message."""
 
 import difflib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 
 class UserError(Exception):
@@ -8,6 +10,34 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+
+class UserErrors(UserError):
+    """Several mistakes, a line each."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = list(faults)
+        super().__init__("\n  ".join([f"{len(self.faults)} mistakes:", *self.faults]))
+
+
+def faults_in(check: Callable[..., Any], *given: Any) -> list[str]:
+    """Make a check that raises UserError, and return what it says, a text for each mistake; empty if all is right."""
+    try:
+        check(*given)
+    except UserErrors as errors:
+        return errors.faults
+    except UserError as error:
+        return [str(error)]
+    return []
+
+
+def raise_faults(faults: Sequence[str]) -> None:
+    """Raise a UserError that says all of these, each once; nothing where there are none."""
+    different = list(dict.fromkeys(faults))
+    if len(different) == 1:
+        raise UserError(different[0])
+    if different:
+        raise UserErrors(different)
 
 
 class NotFinite(UserError):
@@ -20,9 +50,9 @@ def printable(text: str) -> str:
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """The end of a message about an unknown word: suggests the nearest known word, or lists all of them."""
+    """The end of a message about an unknown word: suggests the nearest known word, or lists those that there are."""
     close = nearest_word(word, known)
-    return f"; did you mean {close!r}?" if close else f"; known: {', '.join(known)}"
+    return f"; did you mean {close!r}?" if close else f"; known: {listed(known, shown=40)}"
 
 
 def nearest_word(word: str, known: list[str]) -> str | None:

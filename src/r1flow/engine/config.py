@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from r1flow.core.errors import UserError, did_you_mean, nearest_word
+from r1flow.core.errors import UserError, did_you_mean, faults_in, nearest_word, raise_faults
 from r1flow.core.files import read_yaml
 from r1flow.data import sources
 from r1flow.engine import checks, samplers
@@ -75,7 +75,7 @@ def compose(conf: Path, experiment: str, overrides: str = "", run: Any = None) -
     """The whole configuration of a run as a plain dict with every interpolation resolved.
 
     `overrides` are Hydra's, separated by blanks: `zero_rl.trainer.learning_rate=1.0e-5 seed=1`; `run` is its name.
-    Raises UserError, in one line, for an unknown experiment, key or value.
+    Raises UserError, with a line for each mistake, for an unknown experiment, key or value.
     """
     return settle(composed(conf, experiment, overrides, run), experiment, conf)
 
@@ -110,7 +110,13 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         check_added(conf, experiment, overrides, str(error), run)
         said = group_hint(conf, str(error)) or nearest(conf, experiment, str(error)) or first_lines(error)
-        raise UserError(f"conf (experiment={experiment} overrides={overrides!r}): {said}") from error
+        faults = [f"conf (experiment={experiment} overrides={overrides!r}): {said}"]
+        if mistyped := UNKNOWN_KEY.match(str(error)):  # Hydra stops at the first one: what else is wrong without it?
+            others = [word for word in given if word.partition("=")[0] != mistyped[1]]
+            if others != given:
+                faults += faults_in(compose, conf, experiment, shlex.join(others), run)
+        raise_faults(faults)
+        raise
 
 
 def left_to_you(key: str) -> UserError:
@@ -161,17 +167,24 @@ def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
     notes = settle_own_model(run, conf) + settle_own_data(run) + settle_families(run)
+    faults: list[str] = []
     for stage in STAGES:  # the run's values, unless the stage's own block has others
-        schema = spec_of(program_of(stage, run[stage])).keys
+        program = program_of(stage, run[stage])
+        schema = spec_of(program).keys
         own = {field.name for field in dataclasses.fields(schema)}
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
         if stage == "report":
             run[stage]["run"] = run["run"]
-        check_keys(stage, run[stage], schema)
+        if wrong := key_faults(stage, run[stage], schema):
+            faults += wrong
+            continue
+        for key, value in run[stage].get("trainer", {}).items():
+            faults += faults_in(check_option, f"{stage}.trainer.{key}", value, program)
         if ablation_of := RECIPE[stage].ablation_of:  # in the slice, as it changes the stage's random numbers
             run[stage]["ablation_of"] = ablation_of
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
+    raise_faults(faults)
     sources.fill_in_locked(run, conf.parent / sources.LOCK)
     notes += samplers.settle_engines(run)
     return run | ({"notes": notes} if notes else {})
@@ -316,13 +329,11 @@ def check_run(run: dict[str, Any]) -> None:
         check_compared(stage, run["stages"])
     if "report" in run["stages"] and "evaluate" not in run["stages"]:
         raise UserError("stages: report reads evaluate, which isn't in the list; add it")
+    faults: list[str] = []
     for stage in STAGES:
-        program = program_of(stage, run[stage])
-        if "trainer" in run[stage]:
-            check_trainer(stage, run[stage]["trainer"], trainer_fields(program))
-            check_choices(stage, run[stage]["trainer"], trainer_choices(program))
         if stage in run["stages"]:
-            checks.check_stage(stage, program, run[stage], STAGES)
+            faults += faults_in(checks.check_stage, stage, program_of(stage, run[stage]), run[stage], STAGES)
+    raise_faults(faults)
     samplers.check_engines(run)
     checks.check_rows(run)
     checks.check_files(run)
@@ -344,15 +355,20 @@ def check_compared(stage: str, stages: list[str]) -> None:
 
 
 def check_keys(stage: str, config: dict[str, Any], schema: type) -> None:
-    """Refuse keys that the program doesn't know, missing ones without a default, and values of the wrong type."""
+    """Refuse a block in which `key_faults` finds something; raises UserError."""
+    raise_faults(key_faults(stage, config, schema))
+
+
+def key_faults(stage: str, config: dict[str, Any], schema: type) -> list[str]:
+    """Keys that the program doesn't know, missing ones without a default, and values of the wrong type."""
     from pydantic import ValidationError
 
     check_values(stage, config)
     try:
         reader_of(schema).validate_json(json.dumps(config), strict=True)  # as JSON, a block may become a dataclass
     except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(f"{key_path(stage, first['loc'])}: {key_fault(schema, first)}") from None
+        return [f"{key_path(stage, fault['loc'])}: {key_fault(schema, fault)}" for fault in error.errors()]
+    return []
 
 
 @cache
@@ -424,32 +440,31 @@ def check_values(place: str, given: Any) -> None:
         raise UserError(f"{place}: {given} isn't a finite number; use another")
 
 
-def check_trainer(stage: str, trainer: dict[str, Any], fields: dict[str, str]) -> None:
-    """Refuse options that the trainer doesn't have, uploads, and values that aren't of the declared type, if plain."""
+def check_option(path: str, value: Any, program: str) -> None:
+    """Refuse an option that the trainer doesn't have, an upload, and a value that isn't of the declared type, if plain.
+
+    `path` is the option's: zero_rl.trainer.beta.
+    """
+    fields, choices, key = trainer_fields(program), trainer_choices(program), path.rpartition(".")[2]
+    if key not in fields:
+        raise UserError(f"{path}: the trainer has no such option{did_you_mean(key, list(fields))}")
+    if value and TO_THE_HUB.match(key):
+        raise UserError(
+            f"{path}: r1flow uploads nothing while it trains; remove this key, and upload what `r1flow export` writes, "
+            "with HF_TOKEN in the environment"
+        )
     plain = {"int": int, "float": (int, float), "bool": bool, "str": str}
-    for key, value in trainer.items():
-        if key not in fields:
-            raise UserError(f"{stage}.trainer.{key}: the trainer has no such option{did_you_mean(key, list(fields))}")
-        if value and TO_THE_HUB.match(key):
-            raise UserError(
-                f"{stage}.trainer.{key}: r1flow uploads nothing while it trains; remove this key, and upload what"
-                " `r1flow export` writes, with HF_TOKEN in the environment"
-            )
-        kinds = [kind.strip() for kind in fields[key].split("|")]
-        if value is None and "None" not in kinds:
-            raise UserError(f"{stage}.trainer.{key}: null isn't of type {fields[key]}; give it a value")
-        if value is None or (key, value) == ("bf16", NATIVE) or not all(kind in (*plain, "None") for kind in kinds):
-            continue
+    kinds = [kind.strip() for kind in fields[key].split("|")]
+    if value is None and "None" not in kinds:
+        raise UserError(f"{path}: null isn't of type {fields[key]}; give it a value")
+    if value is None or (key, value) == ("bf16", NATIVE):
+        return
+    if all(kind in (*plain, "None") for kind in kinds):
         allowed = tuple(plain[kind] for kind in kinds if kind != "None")
         if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
             is_text = isinstance(value, str) and "float" in kinds
             hint = "; write 1.0e-4 for 1e-4, which YAML reads as text" if is_text else ""
             hint = f"; write true, false or {NATIVE}" if key == "bf16" else hint
-            raise UserError(f"{stage}.trainer.{key}: {value!r} isn't of type {fields[key]}{hint}")
-
-
-def check_choices(stage: str, trainer: dict[str, Any], choices: dict[str, list[str]]) -> None:
-    for key in choices.keys() & trainer.keys():
-        if trainer[key] is not None and trainer[key] not in choices[key]:
-            hint = did_you_mean(str(trainer[key]), choices[key])
-            raise UserError(f"{stage}.trainer.{key}: there is no {trainer[key]!r}{hint}")
+            raise UserError(f"{path}: {value!r} isn't of type {fields[key]}{hint}")
+    if key in choices and value not in choices[key]:
+        raise UserError(f"{path}: there is no {value!r}{did_you_mean(str(value), choices[key])}")

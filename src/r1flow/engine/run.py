@@ -25,7 +25,7 @@ from r1flow.engine import config as conf
 from r1flow.engine import extras
 from r1flow.engine.launch import ranks_of
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
-from r1flow.engine.telling import results
+from r1flow.engine.telling import told_results
 from r1flow.programs import cost_estimate
 from r1flow.programs.report.making import write_making
 from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, sources_of, stage_of
@@ -355,7 +355,7 @@ class Run:
         current = [job for job in self.jobs if self.is_current(job)]
         told, tags = list(reasons), {}
         if "report" in current:
-            told += results(self)
+            told += told_results(self)
             verdicts = Counter(claim["verdict"] for claim in self.summary["claims"].values())
             tags["verdicts"] = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
         spool.end_execution(self.name, Path.cwd(), status, "\n".join(told), tags, self.scores(current))

@@ -68,12 +68,12 @@ def outcome(run: "Run") -> str:
         scores = tell_scores({model: told[model] for model in run.models if model in told})
     made = [model for model in run.models if Path(run.folder(model), "model").is_dir()]
     model = "align_rl" if "align_rl" in made else made[-1] if made else None
-    lines = [*scores, *results(run), *shown_addresses(Path())]
+    lines = [*scores, *told_results(run), *shown_addresses(Path())]
     lines += [f"next: r1flow chat {run.folder(model)}/model"] if model else []
     return printable("\n".join(lines))
 
 
-def results(run: "Run") -> list[str]:
+def told_results(run: "Run") -> list[str]:
     """The verdicts on the claims, and where the report is; nothing without one."""
     if not (summary := run.summary):
         return []
