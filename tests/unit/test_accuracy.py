@@ -90,7 +90,9 @@ OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
     "answer",
     [
         "C", "(C)", "c", "C.", "C) London", "C. London", r"\text{C}", r"\textbf{(C)}", "[C]", "**C**", "C - London",
-        r"\boxed{C - London}", "“C”", "'C'", "【C】", "选C", "答案：C", "答案是（C）。",
+        r"\boxed{C - London}", "“C”", "'C'", "【C】", "选C", "答案：C", "答案是（C）。", "故选C", "选项C",
+        "Option C is correct.", "C is right.", "I choose C", "It's C", "`C`", "C (London)", "Letter C",
+        "C, because the Thames is there.", "The answer is C because London is a city.",
     ],
 )  # fmt: skip
 def test_a_letter_is_read_in_any_dress(answer: str) -> None:
@@ -117,6 +119,12 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
         "C) [a]",
         "$```\nD nan\n```$ $(C)$",
         "not C",
+        *(
+            "C is not correct",
+            "C, because B is wrong",
+            "Neither B nor C is correct",
+            "only B or C is right",
+        ),
         "Cat",
         "c: 7 or B",
         "C/A",
@@ -139,6 +147,8 @@ def test_options_that_are_no_texts_are_ungradable(options: object) -> None:
 def test_options_bind_letter_and_text() -> None:
     assert choice("C", "london", OPTIONS) is True
     assert choice("C", "C. Paris", OPTIONS) is False
+    assert choice("C", "C (Paris)", OPTIONS) is False
+    assert choice("C", "C (London)", OPTIONS) is choice("C", "C because it rains there", OPTIONS) is True
     assert choice("D", "D. Vitamin A", OPTIONS) is True
     assert choice("E", "E", OPTIONS) is None
     assert choice("Rome", "Rome", OPTIONS) is None
@@ -157,6 +167,7 @@ def test_exact_is_the_same_text() -> None:
         ("", False),
         ("**1234.5**", True), ("x = 1234.5", True), ("$1234.5", True), ("1234.5 dollars", True), ("1234.5 °C", True),
         (r"1.2345 \times 10^{3} m", True), ("2x = 1234.5", False), ("1234.5 dozen", False), ("1234.5%", False),
+        ("123450%", True), (r"1.2345 \cdot 10^3", True), ("1234.5 kPa", True), ("1234.5M", False),
         ("1234.5 or 7", False), ("1e999999999", False), ("9" * 3000, False), ("０", False),
     ],
 )  # fmt: skip
@@ -169,6 +180,7 @@ def test_numeric_tolerances() -> None:
     assert numeric("0", "0.001", rel_tol=0, abs_tol=0.01) is True
     assert numeric("1000", "10^3", rel_tol=0, abs_tol=0) is True
     assert numeric("29", "29 dollars", rel_tol=0, abs_tol=0) is numeric("29", "**29**", rel_tol=0, abs_tol=0) is True
+    assert numeric("50%", "0.5", rel_tol=0, abs_tol=0) is numeric("0.5", "50%", rel_tol=0, abs_tol=0) is True
     assert numeric("about 5", "5", rel_tol=1, abs_tol=1) is None
 
 

@@ -243,7 +243,17 @@ def test_and_no_others(program: str, tests: object) -> None:
 
 @pytest.mark.parametrize(
     "opening",
-    ["````python", '```python title="main.py"', "~~~py", "```{.python}", "```Python 3", "  ```python"],
+    [
+        "````python",
+        '```python title="main.py"',
+        "~~~py",
+        "```{.python}",
+        "```Python 3",
+        "  ```python",
+        "```python:main.py",
+        "```python,edit",
+        "```python3.12",
+    ],
 )
 def test_a_program_is_found_in_any_fence(opening: str) -> None:
     fence = opening.strip()[0] * opening.count(opening.strip()[0])

@@ -196,6 +196,16 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
         ("it is 2^3", None),
         (r"it is 3\sqrt{2}", None),
         ("about 1,234.5 in all", "1234.5"),
+        ("it is −5", "-5"),
+        ("in 2020, 5 people", "5"),
+        *(
+            (text, None)
+            for text in ("it is 3:45", "it is 1,5", "(3,5)", "it is 1 1/2", r"it is 1\frac{1}{2}", "it is 5π")
+        ),
+        *(
+            (text, None)
+            for text in ("it is 5x", "it is 5²", "5 million", "not 5", "x > 5", "|5|", r"7 \bmod 5", "it is 3 or 5")
+        ),
         ("no number", None),
         ("", None),
         ("٥", None),
@@ -361,6 +371,13 @@ INSTRUCTIONS = {
         ("end", "So, that is all!", False),
         ("quoted", '"A river is long."', True),
         ("quoted", '"A river is long.', False),
+        ("quoted", "**«A river is long.»**", True),
+        ("quoted", "”A river is long.“", False),
+        ("at most", "A state-of-the-art walk costs 3.50 there.", True),
+        ("at least", "A state-of-the-art walk costs 3.50.", False),
+        ("sentences", "Dr. Smith is cold. Is Mrs. Jones, e.g. today?", True),
+        ("sentences", "It is cold in the U.S. today. Are you coming?", True),
+        ("items", "+ some bread\n– fresh water", True),
     ],
 )
 def test_instructions_are_followed_or_not(rule: str, response: str, verdict: bool) -> None:

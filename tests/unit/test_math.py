@@ -142,6 +142,49 @@ SET_OFF = [  # brackets, names and styles in other spellings
     ("\\begin{pmatrix}1\\\\ 3\\end{pmatrix}", "v=\\begin{pmatrix}1\\\\ 3\\end{pmatrix}"),
     ("\\begin{pmatrix}1\\\\3\\end{pmatrix}", "So the answer is \\begin{pmatrix}1\\\\\n3\\end{pmatrix}."),
 ]  # fmt: skip
+WHERE_IT_HOLDS = [  # a gold, and answers with a condition that restricts nothing, or that the gold has, too
+    ("n(n+1)", "n(n+1), n \\ge 1"), ("n(n+1)", "n(n+1) \\quad (n\\geq 1)"),
+    ("n(n+1)", "$n(n+1)$ for every integer $n$."), ("n(n+1)", "n(n+1) \\text{ for } n = 1, 2, 3, \\ldots"),
+    ("f(x)=x^2", "f(x)=x^2 \\quad (x \\in \\mathbb{R})"), ("f(x)=x^2", "f(x)=x^2 \\text{ for all reals}"),
+    ("2k\\pi", "2k\\pi, k \\in \\mathbb{Z}"), ("2k\\pi, k \\in \\mathbb{Z}", "2k\\pi, where k is an integer"),
+    ("2k\\pi, k \\in \\mathbb{Z}", "$2k\\pi$"), ("x^2 \\text{ for } x > 0", "x^2, x>0"),
+    ("x^2 \\text{ for } x \\leq 0", "x^2 where x \\le 0"),
+]  # fmt: skip
+HOLDS_ELSEWHERE = [
+    ("x^2 \\text{ for } x > 0", "x^2 \\text{ for } x < 0"), ("x^2, x \\ge 1", "x^2, x \\ge 5"),
+    ("f(x)=x^2", "f(x)=x^2 \\text{ for } x \\ne 2"), ("n^2", "n^2 for odd n"), ("n^2", "n^2 \\text{ for even } n"),
+    ("n^2", "n^2 for some n"), ("7", "7 for some x"), ("n^2", "n^2, n < 5"), ("n^2", "n^2 for negative n"),
+    ("x>2", "x>2, x<5"), ("n^2", "n^2, n \\in (0,1)"),
+]  # fmt: skip
+DRESSED = [  # marks, headings, sizes, colours and currencies around an answer, and what is counted
+    ("73", "Final Answer: 73 ✅"), ("73", "→ 73"), ("73", "#### 73"), ("73", "<b>73</b>"), ("73", "Final answer — 73"),
+    ("73", "Ans: 73"), ("73", "Total: 73"), ("73", "\\underline{73}"), ("73", "\\Large 73"),
+    ("73", "\\color{red}{73}"), ("73", "\\boxed{\\text{73 people}}"), ("73", "\\boxed{\\large 73}"),
+    ("73", "\\boxed{73\\ }"), ("73", "73,"), ("73", "73;"), ("72", "8 x 9 = 72"),
+    ("72", "The value is 72, which is what we wanted."), ("72", "There are 72 people who came."),
+    ("72", "The sum is 72 and that is the answer."), ("3", "答：3个"), ("3", "所以，3"), ("29", "USD 29"),
+    ("29", "₹29"), ("29", "Rs. 29"), ("29", "29 years old"), ("29", "29 red marbles"), ("29", "29 more apples"),
+    ("29", "29 apples left"), ("29", "29 slices of pizza"), ("29", "29 cups of flour"), ("29", "29 each"),
+    ("x=2", "x = 2 is the unique solution."), ("x=2", "x = 2 \\text{ is the only real solution}"),
+    ("7", "7 is correct."), ("3.14", "3.14 mol"), ("3.14", "3.14 kJ/mol"), ("3.14", "$3.14\\,\\mathrm{m/s^2}$"),
+    ("3.14", "3.14\\ \\Omega"), ("3.14", "3.14 kg·m/s"), ("3.14", "3.14 kPa"),
+    ("12 \\text{ cm}^2", "12\\text{ cm^2}"), ("73", "$2+\\boxed{3}$ is wrong.\n\nSo $x = \\boxed{73}$"),
+    ("73", "$n \\ge \\boxed{73}$"), ("73", "$x \\in \\boxed{73}$"), ("$2\\boxed{73}$", "73"), ("73", "- \\boxed{73}"),
+    ("73", "**\\boxed{73}**, since it fits."), ("73", "\\boxed{73} cm"), ("73", "\\textbf{\\boxed{73}}"),
+    ("73", "\\boxed{73}. Note that 74 is too much."),
+    ("73", "\\boxed{73}. No other number fits."), ("73", "The answer is \\boxed{73}!"),
+]  # fmt: skip
+NOT_ALONE = [  # what is around a box, a number or its unit makes another answer of it
+    ("73", "2\\boxed{73}"), ("73", "-\\boxed{73}"), ("73", "1\\boxed{73}"), ("73", "\\sqrt{\\boxed{73}}"),
+    ("73", "\\frac{\\boxed{73}}{2}"), ("73", "\\boxed{73}{2}"), ("73", "\\boxed{73}00"),
+    ("73", "$\\boxed{73}!$"), ("73", "x \\ne \\boxed{73}"), ("73", "\\boxed{73} and 74"),
+    ("73", "\\boxed{73}, wait, 74"), ("73", "\\boxed{73} is wrong. It is 74."), ("73", "not \\boxed{73}"),
+    ("73", "I don't think it is \\boxed{73}"), ("73", "\\boxed{73} is not the answer"), ("73", "\\boxed{73}. No, 74."),
+    ("73", "more than \\boxed{73}"), ("73", "73M"), ("73", "73K"), ("73", "73 MM"), ("73", "73 left of 80"),
+    ("73", "73 fewer apples"), ("73", "73 slices of 8"), ("73", "> 73"), ("73", "73 of the"),
+    ("73", "The answer has 73 digits."), ("73", "\\text{73 or 74}"), ("73", "73 million people"), ("73", "73 N 5"),
+    ("73", "73 red or blue"), ("12 \\text{ cm}^2", "12\\text{ cm^3}"), ("29 kJ", "29 J"), ("€5", "$5"), ("₹5", "$5"),
+]  # fmt: skip
 NOTATION = [  # other spellings of sets, systems, matrices, numbers, units and equations
     ("\\{1,2,3,4\\}", "\\{1,3\\}\\cup\\{2,4\\}"),
     ("\\{1,3\\}\\cup\\{2,4\\}", "\\{1,2,3,4\\}"),
@@ -214,6 +257,8 @@ MORE = [  # another thing than the gold, since what follows it, or is before it,
 ]  # fmt: skip
 WRONG = [
     *MORE,
+    *HOLDS_ELSEWHERE,
+    *NOT_ALONE,
     # the fuzzer's
     ("7", "\\boxed{8} \x00\\boxed{7}"),
     ("x=5", "x=6 / x=5"),
@@ -389,7 +434,17 @@ HOSTILE = [
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [*RIGHT, *WORDED, *SAID, *SET_OFF, *NOTATION, *WORKED_OUT, *zip(FINISHED, FINISHED, strict=True)],
+    [
+        *RIGHT,
+        *WORDED,
+        *SAID,
+        *SET_OFF,
+        *WHERE_IT_HOLDS,
+        *DRESSED,
+        *NOTATION,
+        *WORKED_OUT,
+        *zip(FINISHED, FINISHED, strict=True),
+    ],
 )
 def test_another_spelling_is_right(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is True

@@ -69,8 +69,10 @@ def same_number(gold: PlainNumber, answer: PlainNumber, least: int = EXACT.place
 # Letters and text.
 
 LETTER = re.compile(
-    r"(?:(?:the )?(?:correct )?(?:option|choice|answer)(?: is)?:? |(?:正确)?答案\s*[是为]?\s*[:：]?\s*|应?选择?\s*)?"
-    r"[(\[（【“\"']?([A-Za-z])(?:[)\].:。、：）】”\"']+|$|(?= [-–—] ))(?:\s*[-–—] )?\s*(.*)",
+    r"(?:(?:the )?(?:correct |right |best )?(?:option|choice|answer|letter)(?: is)?(?::| [-–—])? |(?:it is|it['’]s) "
+    r"|I (?:choose|pick|select) (?:option )?|(?:正确)?(?:答案|选项)\s*[是为]?\s*[:：]?\s*|[应故]?选择?\s*)?"
+    r"[(\[（【“\"'`]?([A-Za-z])(?:[)\].:。、：）】”\"'`．]+|$|(?= [-–—] )|(?= \()|,?(?= (?:because|since) ))"
+    r"(?:\s*[-–—] )?\s*(.*)",
     re.DOTALL | re.IGNORECASE,
 )
 OTHER = re.compile(  # a letter by itself, but for the words "A" and "I" before others, or what wavers
@@ -78,8 +80,9 @@ OTHER = re.compile(  # a letter by itself, but for the words "A" and "I" before 
     r"|\b(?:or|and|nor|not|but|wrong|maybe|perhaps|actually|rather|instead|wait|no)\b|^\s*[,;/&]"
     r"|(?:^|[\s,;/&])[(\[]?[a-z][)\]](?!\w)|^[a-z]$"
 )
+REASON = re.compile("(?:because|since) ")
 STYLE = re.compile(
-    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|underline|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
 )
 
 
@@ -108,9 +111,10 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
 
     The gold is a letter ("C", "(C)", "C. London") or an option's text; None when it is neither, or no option.
     """
+    reasoned = REASON.match((letter_of(answer) or ("", ""))[1])
+    said = answer if reasoned else candidate(answer)
     if not options:
         expected = letter_of(gold)
-        said = candidate(answer)
         return None if expected is None else single_letter(said) == expected[0] or folded(said) == folded(gold)
     if isinstance(options, str) or not isinstance(options, Sequence):
         return None
@@ -118,7 +122,7 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
         return None
     texts = [folded(str(option)) for option in options]
     number = chosen(gold, texts)
-    return None if number is None else chosen(candidate(answer), texts) == number
+    return None if number is None else chosen(said, texts) == number
 
 
 def chosen(text: str, options: list[str]) -> int | None:
@@ -127,7 +131,10 @@ def chosen(text: str, options: list[str]) -> int | None:
         return options.index(folded(text))
     letter, rest = letter_of(text) or ("", "")
     number = ord(letter) - ord("A") if letter else len(options)
-    return number if number < len(options) and (not rest or folded(rest) == options[number]) else None
+    if number >= len(options):
+        return None
+    explained = REASON.match(rest) and not OTHER.search(rest)
+    return number if not rest or explained or folded(rest.strip("()")) == options[number] else None
 
 
 def folded(text: str) -> str:

@@ -278,8 +278,8 @@ def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> st
         rest = answer.partition(ANSWER_CLOSE)[0]
         if FENCE not in rest and "~~~" not in rest:
             return rest.strip("\r\n")
-    found = [body for name, body in blocks(rest) if name in fences]
-    return found[-1] if found else None
+    named = [body for name, body in blocks(rest) if name in fences]
+    return named[-1] if named else None
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -290,7 +290,9 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
         described = mark.lstrip(mark[:1])
         if name is None and mark.startswith((FENCE, "~~~")) and "`" not in described:
             fence, body = mark[: len(mark) - len(described)], []
-            name = (described.strip(" {}.").lower().split() or [""])[0]
+            name = re.match(r"\w*", described.strip(" {}.").lower())[
+                0
+            ]  # of python:main.py, python,editable, python3.12
         elif name is not None and mark.startswith(fence) and not mark.strip(fence[0]):
             yield name, "\n".join(body)
             name = None

@@ -34,15 +34,30 @@ BOLD = re.compile(
     r"(?<![\w)}\]*])\*\*(?=[^\s*])((?:[^*\n]|\*(?!\*))+?)(?<=[^\s*])\*\*(?![\w({\[*])"
 )  # not the power in 9**9
 HEADING = re.compile(r"(?:^|\n)[\s#*_]*(?:the )?(?:final )?answer\b[ *_:]*\n\s*(?=\S)", re.IGNORECASE)  # a line alone
-# Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer".
+# Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer", ", k \in \mathbb{Z}".
 _SPACE = r"(?:\s|[$~}]|\\[ ,;]|\\q?quad(?![A-Za-z])|\\(?:text|textrm|mathrm|mbox)\s*\{)"
 _SUCH = (
     rf"(?:{_SPACE}|(?:all|any|every|each|some|an?|of|is|are|real|complex|whole|natural|rational|positive|negative"
-    r"|non-?(?:negative|zero|positive)|odd|even|arbitrary|numbers?|integers?|values?|constants?)\b)*+"
+    r"|non-?(?:negative|zero|positive)|odd|even|arbitrary|numbers?|integers?|reals?|values?|constants?)\b)*+"
 )
+_RELATION = r"(?:\\(?:ge|le|geq|leq|gt|lt|ne|neq|in)(?![A-Za-z])|[<>≤≥≠∈])"
+_COUNTING = r"=\s*[01]\s*,\s*\d\s*,(?:\s*\d\s*,)?\s*(?:\\[lc]?dots|\.\.\.|…)"
 CONDITION = re.compile(
     rf",?{_SPACE}+(?:(?:for|where|with)\b|\\forall(?![A-Za-z])){_SUCH}(?:[A-Za-z](?![A-Za-z]){_SUCH})?"
-    rf"(?:(?:\\(?:ge|le|geq|leq|ne|neq|in)(?![A-Za-z])|[<>])[^=,;]{{1,40}})?$"
+    rf"(?:{_RELATION}[^=,;]{{1,40}}|{_COUNTING}{_SPACE}*)?[.。]?$"
+)
+SET_OFF = re.compile(  # the same without "for", after a value without a relation
+    rf"(?:,{_SPACE}*|\\q?quad(?![A-Za-z]){_SPACE}*|\s[$~]*(?=\())\(?\$?[A-Za-z]\s*{_RELATION}[^=,;<>≤≥]{{1,40}}$"
+)
+RELATION = re.compile(_RELATION)
+PARTLY = re.compile(r"\b(?:some|odd|even)\b|(?<!non)(?<!non-)\bnegative\b")
+EVERYWHERE = re.compile(  # from where on is counted, or the kind of number
+    r"(?:\\geq?|\\gt|[>≥])\s*-?\d{1,2}[\s$~)}]*"
+    r"|(?:\\in\b|∈)\s*(?:\\math(?:bb|bf)\s*\{?\s*)?[A-Zℝℤℕℚℂ]\}?(?:[_^](?:\{[^{}]*\}|[+*\d]))*[\s$~)}]*"
+)
+NOTHING_SAID = re.compile(
+    rf"{_SPACE}|\b(?:for|where|with|all|any|every|each|an?|of|is|are|real|numbers?|integers?|values?|constants?)\b"
+    r"|\\forall|\\math(?:bb|bf)|[{(),]"
 )
 ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
 # What may stand between two boxes of one list: signs, "and", "or", the next one's name.
@@ -51,7 +66,24 @@ TOGETHER = re.compile(
     r"|[A-Za-z](?:_\{?\w{1,9}\}?)?\s?=)*"
 )
 NAMED = re.compile(r"([A-Za-z](?:_\{?\w{1,9}\}?)?\s?=)\s?$")
-MORE = re.compile(r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/]|-\s*[\d\\(]|\\(?:cdot|times|pm|div)\b|or\b)")  # a box isn't all
+# A box isn't all where its line reckons on with it, or the text takes it back; words, marks and units may stand there.
+BEFORE = re.compile(
+    r"(?:^|[.,:;!?…)\]}\"”'*`=<>≤≥&$~]|\\[(\[\\]|\\q?quad|\\(?:[gl]eq?|implies|therefore|to|mapsto|in|equiv|approx|left)"
+    r"|\\(?:[Ll]ong)?[Rr]ightarrow|\\(?:text|math)?(?:bf|it|rm|sf)|\\(?:text|mbox|underline|displaystyle|[Ll]arge|LARGE)"
+    r"|\\(?:[Hh]uge|color|textcolor)"
+    r"|(?:^|\n)\s*[-+#•]+\s|(?<![\\A-Za-z])[A-Za-z]{2,}|\ba|[^\x00-\x7f√×·÷−–±≠∑∏∫])(?:\s|\\[,;! ]|\{)*$"
+)
+DENIED = re.compile(
+    r"(?:\b(?:not|never|than)(?: (?:be|equal(?: to)?))?|(?:\bnot|n['’]t) (?:think|believe|say|mean)\b[^.!?\n]{0,40})"
+    r"[\s$*:(\[{\\]*$"
+)
+MORE = re.compile(
+    r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/](?!\{?\\circ)|-\s*[\d\\(]|\\(?:cdot|times|pm|div)\b|(?:or|isn['’]t)\b"
+    r"|(?:is|was) (?:not|wrong|incorrect|false)\b|and \$?-?\d"
+    r"|,? (?:not|rather)\b|[.,;!?…]* ?(?:(?:wait|actually)\b|no\b(?=[,.!;])))"
+    r"|(?:\\[,;! ])?(?:[\d{(_\[]|!\S)|(?:\\[,;! ]| )\d",
+    re.IGNORECASE,
+)
 
 
 def after_mark(gold: str) -> str:
@@ -69,26 +101,54 @@ def final_answer(completion: str) -> str | None:
     return None if not closed and THINK_OPEN in completion else last_boxed(rest[-TAIL:])
 
 
-def candidate(text: str) -> str:
-    """The one answer that a text gives; if it marks none, or is just an answer, the text itself."""
+def candidate(text: str, gold: bool = False) -> str:
+    """The one answer that a text gives, with where it holds; if it marks none or is just an answer, the text itself."""
     text = DOUBLED.sub(r"\\", text[-TAIL:])
-    found = last_boxed(text)
+    found = last_boxed(text, gold)
     if found is not None:
-        return without_condition(found)
+        return found
     text = HEADING.sub("\nThe answer is: ", text)
     text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
     text = ENDING.sub("", ENDING.sub("", text)).strip()
-    text = without_condition(text)
-    return stated(text) or only_formula(text) or text
+    text, condition = without_condition(text)
+    return (stated(text) or only_formula(text) or text) + condition
 
 
-def without_condition(text: str) -> str:
-    """An answer without where it holds, unless that is a part of words in braces."""
-    match = CONDITION.search(text) if len(text) <= LIMIT else None
-    if match is None or text[: match.start()].count("{") != text[: match.start()].count("}"):
-        return text
-    return text[: match.start()] + "$" * (text[: match.start()].count("$") % 2)
+def values_of(gold: str, answer: str) -> tuple[str, str]:
+    """Both candidates without where they hold, unless the answer says there what its gold doesn't.
+
+    Where the gold says nothing, an answer may say "for all x" or "n \\ge 1", but not "for odd n" or "x < 0".
+    """
+    value, holds = without_condition(candidate(gold, gold=True))
+    found = candidate(answer)
+    bare, claimed = without_condition(found)
+    if said_there(claimed) == said_there(holds):
+        return value, bare
+    one_relation = not (RELATION.search(claimed) and RELATION.search(holds))
+    return value, bare if one_relation and is_everywhere(claimed) and is_everywhere(holds) else found
+
+
+def said_there(condition: str) -> str:
+    """What a condition says, in one spelling of the relation: \\geq is \\ge."""
+    return NOTHING_SAID.sub("", condition.replace("eq", "e").rstrip(". "))
+
+
+def is_everywhere(condition: str) -> bool:
+    """Whether a condition restricts nothing, as "" doesn't."""
+    relation = RELATION.search(condition)
+    everywhere = relation is None or EVERYWHERE.fullmatch(condition, relation.start())
+    return bool(everywhere) and not PARTLY.search(condition)
+
+
+def without_condition(text: str) -> tuple[str, str]:
+    """An answer without where it holds, and that; but not what is a part of words in braces."""
+    found = CONDITION.search(text) if len(text) <= LIMIT else None
+    if not found and len(text) <= LIMIT and (found := SET_OFF.search(text)) and RELATION.search(text[: found.start()]):
+        return text, ""
+    if not found or text[: found.start()].count("{") != text[: found.start()].count("}"):
+        return text, ""
+    return text[: found.start()] + "$" * (text[: found.start()].count("$") % 2), text[found.start() :]
 
 
 # Boxes.
@@ -115,10 +175,11 @@ def boxes(text: str) -> Iterator[Box]:
             return  # an unclosed box before a long text: to search on would take for ever
 
 
-def last_boxed(text: str) -> str | None:
+def last_boxed(text: str, gold: bool = False) -> str | None:
     r"""What is in the last `\boxed{…}` that is closed; with the boxes that it stands together with, as one list.
 
-    None without a box, "" (which is wrong) where the text reckons or wavers on: `\boxed{7}+1`, `\boxed{7} or 8`.
+    None without a box, "" (which is wrong) where the text reckons or wavers on: `2\boxed{7}`, `\boxed{7} or 8`. In a
+    gold's solution what is before a box doesn't matter.
     """
     text = BARE_BOX.sub(r"\\boxed{\g<inside>}", text)
     found = list(boxes(text))
@@ -129,6 +190,9 @@ def last_boxed(text: str) -> str | None:
     first = len(found) - 1
     while first and TOGETHER.fullmatch(INVISIBLE.sub("", text[found[first - 1].end : found[first].start])):
         first -= 1
+    ahead = text[max(0, found[first].start - 80) : found[first].start]
+    if not gold and (not BEFORE.search(ahead) or DENIED.search(ahead)):
+        return ""
     if first == len(found) - 1:
         return found[-1].inside
     names = [NAMED.search(text[max(0, box.start - 16) : box.start]) for box in found[first:]]
@@ -154,13 +218,16 @@ def closing_brace(text: str, begin: int) -> int | None:
 # Statements.
 
 CUE = (
-    r"(?:\b(?:is|are|was|be|equals?|gives?|gets?|yields?|obtain|have|has|thus|therefore|hence|so|that|answer|result|solution)\b|"
+    r"(?:(?<!answer )(?<!result )(?<!solution )\b(?:have|has)\b"
+    r"|\b(?:is|are|was|be|equals?|gives?|gets?|yields?|obtain|thus|therefore|hence|so|that|answer|result|solution)\b|"
     r"(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
 )
 STATEMENT = re.compile(rf"(.*){CUE}\s*[:,]?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
 IS_IT = re.compile(
-    r"\s?(?:\\text\s*\{\s*)?\b(?:is|are) (?:the|our|my|its) (?:(?:final|correct|only|required|desired) ){0,2}"
-    r"(?:answer|solution|result)s?\b[^$\d]*$"
+    r"\s?(?:\\text\s*\{\s*)?\b(?:and (?:this|that|it) )?(?:is|are) "
+    r"(?:(?:correct|right)\W*$|(?:the|our|my|its) "
+    r"(?:(?:final|correct|only|required|desired|unique|real|possible|valid|integer|positive) ){0,2}"
+    r"(?:answer|solution|result|option|choice)s?\b[^$\d]*$)"
 )
 SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s\\])[ \t]*\n\s*")
 UNSURE = re.compile(
@@ -170,10 +237,13 @@ UNSURE = re.compile(
 CLAUSE = re.compile(r";|\b(?:which|so|thus|therefore|hence|then)\b", re.IGNORECASE)  # where a denial ends
 ARITHMETIC = re.compile(r"\b(?:of|than|minus|negative|plus|times|twice|half|double|thrice|to|from|over|without)\s*$")
 # An answer that is said to be one, or that a sentence begins with, may be followed by one of these, and nothing else.
-SAYS = re.compile(r".*\b(?:answer|result|solution)s?\s*(?:(?:is|are)\b|[:=])|(?=-?[\d$\\])", re.DOTALL | re.IGNORECASE)
+SAYS = re.compile(
+    r".*\b(?:(?:answer|result|solution|value|total|sum)s?\s*(?:(?:is|are)\b|[:=])|there (?:is|are)\b)|(?=-?[\d$\\])",
+    re.DOTALL | re.IGNORECASE,
+)
 EXPLAINS = re.compile(r",?\s+(?:because|since|as)\s", re.IGNORECASE)
 GOES_ON = re.compile(
-    r",?\s+(?:in total|in all|altogether|overall|as (?:required|desired|expected|needed|claimed)\b|which\s"
+    r",?\s+(?:in total|in all|altogether|overall|as (?:required|desired|expected|needed|claimed)\b|(?:which|who|that)\s"
     r"|(?:and )?(?:so|thus|hence|therefore)\s)",
     re.IGNORECASE,
 )
@@ -215,7 +285,7 @@ def without_aside(sentence: str) -> str:
     for opening, others in ((GOES_ON, r"[\d$\\=<>^]"), (EXPLAINS, None)):
         match = opening.search(said)
         before, added = (said[: match.start()], said[match.start() :]) if match else ("", "")
-        if not re.search(r"[\d$\\]", before) or UNSURE.search(added) or TAKEN_BACK.search(added):
+        if not re.search(r"[\d$\\]|^\s*\(?[A-Z]\)?$", before) or UNSURE.search(added) or TAKEN_BACK.search(added):
             continue
         if not (others and re.search(others, added)):
             said = before

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from r1flow.core.template import Response
+from r1flow.core.template import TAGS, Response
 from r1flow.grading import countdown, math
 from r1flow.grading.final import candidate, final_answer
 
@@ -46,11 +46,17 @@ FRACTION_OR_NUMBER = re.compile(
     rf"|{NUMBER.pattern}(?:\s?/\s?\d+(?!\d|\.\d))?",
     re.ASCII,
 )
-# What makes the last number a part of an expression.
+# What makes the last number a part of something else: of a power, a time (3:45), a pair, a mixed number, a denial.
 BEFORE = re.compile(
-    r"(?:[\^_]\{?|[/×÷√]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}|\\(?:cdot|times|div))\s?$"
+    r"(?:[\^_]\{?|[/×÷√|]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}"
+    r"|\\(?:cdot|times|div|[pb]?mod|neq?)|\d[:,](?!\s)|[<>≠]|\b(?:or|not|mod|log)|n['’]t)[ $]?$"
 )
-AFTER = re.compile(r"\s?(?:[\^/×÷]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(])")
+AFTER = re.compile(
+    r"[ $]?(?:[\^/×÷²³π]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
+    r"|(?:hundred|thousand|million|billion|dozen)\b)|[b-fi-knp-rt-z](?!\w)"
+)
+MIXED = re.compile(r"\d[ $]?$")  # before a fraction
+TAG = re.compile("|".join(map(re.escape, TAGS)))
 TAIL_CHARACTERS = 2000  # the last number is searched only here, so that an enormous text costs nothing
 LARGEST_ENTRY = 1_000_000  # characters; of 30 draws of every family the largest has 19,462
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
@@ -91,18 +97,22 @@ def answer_of(text: str, entry_json: str | None) -> str | None:
 def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
     """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number.
 
-    A number that is a part of something ("3/4" of a date, the 3 of 2^3) is no answer; a fraction counts as one number.
+    A number that is a part of something (the 3 of 2^3, the 45 of 3:45) is no answer; a fraction counts as one number.
     """
     found = answer_of(text, entry_json)
     if found is None and entry_json is not None:
         found = final_answer(text)
     if found is not None:
         return found
-    tail = text[-TAIL_CHARACTERS:]
+    tail = TAG.sub("\n", text[-TAIL_CHARACTERS:].replace("−", "-"))
     numbers = list(FRACTION_OR_NUMBER.finditer(tail))
-    if not numbers or BEFORE.search(tail[: numbers[-1].start()]) or AFTER.match(tail, numbers[-1].end()):
+    if not numbers:
         return None
-    return numbers[-1][0].replace(",", "")
+    before, last = tail[: numbers[-1].start()], numbers[-1][0]
+    mixed = not last.replace(",", "").isdigit() and MIXED.search(before)
+    if mixed or BEFORE.search(before) or AFTER.match(tail, numbers[-1].end()):
+        return None
+    return last.replace(",", "")
 
 
 def is_spelling(answer_text: str, answer: str) -> bool:

@@ -19,8 +19,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from r1flow.grading.answers import STYLE, PlainNumber, bare, plain, same_number, single_letter
-from r1flow.grading.final import BOX, LIMIT, candidate, closing_brace
-from r1flow.grading.nouns import COUNTED
+from r1flow.grading.final import BOX, LIMIT, candidate, closing_brace, values_of
+from r1flow.grading.nouns import COUNTED, MATERIALS
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.grading.worker import WORKERS, worker
 
@@ -72,10 +72,12 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
         bare_gold, bare_answer = plain(gold), plain(answer)
         if bare_gold and bare_answer:  # the usual case, without looking for wrappers
             return Verdict(same_number(bare_gold, bare_answer, rules.places))
-    expected = tidy(gold and candidate(gold))
+    if gold:
+        gold, answer = values_of(gold, answer or "")
+    expected = tidy(gold)
     if expected is None or not expected.core:
         return BAD_GOLD
-    found = tidy(answer and candidate(answer), gold=expected)
+    found = tidy(answer, gold=expected)
     if found and (written := by_comma(expected, found) or by_comma(found, expected)):
         return Verdict(same_number(*written))
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
@@ -91,7 +93,7 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
 
 
 EXPONENT = re.compile(
-    r"(?:(.+?)(?:[eE]|\s*(?:\\times|\*)\s*10\s*(?:\^|\*\*))|10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII
+    r"(?:(.+?)(?:[eE]|\s*(?:\\times|\\cdot|\*)\s*10\s*(?:\^|\*\*))|10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII
 )
 NAME = re.compile(r"^[A-Za-z](?:_\{?\w+\}?)?\s*=\s*")
 
@@ -112,14 +114,14 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
 
 
 def measured(side: "Tidy") -> Fraction | None:
-    """A number with or without a name, a unit and a power of ten, which isn't a percentage."""
-    if side.number or side.percent:
-        return None if side.percent else side.number.value
+    """A number with or without a name, a unit and a power of ten; a percentage is a number of hundredths."""
+    if side.number:
+        return side.number.value / (100 if side.percent else 1)
     for written in (side.text, side.core):  # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text
         value = NAME.sub("", written)
         match = EXPONENT.fullmatch(value)
         number = plain((match[1] or "1") if match else value)
-        if number:
+        if number and not side.percent:
             return number.value * Fraction(10) ** int(match[2] if match else 0)
     return None
 
@@ -233,8 +235,13 @@ SPELLINGS = {
 SPELLED = str.maketrans(SPELLINGS)
 SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
 LEAD = re.compile(
-    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result)\s*(?:is\s*:?|:|=)|(?:最终)?答案\s*(?:是|为)?\s*:?|(?:一|总)?共(?:有|计)?|合计)\s*(?=\S)",
+    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result|ans\.?|total)\s*(?:is\s*:?|:|=|—)"
+    r"|(?:最终)?答案\s*(?:是|为)?\s*:?|答\s*:|(?:所以|因此)\s*,?|(?:一|总)?共(?:有|计)?|合计)\s*(?=\S)",
     re.IGNORECASE,
+)
+DRESS = re.compile(  # marks before an answer or after it, sizes and colours
+    r"^(?:[→⇒∴✅✔✓☑🎯👉➡►▶\ufe0f]+|—\s|#+\s|\\(?:displaystyle|textstyle|normalsize|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
+    r"|\\(?:color|textcolor|colorbox)\s*\{[^{}]*\})\s*|\s*[✅✔✓☑🎉\ufe0f]+$|\s*\\[,;:! ]$|(?<!\\)\\$|(?<=\w)\s*[,;]$"
 )
 TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)$", re.IGNORECASE)
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
@@ -259,11 +266,14 @@ CONSTANT = re.compile(r"(?<![A-Za-z])\\mathrm\s*\{\s*([ei])\s*\}")
 BRACKETS = {"lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}", "lparen": "(", "rparen": ")"}
 BRACKET = re.compile(rf"\\({'|'.join(BRACKETS)})(?![A-Za-z])\s*")
 SIZE = re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])\s*")  # of a bracket
+TIMES = re.compile(r"(?<=\d)\s+x\s+(?=\d)", re.ASCII)
 ROOT = re.compile(r"√\s*(\d+|[A-Za-z])", re.ASCII)
 PI = re.compile(r"(?<![\\A-Za-z{])pi(?![A-Za-z])")
 ANGLE = re.compile(r"(?:\\(?:left|right)\s*)?\\([lr])angle(?![A-Za-z])")
 MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
 RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}$")
+PRODUCT = re.compile(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z/^\d]*\}?$)")  # of units, at the end
+OHM = re.compile(r"(?<=\d)(?:\s|\\[,;: ])*(?:\\Omega|Ω)$")
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
@@ -277,12 +287,15 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     """A text's core and what was around it; None if it can't be an answer. `gold` decides what may be a unit."""
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
-    whole = unwrapped(SPACES.sub(r"\1", PI.sub(r"\\pi ", ROOT.sub(r"\\sqrt{\1}", text).translate(SPELLED))))
+    whole = unwrapped(
+        SPACES.sub(r"\1", PI.sub(r"\\pi ", ROOT.sub(r"\\sqrt{\1}", TIMES.sub("×", text)).translate(SPELLED)))
+    )
     number = plain(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
     core, money = without_currency(TOTAL.sub("", whole))
-    core, percent = without(PERCENT, RATE.sub(r"\\text{\1/\2}", core))
+    core = OHM.sub(" ohm", RATE.sub(r"\\text{\1/\2}", core))
+    core, percent = without(PERCENT, core)
     core, unit = (core, None) if percent else without_unit(core, gold)
     based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
     if based and has_digits_of(based[1], based[2]):
@@ -314,6 +327,7 @@ WRAPPERS = (
     ("`", "`"),
 )
 WRAPPERS += (('"', '"'), ("“", "”"), ("「", "」"), ("【", "】"))
+WRAPPERS += tuple((f"<{name}>", f"</{name}>") for name in ("b", "strong", "i", "em", "u", "mark", "p"))
 
 
 def unwrapped(text: str) -> str:
@@ -322,7 +336,7 @@ def unwrapped(text: str) -> str:
         before, text = text, text.strip()
         if text.endswith((".", "。")) and not text.endswith(".."):
             text = text[:-1]
-        text = LEAD.sub("", text, count=1) if LEAD.match(text) else text
+        text = DRESS.sub("", LEAD.sub("", text, count=1) if LEAD.match(text) else text)
         for opening, closing in WRAPPERS:
             inside = text[len(opening) : -len(closing)]
             if text.startswith(opening) and text.endswith(closing) and inside and opening not in inside:
@@ -331,7 +345,7 @@ def unwrapped(text: str) -> str:
         if box and closing_brace(text, box.end()) == len(text) - 1:
             text = text[box.end() : -1]
         style = STYLE.fullmatch(text)
-        if style and re.search(r"\d", style[1]) and not LETTERS.search(style[1]):
+        if style and (re.match(r"[-+]?\d", style[1]) or (re.search(r"\d", style[1]) and not LETTERS.search(style[1]))):
             text = style[1]
         if text == before:
             return text
@@ -369,11 +383,23 @@ UNITS = {
     "week": "weeks", "month": "months", "year": "years yr yrs", "am": "a.m. a.m", "pm": "p.m. p.m",
     "yuan": "rmb", "yen": "¥", "rupee": "rupees", "ruble": "rubles roubles", "peso": "pesos", "franc": "francs",
     "degree": "degrees deg", "radian": "radians rad", "unit": "units", "mph": "", "kmh": "km/h", "hertz": "hz",
-    "newton": "newtons n", "joule": "joules j", "watt": "watts w", "volt": "volts v",
+    "newton": "newtons", "joule": "joules", "watt": "watts", "volt": "volts", "kelvin": "kelvins",
+    "ampere": "amperes amps", "pascal": "pascals", "ohm": "ohms", "mole": "moles", "coulomb": "coulombs", "won": "",
 }  # fmt: skip
 UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.split())}
+SYMBOLS = {  # as they are written: 73M and 73K may be millions and thousands
+    "N": "newton", "J": "joule", "W": "watt", "V": "volt", "A": "ampere", "Pa": "pascal", "mol": "mole", "L": "liter",
+}  # fmt: skip
+_SYMBOLS = ("kN", "kJ", "MJ", "kW", "MW", "GW", "mV", "kV", "mA", "kPa", "MPa", "kHz", "MHz", "GHz", "eV", "keV", "MeV")
+SYMBOLS |= {unit: unit for unit in (*_SYMBOLS, "kWh", "nm", "dm", "ms", "ns", "mmol", "atm")}
+THOUSANDS_OF = re.compile("[KMBT]+")
 POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 FILLERS = {"per", "of", "a", "an", "the", "each"}
+LEFT = {"left", "remaining", "each"}  # may follow a number alone, too
+DESCRIBING = LEFT | {
+    *("more", "different", "distinct", "new", "whole", "full", "additional", "extra", "possible", "old", "red", "blue"),
+    *("green", "yellow", "black", "white", "orange", "purple", "pink", "brown", "gray", "grey"),
+}
 CHINESE_UNITS = {
     "元": "yuan", "天": "day", "米": "m", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km", "克": "g",
     "千克": "kg", "公斤": "kg", "升": "liter", "毫升": "ml", "秒": "second", "分钟": "minute", "小时": "hour",
@@ -394,21 +420,25 @@ AMOUNTS = re.compile(  # no units, in a gold
     r"hal[fv]|third|quarter|\w+th|ten|\w+ty|time|les|plu|minu|zero|one|two|three|four|five|six|seven|eight|nine|squared|"
     r"cubed|wa|perhap|alway|doe|thi)e?s?"
 )
-IN_TEXT = re.compile(r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{[~\s]*([^{}\\\d]*)\}\s*(?:\^\s*\{?([23])\}?)?$")
+IN_TEXT = re.compile(
+    r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{[~\s]*((?:[^{}\\\d^]|\^-?\d)*)\}\s*(?:\^\s*\{?([23])\}?)?$"
+)
 IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
 COMMAND = re.compile(r"\\[A-Za-z]+|π")
-CURRENCY = re.compile(r"\\?\$|€|£|¢")
-MONEY = {"$": "dollar^1", "€": "euro^1", "£": "pound^1", "¢": "cent^1"}
+SIGN = r"\\?\$|[€£¢¥₹₩₽]|(?:USD|EUR|GBP|INR|Rs\.?)(?= ?\d)"
+CURRENCY = re.compile(SIGN)
+MONEY = {"$": "dollar", "USD": "dollar", "€": "euro", "EUR": "euro", "£": "pound", "GBP": "pound", "¢": "cent"}
+MONEY |= {"¥": "yen", "₹": "rupee", "INR": "rupee", "Rs": "rupee", "₩": "won", "₽": "ruble"}
 
 
 def without_currency(text: str) -> tuple[str, str | None]:
     """A sign before the number, or after it, as the unit; the sign may come after a minus."""
     bare_number = CURRENCY.sub("", text).strip()
     signs = CURRENCY.findall(text)
-    ends = re.match(r"\s*[-+]?\s*(?:\\?\$|€|£|¢)", text) or re.search(r"(?:\\?\$|€|£|¢)\s*$", text)
+    ends = re.match(rf"\s*[-+]?\s*(?:{SIGN})", text) or re.search(rf"(?:{SIGN})\s*$", text)
     if len(signs) != 1 or not ends or not re.search(r"\d", bare_number):
         return text, None
-    return bare_number, MONEY[signs[0].lstrip("\\")]
+    return bare_number, MONEY[signs[0].strip("\\.")] + "^1"
 
 
 def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
@@ -426,6 +456,7 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
         named = CHINESE_UNITS.get(match[1])
         if named or CHINESE_COUNTED.fullmatch(match[1]):
             return text[: match.start()].strip(), named and f"{named}^1"
+    text, whole = PRODUCT.sub(" ", text), text
     match = IN_TEXT.search(text)
     core = match and text[: match.start()].rstrip(" ~\\,;:!")
     if not match:
@@ -433,11 +464,11 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
         core = match and text[: match.start()].strip()
         apart = core and (is_value(core) or CLOCK.fullmatch(core) or core.endswith("$"))
         if not match or not apart or (len(match[1]) == 1 and not (gold and gold.number)):
-            return text, None
+            return whole, None
     others = LETTERS.findall(gold.text.lower()) if gold else None
     known = unit_of(match[1], int(match[2] or 1), others) if core and re.search(r"[\dA-Za-z]", core) else None
     if known is None:
-        return text, None
+        return whole, None
     return core, known or None
 
 
@@ -447,20 +478,33 @@ def is_value(core: str) -> bool:
 
 
 def unit_of(said: str, power: int, others: list[str] | None) -> str | None:
-    """The name of a unit with its power; "" for what is counted ("apples"), None for what is neither.
+    """The name of a unit with its power; "" for what is counted ("7 red apples", "7 left"), None for what is neither.
 
     An answer may also have a noun that its gold has (`others`); a gold (None) may have any plural but a number's.
     """
-    parts = said.lower().split()
-    for part in parts[:-1] if parts else []:
-        power = POWERS.get(part, power)
-    rest = [part for part in parts if part not in POWERS and part not in FILLERS]
-    if parts and parts[-1] in POWERS:
-        power = POWERS[parts[-1]]
-    if len(rest) == 1 and rest[0] in UNIT:
-        return f"{UNIT[rest[0]]}^{power}"
-    if len(rest) == 1 and (rest[0] in COUNTED or f"{rest[0]}s" in COUNTED or rest[0] in (others or ())):
+    raised = re.search(r"\^([23])$", said)
+    parts = re.sub(r"\^-?\d", "", said).split()
+    powers = [int(raised[1]) if raised else power, *(POWERS[part.lower()] for part in parts if part.lower() in POWERS)]
+    rest = [part for part in parts if part.lower() not in POWERS.keys() | FILLERS | DESCRIBING]
+    if not rest:
+        return "" if parts[-1:] and set(map(str.lower, parts)) <= LEFT else None
+    if len(rest) == 1 and (known := unit_named(rest[0])):
+        return f"{known}^{powers[-1]}"
+    first = rest[0].lower()
+    counted = is_counted(first) or first in (others or ())
+    if counted and (
+        len(rest) == 1
+        or (len(rest) == 2 and "of" in parts and (is_counted(rest[1].lower()) or rest[1].lower() in MATERIALS))
+    ):
         return ""
-    if others is None and len(rest) == 1 and len(rest[0]) > 3 and rest[0].endswith("s") and rest[0].isalpha():
-        return None if AMOUNTS.fullmatch(rest[0]) else ""
-    return "" if rest and all(part.strip(".") in UNIT for part in re.split(r"[\s/]+", " ".join(rest))) else None
+    if others is None and len(rest) == 1 and len(first) > 3 and first.endswith("s") and first.isalpha():
+        return None if AMOUNTS.fullmatch(first) else ""
+    return "" if all(unit_named(part.strip(".")) for part in re.split(r"[\s/]+", " ".join(rest))) else None
+
+
+def unit_named(word: str) -> str | None:
+    return SYMBOLS.get(word) or (None if THOUSANDS_OF.fullmatch(word) else UNIT.get(word.lower()))
+
+
+def is_counted(noun: str) -> bool:
+    return noun in COUNTED or f"{noun}s" in COUNTED

@@ -85,4 +85,9 @@ walnuts wands washers washes watches watermelons ways weasels websites wedges we
 whiskers whistlers whiteboards widgets wights wigs windows wings wolves wombats women words workdays workers
 worksheets worms yogurts yolks zebras zeros zits zombies
 """
+MATERIAL_WORDS = """
+bread butter candy cheese chocolate coffee flour food fruit gum juice land meat milk money oil paint paper rice sand
+soda sugar tea water
+"""
 COUNTED = frozenset(WORDS.split())
+MATERIALS = frozenset(MATERIAL_WORDS.split())  # after "of": 7 cups of flour

@@ -35,28 +35,59 @@ from r1flow.core.template import Response
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
 GREETING_WORDS = 30  # a greeting that goes on for longer is something else
-# In the first person, and about what was asked: "sorry" alone, "do not" and "I can't wait" refuse nothing.
-REFUSAL = re.compile(
-    r"\b(?:i|we)\b[^.!?\n]{0,40}?"
-    r"(?:\b(?:refuse|decline)\b|(?:\bcannot|\b(?:can|could|will|would|do|must|am|are) not|n't|'m not|\bunable)"
-    r"(?: (?:able|willing|going|allowed|comfortable))?(?: (?:to|with|in|be|ever|possibly))*"
+# In the first person, at a clause's beginning, and about what was asked: "sorry" alone, "do not", "I can't wait" and
+# "I never refuse" refuse nothing.
+_WE = (
+    r"(?:^|[.,;:!?\n—–]|\b(?:but|so|and|that|because|think|afraid|sorry|therefore|as|something))\s*(?:i|we)"
+    r"(?: (?:simply|really|just|also|still|therefore))*"
+)
+_NOT = (
+    r"(?: cannot| (?:can|could|will|would|do|must|should|am|are) (?:not|never)"
+    r"| (?:ca|wo|do|must|could|would|should|are)n't"
+    r"|(?: am|'m| are|'re) (?:not|unable|forbidden)| unable|(?:'d| would) rather not|'ll not)"
+)
+_ON = (
+    r"(?: (?:able|willing|going|allowed|permitted|comfortable|want|wish|feel comfortable|really|simply|just|ever"
+    r"|possibly|currently|(?:and|or) (?:will|would|can|should) not|in good conscience|to|with|in|be))*"
+)
+_VERB = (
     r"(?: (?:help|assist|do|provide|give|tell|explain|support|answer|comply|fulfill?|share|offer|discuss|take part"
-    r"|teach|participate|create|make|write|describe|engage|encourage|show|say|helping|assisting|providing|that|this|it)\b"
-    r"|(?=\s*[.,;!?]|\s*$)))"
-    r"|\bnot something (?:that )?(?:i|we) (?:can|will|could|would)\b"
+    r"|teach|participate|create|make|write|describe|engage|encourage|show|say|condone|facilitate|enable|endorse|promote"
+    r"|helping|assisting|providing|doing|that|this|it|of (?:help|assistance|service))\b"
+    r"(?! (?:but|laughing|(?:you )?(?:enough|less)|no|alone|it(?:'s| is)"
+    r"|(?:you )?how (?:happy|glad|much|excited|grateful|proud)|(?:that|this|it) (?:without|alone))\b)"
+    r"|(?=\s*[.,;!?]|\s*$))"
+)
+REFUSAL = re.compile(
+    rf"{_WE}(?:{_NOT}{_ON}{_VERB}|(?: (?:must|have to|need to|will|would|am|do)|'ll|'ll have to|'d|'m)?"
+    r"(?: (?:respectfully|politely|firmly|simply|hereby|therefore|also|have to|going to))*"
+    r" (?:refus(?:e|ing)|declin(?:e|ing)|say no)\b"
+    r"| don't (?:think|believe) (?:that )?(?:i|we) (?:can|could|should|will|would|am able to)"
+    r" (?:help|do|assist|answer)\b)"
+    r"|\bnot something (?:that )?(?:i|we)(?:'m| am|'re| are)? (?:can|will|could|would|able|willing|comfortable)\b"
 )
 COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is| are)|step (?:1|one)|first you)\b")
 SENTENCE_WORDS = 3
 WORD = r"[^\W_]++"  # underscores are Markdown's
-COUNTED = re.compile(rf"{WORD}(?:['’-]{WORD})?")  # "it's" is one word; only one tie, so that a'b'c'd isn't short
-SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)*_]*+(?=\s|$)")
-NAMING = (
-    r"\b(?:i am|i'm|my name is|my name's|call me|called|named|this is|it is|it's|talking (?:to|with))\b[^.!?\n]{0,40}?"
+# "it's", "state-of-the-art", "3.50" and "U.S." are one word; but one tie of short parts, so that a'b'c'd isn't short.
+COUNTED = re.compile(rf"\d++(?:[.,:]\d++)+|(?:[^\W\d_]\.){{2,}}|{WORD}(?:['’-]{WORD})?(?:-[^\W_]{{2,20}}+){{0,2}}")
+# Not after a title, an initialism within a sentence, or "e.g.".
+SENTENCE_END = re.compile(
+    r"(?<![.!?])(?<!\b[DMS][rst](?=\.))(?<!\bMrs(?=\.))(?<!\bProf(?=\.))(?<!\b[A-Za-z]\.[A-Za-z](?=\.\s+[^A-Z\s]))"
+    r"[.!?]++[\"'”’)*_]*+(?=\s|$)"
+)
+NAMING = (  # and what may stand between this and a name
+    r"\b(?:i am|i'm|my name is|my name's|the name is|the name's|name:|call me|calls? me|called|named|i go by|this is"
+    r"|it is|it's|talking (?:to|with))"
+    r"(?:[\s,:*_\"'“(]|\b(?:an?|the|your|just|simply|still|indeed|also|only|here|and|small|little|large|big|tiny|friendly"
+    r"|helpful|new|language|ai|artificial|intelligence|chat|model|assistant|chatbot|bot|program|computer|system|helper"
+    r"|known as|called|named|name is|my)\b)*"
 )
 DENIED = re.compile(r"\b(?:not|never|no)\b|n't\b")
 SHARE_OF_LANGUAGE = 0.9
 LEAST_DIFFERENT = 0.3  # of the words of a reply to an instruction; a text of 100 words has 0.6 or more
-ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
+QUOTES = ('""', "“”", "„“", "«»", "»«", "「」")
+ITEM = re.compile(r"^[ \t]*(?:[-–—*+•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
 
 
 class Reply(NamedTuple):
@@ -88,7 +119,9 @@ def greets(reply: Reply, rule: dict[str, Any]) -> bool:
 def names_itself(reply: Reply, rule: dict[str, Any]) -> bool:
     """A sentence without a denial says that this is the writer's name ("I am …", "My name is …"), or begins with it."""
     name = rf"(?<!\w){re.escape(straight(rule['name']))}(?!\w)"
-    named = re.compile(rf"{NAMING}{name}|^\W*{name}")
+    named = re.compile(
+        rf"{NAMING}{name}|^\W*{name}(?=\W*$|\W*[,;:(—–]|\s+(?:here|is (?:my name|what|how|who)|at your)\b)"
+    )
     sentences = re.split(r"[.!?\n]", straight(reply.summary))
     return any(named.search(sentence) and not DENIED.search(sentence) for sentence in sentences)
 
@@ -148,7 +181,8 @@ def ends_with(reply: Reply, rule: dict[str, Any]) -> bool:
 
 
 def quoted(reply: Reply, rule: dict[str, Any]) -> bool:
-    return reply.summary[:1] in ('"', "“") and reply.summary[-1:] in ('"', "”")
+    summary = reply.summary.strip("*_ \n")
+    return summary[:1] + summary[-1:] in QUOTES
 
 
 def of_text(rule: Rule) -> Rule:
@@ -178,8 +212,13 @@ def words_in(text: str) -> list[str]:
 
 
 def holds_word(reply: Reply, word: str) -> bool:
-    """Whether a word is in a reply; one with spaces, hyphens or apostrophes if its parts follow each other."""
+    """Whether a word is in a reply; one with spaces, hyphens or apostrophes if its parts follow each other.
+
+    One with other signs ("C++") must stand there as it is.
+    """
     parts = words_in(word)
+    if re.search(r"[^\w\s'’.,!?-]", word):
+        return straight(word) in straight(reply.summary)
     return any(reply.words[at : at + len(parts)] == parts for at in range(len(reply.words)))
 
 
