@@ -413,6 +413,7 @@ def test_a_run_s_name_is_text_that_names_a_folder():
         "it's",
         "a;b",
         "x\n",
+        "x" * 101,
         2.1,
         True,
         {},

@@ -41,7 +41,7 @@ def written(path: Path, *rows: Any) -> Path:
 
 
 def model_folder(folder: Path, tokenizer_json: str | None) -> str:
-    (folder / "config.json").write_text("{}")
+    (folder / "config.json").write_text('{"model_type": "llama"}')
     write_zeros(folder / "model.safetensors", a=[1])
     if tokenizer_json is not None:
         (folder / "tokenizer.json").write_text(tokenizer_json)
@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         lambda folder: samplers.config_of(str(written(folder / "config.json").parent), None),
     ),
     "a model whose config.json names no sizes": (
-        "config.json: no sizes of a model can be read from it (KeyError('num_attention_heads'))",
+        "config.json: no sizes of a model can be read from it (KeyError('num_attention_heads')); copy or download",
         lambda folder: model_sizes.model_in(Path(model_folder(folder, None))),
     ),
     "no family of problems": ("tasks: there are none; name at least one", lambda folder: check_data({"tasks": {}})),

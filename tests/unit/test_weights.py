@@ -12,7 +12,16 @@ from safetensors.numpy import load_file, save_file
 from r1flow.artifacts.contract import dtype_of
 from r1flow.core.errors import UserError
 from r1flow.model import weights
-from r1flow.model.weights import INDEX, check_finite, check_model_files, parameters_in, shards_of
+from r1flow.model.weights import (
+    INDEX,
+    architectures,
+    check_finite,
+    check_model_files,
+    parameters_in,
+    shards_of,
+    trainable_kind,
+)
+from r1flow.programs.trainings import check_start
 
 TENSORS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(5, np.float16), "c": np.ones(3, np.int64)}
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0f3e\nsize 2269\n"
@@ -98,6 +107,38 @@ def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder: Path, name: s
     with pytest.raises(UserError, match=said) as caught:
         check_model_files(folder)
     assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model_type": "llama", "quantization_config": {"quant_method": "gptq"}}, r"are quantised \(gptq\)"),
+        ({"model_type": "llama", "quantization_config": "fp8"}, r"are quantised \(fp8\)"),
+        ({"model_type": "llava"}, "no language model of the model_type 'llava'; choose"),
+        ({"model_type": "own", "auto_map": {"AutoModelForCausalLM": "own.Model"}}, "model_type 'own'; choose"),
+        ({"model_type": ["llama"]}, r"model_type \['llama'\]; choose"),
+        ({}, "model_type None; choose"),
+    ],
+)
+def test_a_kind_that_cannot_be_trained_is_refused_when_a_run_is_planned(folder: Path, settings: Any, said: str) -> None:
+    """Not in the stage that reads it, after the data are made; wherever a model to start from is named."""
+    (folder / "config.json").write_text(json.dumps(settings))
+    for check in (trainable_kind, lambda folder: check_start(str(folder), None, ["base"])):
+        with pytest.raises(UserError, match=said) as caught:
+            check(folder)
+        assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_adapter_without_settings_of_a_model_is_to_be_merged_when_planned(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"init_from: .* holds an adapter .*; merge it into its base model"):
+        check_start(str(tmp_path), None, ["base"])
+
+
+def test_the_language_models_are_those_of_transformers() -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    assert architectures() == set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) >= {"llama", "qwen2", "qwen3", "gpt2"}
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])

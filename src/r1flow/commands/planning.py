@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from r1flow.engine.checks import check_parts, check_rules
+    from r1flow.engine.checks import check_parts, check_place, check_rules
     from r1flow.engine.cost_table import cost_row, cost_table, hardware
     from r1flow.engine.plan import KEEP, table
     from r1flow.engine.run import Run
@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     from r1flow.programs.cost_estimate import read_assumptions
 
     enter_project()
+    check_place()
     words = arguments.typed  # in their order, with Snakemake's options between
     scattered = [word.partition("=") for word in given(words, "scatter")]
     check_parts({name: count for name, _, count in scattered})

@@ -42,7 +42,7 @@ WHOLE = dataclasses.make_dataclass(
     ]
     + [(stage, dict[str, Any]) for stage in STAGES],
 )
-NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 UNKNOWN_KEY = re.compile(r"Could not override '([\w.]+)'")  # Hydra's words
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
 # pydantic's errors for values of a wrong type, and the type that is wanted; a block has keys of its own.
@@ -144,21 +144,25 @@ def refuse_aliases(conf: Path) -> None:
 def quoted_override(override: str) -> str:
     """The override as Hydra reads it: with quotes around a value that isn't of its grammar, such as /models/a#b=c.
 
-    A value that begins as a list, a block or a text in quotes stays as it is: a mistake in one must be said. Raises
-    ValueError for a word that has no value, such as the second one of a text with a blank.
+    A value that begins as a list, a block or a text in quotes must be one: a mistake in one must be said. Raises
+    ValueError for that, and for a word that has no value, such as the second one of a text with a blank.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Quote, QuotedString
     from hydra.errors import OverrideParseException
 
     key, equals, value = override.partition("=")
-    if override.startswith("#") or not (equals or override.startswith("~")):
+    if override.startswith("#") or not key or not (equals or override.startswith("~")):
         raise ValueError(f"{override!r} isn't KEY=VALUE; text with a blank is quoted, as in key='two words'")
-    if value and value[0] not in "[{'\"":
-        try:
-            OverridesParser.create().parse_overrides([override])
-        except OverrideParseException:
+    try:
+        OverridesParser.create().parse_overrides([override])
+    except OverrideParseException:
+        if value[:1] not in ("[", "{", "'", '"'):
             return f"{key}={QuotedString(value, Quote.single).with_quotes()}"
+        text = QuotedString(value, Quote.single).with_quotes()
+        raise ValueError(
+            f"{value} is no list in [], no block in {{}} and no text in quotes; if it is text, write {key}={text}"
+        ) from None
     return override
 
 
@@ -195,7 +199,8 @@ def run_name(given: Any) -> str:
     number = isinstance(given, int) and not isinstance(given, bool)
     if not (number or isinstance(given, str)) or not NAME.fullmatch(str(given)):
         raise UserError(
-            f"run: {given!r} can't name a folder; use letters, digits, _ . and -, and begin with a letter or digit"
+            f"run: {given!r} can't name a folder; use letters, digits, _ . and -, at most 100 of them, and begin with a"
+            " letter or digit"
         )
     return str(given)
 

@@ -6,10 +6,7 @@ It becomes `base`, and what only a pretraining needed is switched off: the corpu
 pretrained beside it. docs/your-model.md explains it to users. Left out: packages (base.init_from takes them).
 """
 
-import ast
-import importlib.util
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from r1flow.data.gguf import is_gguf
 from r1flow.data.packages import PACKAGE
 from r1flow.data.sources import COMMIT, fetch_settings
 from r1flow.engine.samplers import lineage
-from r1flow.model.weights import check_model_files, parameters_in, read_object
+from r1flow.model.weights import check_model_files, parameters_in, read_object, trainable_kind
 from r1flow.recipe.stages import RECIPE, STAGES
 
 STARTS = ("base", "student_base")  # the first of these that an experiment has is what the model becomes
@@ -122,27 +119,11 @@ def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
         raise UserError(f"{folder} has no config.json, so it is no model; {hint}")
     if is_whole:
         check_model_files(folder)
-    kind = read_object(folder / "config.json").get("model_type")
-    if kind not in architectures():
-        raise UserError(
-            f"{folder}/config.json: transformers has no language model of the model_type {kind!r}; choose a model of"
-            " another kind, such as llama, qwen2, qwen3, mistral or gemma3_text"
-        )
+    kind = trainable_kind(folder)
     contract = contract_apart(folder, keeps_tags=True)
     if contract is None:
         raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there (save_pretrained)")
     return kind, contract
-
-
-@cache
-def architectures() -> set[str]:
-    """The model_type of each language model in transformers, read from its source: importing it takes seconds."""
-    place = Path(importlib.util.find_spec("transformers").origin).parent / "models/auto/modeling_auto.py"
-    for node in ast.parse(place.read_text()).body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if [ast.unparse(target) for target in targets] == ["MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"]:
-            return {kind for kind, _ in ast.literal_eval(node.value.args[0])}
-    raise UserError(f"{place}: it lists no language models; install the pinned transformers (constraints.txt)")
 
 
 # -- what becomes of the stages ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, listed
-from r1flow.model.weights import GENERATION, check_finite, check_model_files, read_object
+from r1flow.model.weights import GENERATION, check_finite, check_model_files, read_object, refuse_quantised
 
 DECODERS = ("llama", "mistral", "qwen2", "qwen3")  # model_type of those whose layers are all alike
 LONGEST = 300  # characters of what transformers says: it may list all models that it has
@@ -29,10 +29,8 @@ def read_model(auto: Any, folder: Path | str, *, new_head: bool = False, to_save
     a folder that can't be taken, before anything of it would run.
     """
     check_weights(folder)
-    method = read_object(Path(folder, "config.json")).get("quantization_config")
-    if method and to_save:
-        kind = method.get("quant_method") if isinstance(method, dict) else method
-        raise UserError(f"{folder}: its weights are quantised ({kind}) and can't be trained; take unquantised ones")
+    if to_save:
+        refuse_quantised(folder)
     told = {"output_loading_info": True, "ignore_mismatched_sizes": True}  # by names; check_loaded refuses them
     model, loaded = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
     check_loaded(folder, model, loaded, new_head)

@@ -9,10 +9,13 @@ out: whether the weights are those of the model that config.json describes, whic
 (pretrained.py).
 """
 
+import ast
+import importlib.util
 import json
 import math
 import struct
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +144,36 @@ def check_model_files(folder: Path | str) -> None:
             raise UserError(f"{folder} has no {path.name}, {wanted}; {AGAIN}")
         refuse_lfs_pointer(path)
         header_of(path)
+
+
+def trainable_kind(folder: Path | str) -> str:
+    """The model_type in a folder's config.json; raises UserError for quantised weights and for no language model."""
+    refuse_quantised(folder)
+    kind = read_object(Path(folder, "config.json")).get("model_type")
+    if not isinstance(kind, str) or kind not in architectures():
+        raise UserError(
+            f"{folder}/config.json: transformers has no language model of the model_type {kind!r}; choose a model of"
+            " another kind, such as llama, qwen2, qwen3, mistral or gemma3_text"
+        )
+    return kind
+
+
+def refuse_quantised(folder: Path | str) -> None:
+    method = read_object(Path(folder, "config.json")).get("quantization_config")
+    if method:
+        kind = method.get("quant_method") if isinstance(method, dict) else method
+        raise UserError(f"{folder}: its weights are quantised ({kind}) and can't be trained; take unquantised ones")
+
+
+@cache
+def architectures() -> set[str]:
+    """The model_type of each language model in transformers, read from its source: importing it takes seconds."""
+    place = Path(importlib.util.find_spec("transformers").origin).parent / "models/auto/modeling_auto.py"
+    for node in ast.parse(place.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if [ast.unparse(target) for target in targets] == ["MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"]:
+            return {kind for kind, _ in ast.literal_eval(node.value.args[0])}
+    raise UserError(f"{place}: it lists no language models; install the pinned transformers (constraints.txt)")
 
 
 def refuse_lfs_pointer(path: Path) -> None:

@@ -58,7 +58,9 @@ def model_in(folder: Path) -> Model:
     try:
         shape = model_of(read_json(folder / "config.json"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{folder}/config.json: no sizes of a model can be read from it ({error!r})") from None
+        raise UserError(
+            f"{folder}/config.json: no sizes of a model can be read from it ({error!r}); copy or download it again"
+        ) from None
     return replace(shape, parameters=parameters_in(folder) or shape.parameters)
 
 

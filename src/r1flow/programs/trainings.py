@@ -9,7 +9,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops, training_flops
 from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
-from r1flow.model.weights import check_model_files
+from r1flow.model.weights import check_model_files, trainable_kind
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
 from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.training.ranks import strategy_of
@@ -100,7 +100,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     folder = Path(source)
     if revision is not None:
         check_revision("model", source, revision)
-    elif not (folder / "config.json").is_file():
+    elif not any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
         raise UserError(
             f"init_from: {source!r} is no stage and no model's folder (no config.json in it); name a folder, one of the"
             f" stages {', '.join(stages)}, or a hub id with its revision"
@@ -108,6 +108,7 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     else:
         try:
             check_model_files(folder)
+            trainable_kind(folder)
             if contract_apart(folder, keeps_tags=True) is None:
                 raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there")
         except UserError as error:
