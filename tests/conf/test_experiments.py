@@ -512,6 +512,8 @@ BENT = {
 # Values that are keys wherever they stand, and names under which any value is one. None of them is a real one.
 LOOKS = ["hf_Hunter2x", "sk-hunter2-12345", "sk-proj-hunter2hunter2", "ghp_hunter2hunter2", "github_pat_hunter2hunter2"]
 LOOKS += ["glpat-hunter2hunter2", "xoxb-hunter2-hunter2", "AKIAHUNTER2HUNTER2XX", "Bearer hunter2x", "bearer hunter2x"]
+LOOKS += ["r8_hunter2hunter2hunter2", "gsk_hunter2hunter2hunter2", "nvapi-hunter2hunter2hunter2"]
+LOOKS += ["dckr_pat_hunter2hunter2hunter2", "npm_hunter2hunter2hunter2", "pypi-hunter2hunter2hunter2"]
 LOOKS += ["Basic aHVudGVyMg==", "eyJhbGciOiJIUzI1.eyJzdWIiOiJ4", "-----BEGIN RSA PRIVATE KEY-----", "x: hf_Hunter2x"]
 LOOKS += ["https://h/b?X-Amz-Signature=hunter2", "https://h/b?sv=1&sig=hunter2", "https://h/?X-Amz-Credential=hunter2"]
 LOOKS += ["https://h/b?X-Goog-Signature=hunter2&x=1", "s3://me:hunter2@h", "https://h/#access_token=hunter2"]
@@ -532,6 +534,7 @@ HARMLESS |= {
     "c": "https://h/x?page=2&code_of_conduct=1",
     "d": "risk-averse-2024",
     "e": "hf_home",
+    "f": "r8_and_gsk_are_prefixes_of_others",
 }
 
 

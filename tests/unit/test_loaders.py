@@ -915,6 +915,11 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
         (r"$\boxed 2^3$", None),
         (r"$\boxed{7} + 1$", None),
         (r"$\boxed{7}$ or 8", None),
+        *(
+            (solution, None)
+            for solution in (r"$-\boxed{3}$", r"$2\boxed{3}$", r"$\boxed{2}x$", r"$\frac{\boxed{1}}{2}$")
+        ),
+        (r"so $x \in \boxed{[1,2]}$, as $x < 3$", "[1,2]"),
         (r"\boxed{ }", None),
         (r"\boxed{7", None),
         (r"\boxes{7}", None),

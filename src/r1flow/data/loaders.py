@@ -368,7 +368,7 @@ def after_hashes(value: Any) -> str:
 def boxed(value: Any) -> str:
     r"""What a solution's last box has in it, read as a grader reads a reply: \boxed{1} or \boxed{-2} is 1, -2."""
     solution = text(value)
-    answer = last_boxed(solution, gold=True) or last_boxed(DEGREES.sub("", solution), gold=True) or ""
+    answer = last_boxed(solution) or last_boxed(DEGREES.sub("", solution)) or ""
     if not answer.strip():
         raise Unusable("no boxed answer")
     return answer.strip()

@@ -21,6 +21,7 @@ ADDRESS = re.compile(rf"://[^/\s]*@|://\S*[?&;#]([^=&\s]*({IN_ADDRESS})[^=&\s]*|
 LOOK = re.compile(
     r"(?<![A-Za-z0-9])(hf_(?=[a-zA-Z0-9]*[0-9A-Z])[A-Za-z0-9]{6,}|sk-(?=[\w-]*\d)[\w-]{8,}|gh[opsur]_[A-Za-z0-9]{8,}"
     r"|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|AIza[\w-]{20,}|dapi[0-9a-f]{20,}"
+    r"|(?:r8|gsk|npm|dckr_pat|pplx)[_-](?=\w*\d)\w{16,}|nvapi-[\w-]{16,}|pypi-[\w-]{16,}|SG\.[\w-]{16,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]+|(?i:bearer|basic)\s+(?=\S*[\d=])[\w.~+/=-]{6,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
 )
 ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\b")

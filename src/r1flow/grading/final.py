@@ -81,7 +81,7 @@ MORE = re.compile(
     r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/](?!\{?\\circ)|-\s*[\d\\(]|\\(?:cdot|times|pm|div)\b|(?:or|isn['’]t)\b"
     r"|(?:is|was) (?:not|wrong|incorrect|false)\b|and \$?-?\d"
     r"|,? (?:not|rather)\b|[.,;!?…]* ?(?:(?:wait|actually)\b|no\b(?=[,.!;])))"
-    r"|(?:\\[,;! ])?(?:[\d{(_\[]|!\S)|(?:\\[,;! ]| )\d",
+    r"|(?:\\[,;! ])?(?:[\d{(_\[]|!\S|[b-fi-knp-rt-z](?![a-z])|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))|(?:\\[,;! ]| )\d",
     re.IGNORECASE,
 )
 
@@ -178,8 +178,8 @@ def boxes(text: str) -> Iterator[Box]:
 def last_boxed(text: str, gold: bool = False) -> str | None:
     r"""What is in the last `\boxed{…}` that is closed; with the boxes that it stands together with, as one list.
 
-    None without a box, "" (which is wrong) where the text reckons or wavers on: `2\boxed{7}`, `\boxed{7} or 8`. In a
-    gold's solution what is before a box doesn't matter.
+    None without a box, "" (which is wrong) where the text reckons or wavers on: `2\boxed{7}`, `\boxed{7} or 8`. Of a
+    gold that is given, what stands before its box doesn't matter.
     """
     text = BARE_BOX.sub(r"\\boxed{\g<inside>}", text)
     found = list(boxes(text))
