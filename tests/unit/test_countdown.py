@@ -23,6 +23,9 @@ NUMBERS, TARGET = [6, 61, 94, 4], 309
         "4*94\n-61-6",
         r"94 \times 4 - 61 - 6",
         r"$94 \cdot 4 - \left(61 + 6\right) = 309$",
+        r"\(94 \ast 4 - [61 + 6]\)",
+        r"\[94*4-61-6\]",
+        "94 x 4 - 61 - 6.",
     ],
 )
 def test_solutions_in_any_spelling(text: str) -> None:
@@ -52,7 +55,8 @@ def test_fractions_are_exact() -> None:
     assert solves("8/(3-8/3)", [8, 3, 8, 3], 24)
     assert solves(r"8 \div (3-\frac{8}{3})", [8, 3, 8, 3], 24)
     assert solves(r"$\dfrac{8}{3-\frac{8}{3}} = 24$", [8, 3, 8, 3], 24)
-    assert solves(r"12 \div \frac{6}{3}", [12, 6, 3], 6)
+    assert solves(r"12 \div \frac{6}{3}", [12, 6, 3], 6) and solves(r"\frac62+\dfrac{4}2", [6, 2, 4, 2], 5)
+    assert not solves(r"\frac623", [6, 23], Fraction(6, 23)) and not solves("1 x", [1], 1)
     assert not solves(r"\frac{8}{3}-\frac{8}{3}", [8, 3, 8, 3], 24)
     assert not solves("(1/3)*3", [1, 3, 3], Fraction(10**20 + 1, 10**20))
     assert not solves("1/(1-1)", [1, 1, 1], 1)

@@ -150,6 +150,7 @@ WHERE_IT_HOLDS = [  # a gold, and answers with a condition that restricts nothin
     ("2k\\pi, k \\in \\mathbb{Z}", "$2k\\pi$"), ("x^2 \\text{ for } x > 0", "x^2, x>0"),
     ("x^2 \\text{ for } x \\leq 0", "x^2 where x \\le 0"),
 ]  # fmt: skip
+UNSOLVED = [("x=7", "x-7=0"), ("x=7", "0=7-x"), ("x=7", "x+1=8"), ("5/6", "5:6:1"), ("1:2", "1:2:1")]
 HOLDS_ELSEWHERE = [
     ("x^2 \\text{ for } x > 0", "x^2 \\text{ for } x < 0"), ("x^2, x \\ge 1", "x^2, x \\ge 5"),
     ("f(x)=x^2", "f(x)=x^2 \\text{ for } x \\ne 2"), ("n^2", "n^2 for odd n"), ("n^2", "n^2 \\text{ for even } n"),
@@ -258,6 +259,7 @@ MORE = [  # another thing than the gold, since what follows it, or is before it,
 WRONG = [
     *MORE,
     *HOLDS_ELSEWHERE,
+    *UNSOLVED,
     *NOT_ALONE,
     # the fuzzer's
     ("7", "\\boxed{8} \x00\\boxed{7}"),

@@ -204,6 +204,8 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     found = read_expression(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
+    if grader.is_equation(found) and grader.is_equation(expected) and is_solved(expected) and not is_solved(found):
+        return False
     if grader.is_equation(found) and not grader.is_equation(expected):
         found = sides_of(found)[-1]
     if (
@@ -256,6 +258,12 @@ def sides_of(equation: Any) -> list[Any]:
     """All sides of an equation, such as the three of a = b = c."""
     relations = equation._unsorted_args if isinstance(equation, grader.And) else [equation]
     return [relations[0].lhs, *(relation.rhs for relation in relations)]
+
+
+def is_solved(equation: Any) -> bool:
+    """Whether an equation gives a name its value: x = 7 or 7 = x, but not x - 7 = 0."""
+    first, *_, last = sides_of(equation)
+    return (is_name(first) and constant(last)) or (constant(first) and is_name(last))
 
 
 def is_name(side: Any) -> bool:

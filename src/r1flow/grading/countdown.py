@@ -18,9 +18,12 @@ from numbers import Rational
 LIMIT = 1000  # characters of an expression; deeper and longer ones are no countdown
 DEPTH = 50  # parentheses
 SPELLINGS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "−": "-", "–": "-"})
-SIGNS = {r"\times": "*", r"\cdot": "*", r"\div": "/", r"\left": "", r"\right": "", r"\,": "", r"\ ": ""}
-SIGN = re.compile(r"\\(?:(?:times|cdot|div|left|right)(?![A-Za-z])|[, ])")
-FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+SIGNS = {r"\times": "*", r"\cdot": "*", r"\ast": "*", r"\div": "/"}  # others are blanks
+SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])")
+DISPLAY = re.compile(r"\$\$?(.*?)\$\$?|\\\((.*)\\\)|\\\[(.*)\\\]", re.DOTALL)  # around all of it
+FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
+TIMES = re.compile(r"(?<=[\d)])\s+x\s+(?=[\d(])", re.ASCII)
+BRACKETS = str.maketrans("[]", "()")
 TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/()]))", re.ASCII)
 TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
 
@@ -48,12 +51,13 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
 
 def without_latex(text: str) -> str:
     """An expression in LaTeX with plain signs, and with fractions as divisions; other commands stay, and are wrong."""
-    text = text.strip()
-    if text.startswith("$") and text.endswith("$") and len(text) > 1:
-        text = text.strip("$")
-    text = SIGN.sub(lambda match: SIGNS[match[0]], text)
+    text = text.strip().removesuffix(".")
+    shown = DISPLAY.fullmatch(text)
+    if shown:
+        text = shown[1] or shown[2] or shown[3] or ""
+    text = SIGN.sub(lambda match: SIGNS.get(match[0], " "), TIMES.sub("*", text).translate(BRACKETS))
     while True:  # the innermost fractions first
-        text, found = FRACTION.subn(r"((\1)/(\2))", text)
+        text, found = FRACTION.subn(r"((\1\2)/(\3\4))", text)
         if not found:
             return text
 

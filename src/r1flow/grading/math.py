@@ -185,7 +185,9 @@ def agree(gold: Tidy, answer: Tidy) -> bool:
 
 
 def says_more(gold: Tidy, answer: Tidy) -> bool:
-    """Whether the answer gives values to more names than the gold does: "x = 6 / x = 5" isn't x = 5."""
+    """Whether the answer gives values to more names than the gold does ("x = 6 / x = 5"), or a longer ratio (5:6:1)."""
+    if answer.core.count(":") > max(1, gold.core.count(":")):
+        return True
     expected = len(ASSIGNED.findall(gold.core))
     return 0 < expected < len(ASSIGNED.findall(answer.core))
 
