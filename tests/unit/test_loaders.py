@@ -920,6 +920,7 @@ def test_the_local_benchmark_files_are_evaluation_sets(tmp_path):
             for solution in (r"$-\boxed{3}$", r"$2\boxed{3}$", r"$\boxed{2}x$", r"$\frac{\boxed{1}}{2}$")
         ),
         (r"so $x \in \boxed{[1,2]}$, as $x < 3$", "[1,2]"),
+        (r"$2x = 6 \Leftrightarrow \boxed{x = 3}$", "x = 3"),
         (r"\boxed{ }", None),
         (r"\boxed{7", None),
         (r"\boxes{7}", None),

@@ -11,6 +11,7 @@ import pytest
 from r1flow.artifacts import frozen, manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code
 from r1flow.artifacts.locks import LIVE, hold
+from r1flow.commands import planning
 from r1flow.core.errors import UserError
 from r1flow.engine import plan
 from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, RESTORE, Step, counts_in_words, table
@@ -307,3 +308,13 @@ def test_a_stage_that_more_stages_wait_for_goes_first() -> None:
 def test_what_is_downloaded_comes_before_all_that_is_computed(experiment, downloads):
     run = Run.compose(ROOT, experiment)
     assert min(map(run.priority, downloads)) > max(run.priority(stage) for stage in {*run.stages} - downloads)
+
+
+@pytest.mark.parametrize("name", ["a{b}", "a:b", "a?b"])
+def test_a_folder_in_which_a_run_is_refused_is_refused_by_a_plan(tmp_path, monkeypatch, name):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "Snakefile").touch()
+    monkeypatch.chdir(tmp_path / name)
+    with pytest.raises(UserError, match=r"there is a [{:?] in it, and .*; rename the folder"):
+        planning.run(SimpleNamespace(typed=[]))

@@ -204,7 +204,7 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     found = read_expression(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
-    if grader.is_equation(found) and grader.is_equation(expected) and is_solved(expected) and not is_solved(found):
+    if grader.is_equation(found) and grader.is_equation(expected) and gives_a_value(expected) and not gives_a_value(found):
         return False
     if grader.is_equation(found) and not grader.is_equation(expected):
         found = sides_of(found)[-1]
@@ -260,7 +260,7 @@ def sides_of(equation: Any) -> list[Any]:
     return [relations[0].lhs, *(relation.rhs for relation in relations)]
 
 
-def is_solved(equation: Any) -> bool:
+def gives_a_value(equation: Any) -> bool:
     """Whether an equation gives a name its value: x = 7 or 7 = x, but not x - 7 = 0."""
     first, *_, last = sides_of(equation)
     return (is_name(first) and constant(last)) or (constant(first) and is_name(last))

@@ -69,7 +69,8 @@ NAMED = re.compile(r"([A-Za-z](?:_\{?\w{1,9}\}?)?\s?=)\s?$")
 # A box isn't all where its line reckons on with it, or the text takes it back; words, marks and units may stand there.
 BEFORE = re.compile(
     r"(?:^|[.,:;!?…)\]}\"”'*`=<>≤≥&$~]|\\[(\[\\]|\\q?quad|\\(?:[gl]eq?|implies|therefore|to|mapsto|in|equiv|approx|left)"
-    r"|\\(?:[Ll]ong)?[Rr]ightarrow|\\(?:text|math)?(?:bf|it|rm|sf)|\\(?:text|mbox|underline|displaystyle|[Ll]arge|LARGE)"
+    r"|\\(?:[Ll]ong)?(?:[Ll]eft)?[Rr]ightarrow|\\(?:iff|sim|cong|propto|item|hfill|noindent|bullet)"
+    r"|\\(?:text|math)?(?:bf|it|rm|sf)|\\(?:text|mbox|underline|displaystyle|[Ll]arge|LARGE)"
     r"|\\(?:[Hh]uge|color|textcolor)"
     r"|(?:^|\n)\s*[-+#•]+\s|(?<![\\A-Za-z])[A-Za-z]{2,}|\ba|[^\x00-\x7f√×·÷−–±≠∑∏∫])(?:\s|\\[,;! ]|\{)*$"
 )
