@@ -204,7 +204,8 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     found = read_expression(answer)
     if found is None or not stands_for_its_end(expected, found):
         return False
-    if grader.is_equation(found) and grader.is_equation(expected) and gives_a_value(expected) and not gives_a_value(found):
+    both = grader.is_equation(found) and grader.is_equation(expected)
+    if both and gives_a_value(expected) and not gives_a_value(found):
         return False
     if grader.is_equation(found) and not grader.is_equation(expected):
         found = sides_of(found)[-1]
