@@ -290,9 +290,8 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
         described = mark.lstrip(mark[:1])
         if name is None and mark.startswith((FENCE, "~~~")) and "`" not in described:
             fence, body = mark[: len(mark) - len(described)], []
-            name = re.match(r"\w*", described.strip(" {}.").lower())[
-                0
-            ]  # of python:main.py, python,editable, python3.12
+            # Of python:main.py, python,editable and python3.12, what comes before a mark.
+            name = re.match(r"\w*", described.strip(" {}.").lower())[0]
         elif name is not None and mark.startswith(fence) and not mark.strip(fence[0]):
             yield name, "\n".join(body)
             name = None
