@@ -73,7 +73,12 @@ def go(page: "sync_api.Page", folder: Path, name: str) -> None:
     page.goto("about:blank")  # else a changed fragment alone loads nothing
     page.goto(f"file://{folder}/{name}")
     if name.startswith("samples.html"):
-        page.wait_for_function("document.querySelector('#found').textContent.includes(' of ')")
+        sync_api.expect(page.locator("#found")).to_contain_text(" of ")
+
+
+def expect_filter(page: "sync_api.Page", words: str) -> None:
+    """Wait until the address has it. (The page forbids what playwright's own waiting for an expression needs.)"""
+    sync_api.expect(page).to_have_url(re.compile(f"#.*{re.escape(words)}"))
 
 
 def found(page: "sync_api.Page") -> int:
@@ -145,10 +150,11 @@ def test_each_filter_leaves_what_it_names_and_the_address_keeps_it(page, folder)
         ("asked", "as asked"),
         ("verdict", "wrong"),
     ):
-        before = found(page)
+        before = page.locator("#found").inner_text()
         page.select_option(f"select[name={name}]", value)
-        page.wait_for_function(f"location.hash.includes('{name}=')")
-        assert found(page) < before
+        expect_filter(page, f"{name}=")
+        sync_api.expect(page.locator("#found")).not_to_have_text(before)
+        assert found(page) < int(before.split()[0].replace(",", ""))
     words = " ".join(page.locator(".sample").all_inner_texts())
     assert "✗ wrong" in words and "✓ right" not in words and "<think> forced" not in words
     assert page.locator(".sample b").evaluate_all("all => all.every(each => each.textContent === 'zero_rl')")
@@ -156,7 +162,7 @@ def test_each_filter_leaves_what_it_names_and_the_address_keeps_it(page, folder)
     go(page, folder, address.rpartition("/")[2])
     assert found(page) == kept and page.input_value("select[name=family]") == "chain_sum"
     page.click("button[type=reset]")
-    page.wait_for_function(f"document.querySelector('#found').textContent.startsWith('{every:,} of')")
+    sync_api.expect(page.locator("#found")).to_have_text(f"{every:,} of {every:,} completions")
     assert page.input_value("select[name=model]") == ""
 
 
@@ -166,22 +172,25 @@ def test_truncated_and_text_are_found(page, folder):
     go(page, folder, "samples.html")
     page.keyboard.press("/")
     page.keyboard.type("SO 25.")
-    page.wait_for_function("location.hash.includes('text=SO')")
+    expect_filter(page, "text=SO+25.")
+    others = page.locator(".completion").filter(has_not_text="so 25.")
+    sync_api.expect(others).to_have_count(0)
     assert found(page) > 0
-    assert all("so 25." in text for text in page.locator(".completion").all_inner_texts())
 
 
 def test_one_click_leads_to_a_problem_over_all_models(page, folder):
     go(page, folder, "report.html")
     page.click("#samples a:text('the wrong ones') >> nth=1")
-    page.wait_for_function("document.querySelector('#found')?.textContent.includes(' of ')")
+    sync_api.expect(page.locator("#found")).to_contain_text(" of ")
     assert page.url.endswith("samples.html#model=zero_rl&verdict=wrong")
     assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
     page.click(".sample a >> nth=0")
-    page.wait_for_function("location.hash.includes('problem=')")
+    expect_filter(page, "problem=")
+    sync_api.expect(page.locator("#problem p")).not_to_have_count(0)
     assert set(page.locator(".sample b").all_inner_texts()) == {*MODELS}
     page.go_back()
-    page.wait_for_function("location.hash.includes('verdict=wrong')")
+    expect_filter(page, "verdict=wrong")
+    sync_api.expect(page.locator("#problem p")).to_have_count(0)
     assert set(page.locator(".sample b").all_inner_texts()) == {"zero_rl"}
 
 
@@ -196,7 +205,7 @@ def test_keys_go_from_completion_to_completion(page, folder):
     page.keyboard.press("j")
     assert page.evaluate(place) == loaded < page.locator(".sample").count()
     page.keyboard.press("p")
-    page.wait_for_function("location.hash.startsWith('#problem=')")
+    expect_filter(page, "problem=")
 
 
 def test_reflections_are_marked(page, folder):

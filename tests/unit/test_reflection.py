@@ -94,7 +94,7 @@ def test_the_report_its_summary_and_that_over_seeds_have_it(tmp_path: Path) -> N
     own = results.thinking["base"][0.6]
     assert not any(row["intervention"] for row in own) and len(results.changed["base"]) > 2 * len(own)
     config = {"caveats": [], "side_by_side": {"models": ["base"], "problems": 1}}
-    html = page.render_report(results, config, 1)
+    html = page.render_report(results, page.draw_all(page.shown_in_figures(results)), config, 1)
     assert 'id="reflection"' in html and IS[DOES_NOT_HOLD] in html
     summary = json.loads(json.dumps(summarise_run(results)))["reflection"]
     assert summary["models"]["base"]["all families"]["forced_reflection"]["estimate"] == pytest.approx(0.9)
