@@ -235,7 +235,22 @@ def test_a_higher_limit_only_adds_tokens(model) -> None:
 
 def test_nothing_asked_nothing_given(model) -> None:
     assert engine32(model).generate([], FREE, [], 8) == []
-    assert engine32(model).generate([[4]], SamplingParams(1, 1, 0), [1], 8) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ((-0.1, 1.0, 8), "temperature"),
+        ((float("nan"), 1.0, 8), "temperature"),
+        ((1.0, 0.0, 8), "top_p"),
+        ((1.0, 1.1, 8), "top_p"),
+        ((1.0, float("nan"), 8), "top_p"),
+        ((1.0, 1.0, 0), "max_new_tokens"),
+    ],
+)
+def test_what_nothing_can_be_drawn_with_is_refused_by_its_name(given, named) -> None:
+    with pytest.raises(UserError, match=f"^{named}: "):
+        SamplingParams(*given)
 
 
 def test_samplers_that_are_asked_nothing_give_nothing(folder) -> None:

@@ -194,8 +194,6 @@ def decode(
     logps: list[list[float]] | None = None,
 ) -> list[list[int]]:
     """One batch of rows, from prompts to new ids; their log-probabilities are added to `logps`, one list per row."""
-    if params.max_new_tokens < 1:
-        return [[] for _ in prompts]
     device = draws_RT.device
     batch, logits_RV = prefill(weights, prompts, device)
     check_logits(logits_RV)
