@@ -20,6 +20,7 @@ from r1flow.core.errors import UserError
 from r1flow.engine import driver, memory
 from r1flow.engine.cost_table import cost_table
 from r1flow.engine.run import Run
+from r1flow.engine.timing import estimated_seconds
 from r1flow.programs import cost_estimate
 from r1flow.programs.cost_estimate import Cost
 from r1flow.programs.model_sizes import model_in, model_of, model_outside
@@ -216,6 +217,19 @@ def test_trainings_on_a_cpu_are_within_a_factor_of_one_and_a_half_of_what_was_me
     found = costs("r1_smol")
     for stage, measured in SECONDS.items():
         assert 1 / 1.5 < found[stage].cpu_hours(ASSUMPTIONS) / found[stage].cores * 3600 / measured < 1.5, stage
+
+
+# Seconds of r1_tiny's jobs, two at a time on the same two cores (docs/history).
+TINY = {"base": 156, "zero_rl": 150, "cold_start": 28, "reasoning_rl": 189, "rejection": 42, "sft_mix": 66}
+TINY |= {"reward_model": 36, "align_rl": 88, "student_base": 53, "student_rl": 165, "distill": 153}
+TINY |= {"evaluate/base": 28, "evaluate/zero_rl": 38, "evaluate/align_rl": 41, "evaluate/distill": 24}
+
+
+def test_the_default_run_takes_about_as_long_as_is_said_before_it_starts():
+    found = costs("r1_tiny")
+    expected = {job: estimated_seconds(found[job], ASSUMPTIONS, 1.0) for job in TINY}
+    assert 0.85 < sum(expected.values()) / sum(TINY.values()) < 1.15
+    assert [job for job in TINY if not 1 / 2 < expected[job] / TINY[job] < 2] == []
 
 
 def test_an_unknown_gpu_is_refused_with_the_closest():

@@ -49,7 +49,8 @@ def test_the_rest_goes_at_the_pace_of_what_is_done_once_that_is_enough_to_tell()
 
 
 def made_run(steps: list[Step], cores: int = 1) -> SimpleNamespace:
-    costs = [Cost(step.job, parameters=1e6, training=75e9 * 50, cores=cores) for step in steps]
+    flops = 50 * ASSUMED["core_gflops"][5e5] * 1e9  # what takes a core 50 seconds
+    costs = [Cost(step.job, parameters=1e6, training=flops, cores=cores) for step in steps]
     return SimpleNamespace(root=ROOT, steps=steps, costs=costs, inputs=lambda job: {"data": "data"})
 
 

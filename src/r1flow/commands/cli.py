@@ -42,7 +42,7 @@ COMMANDS = {
 
 EPILOG = """\
 a first session:
-  make run                                              the whole recipe, about 8 minutes on 2 cores
+  make run                                              the whole recipe, 8 to 13 minutes on 2 recent cores
   r1flow plan r1_tiny seed=2 run=second                 what a run would compute, why, and about how long that takes
   r1flow run r1_tiny seed=2 run=second                  compute it
   r1flow ui                                             the curves, models and completions of all runs, in MLflow

@@ -31,13 +31,13 @@ def faults_in(check: Callable[..., Any], *given: Any) -> list[str]:
     return []
 
 
-def raise_faults(faults: Sequence[str]) -> None:
+def raise_faults(faults: Sequence[str], cause: Exception | None = None) -> None:
     """Raise a UserError that says all of these, each once; nothing where there are none."""
     different = list(dict.fromkeys(faults))
     if len(different) == 1:
-        raise UserError(different[0])
+        raise UserError(different[0]) from cause
     if different:
-        raise UserErrors(different)
+        raise UserErrors(different) from cause
 
 
 class NotFinite(UserError):

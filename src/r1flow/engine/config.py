@@ -115,8 +115,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
             others = [word for word in given if word.partition("=")[0] != mistyped[1]]
             if others != given:
                 faults += faults_in(compose, conf, experiment, shlex.join(others), run)
-        raise_faults(faults)
-        raise
+        raise_faults(faults, cause=error)
 
 
 def left_to_you(key: str) -> UserError:

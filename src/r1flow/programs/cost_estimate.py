@@ -151,6 +151,8 @@ class Estimator:
             rows[file] = each * len(config["tasks"])
         for file, each in config["rows_per_kind"].items():
             rows[f"general_{file}"] = each * len(config["general_kinds"])
+        if config["preferences"]:
+            rows["preferences"] = rows.pop("general_preferences") * config["preferences"]["pairs_per_prompt"]
         for pool in config.get("pools", ()):
             rows |= dict.fromkeys(pool["into"], UNKNOWN)
         return rows
