@@ -271,7 +271,9 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
     if "ends_at" not in contract:
         yield f"{side} has a tokenizer and no config.json, so no model; name the folder of a whole model"
     eos, ends, embeddings = contract["eos_token_id"], contract["ends_at"], contract["embeddings"]
-    tags = [id for block in ("think", "answer") for tag in ("open", "close") for id in contract[block][tag]]
+    tags: list[int] = []
+    for block in (contract["think"], contract["answer"]):
+        tags += block["open"] + block["close"]
     last = max(eos, contract["pad_token_id"], *tags)  # a tokenizer may have more ids that nothing here uses
     if embeddings and last >= embeddings:
         what = f"the tokenizer of {side} uses the id {last} for a tag or special token, and its model"

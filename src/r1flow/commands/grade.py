@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = read_table(arguments.file, [arguments.completion, arguments.gold])
     if arguments.out is not None:
         check_out(arguments.out, arguments.file, rows[0])
-    completions, golds = ([row[name] for row in rows] for name in (arguments.completion, arguments.gold))
+    completions = [row[arguments.completion] for row in rows]
+    golds = [row[arguments.gold] for row in rows]
     found = graded_answers(completions, golds, arguments.lenient)
     if arguments.out is not None:
         graded = [{**row, ADDED[0]: each.answer, ADDED[1]: each.correct} for row, each in zip(rows, found, strict=True)]
@@ -69,7 +70,8 @@ def check_out(out: Path, file: Path, row: dict[str, Any]) -> None:
 
 
 def grades_counted(found: Sequence["GradedAnswer"], golds: Sequence[Any]) -> dict[str, Any]:
-    right, wrong = (sum(each.correct is verdict for each in found) for verdict in (True, False))
+    verdicts = [each.correct for each in found]
+    right, wrong = verdicts.count(True), verdicts.count(False)
     ungraded = []
     for number, (each, gold) in enumerate(zip(found, golds, strict=True), 1):
         if each.correct is None:

@@ -188,6 +188,12 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 
 
 NAME = ("task", "problem_id", "sample_index", "thinking", "paraphrased", "intervention")  # what names a sample
+
+
+def sample_name(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in NAME)
+
+
 SAMPLE = (*NAME, "gold", "answer")
 
 
@@ -215,7 +221,7 @@ def changed_numbers(record: Record, then: dict[Number, Any], now: dict[Number, A
 def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iterator[str]:
     """A stage's changes in words."""
     here = [change for change in verdicts if change["stage"] == stage]
-    samples = {tuple(change.get(name) for name in NAME) for change in here}
+    samples = {sample_name(change) for change in here}
     if here:
         yield f"{stage}: {len(samples)} of {rows} samples {'is' if len(samples) == 1 else 'are'} graded otherwise"
     else:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import chain
 from typing import NamedTuple
 
 from r1flow.grading.answers import STYLE, PlainNumber, bare, plain, same_number, single_letter
@@ -38,19 +39,22 @@ def equal(gold: str, answer: str) -> bool | None:
 def verdicts(pairs: Sequence[tuple[str | None, str | None]], rules: Rules = EXACT) -> list[Verdict]:
     """One verdict per (gold, answer), each as if it were alone; no answer (None) is wrong."""
     decided = [decide(gold, answer, rules) for gold, answer in pairs]
-    asked = list(dict.fromkeys(pair for found in decided if isinstance(found, list) for pair in found))
+    asked = list(dict.fromkeys(chain.from_iterable(found for found in decided if isinstance(found, list))))
     questions = asked if rules == EXACT else [(*pair, rules) for pair in asked]
     graded = dict(zip(asked, by_workers(questions), strict=True))
-    return [best([graded[pair] for pair in found]) if isinstance(found, list) else found for found in decided]
+    given = []
+    for found in decided:
+        given.append(best([graded[pair] for pair in found]) if isinstance(found, list) else found)
+    return given
 
 
 def by_workers(pairs: list[Pair]) -> list[Verdict]:
     """The pairs' verdicts, in order, from as many workers as the number of pairs needs."""
     chunks = [pairs[begin : begin + CHUNK] for begin in range(0, len(pairs), CHUNK)]
     if len(chunks) < 2:
-        return [verdict for chunk in chunks for verdict in by_worker(chunk)]
+        return list(chain.from_iterable(map(by_worker, chunks)))
     with ThreadPoolExecutor(WORKERS) as threads:
-        return [verdict for found in threads.map(by_worker, chunks) for verdict in found]
+        return list(chain.from_iterable(threads.map(by_worker, chunks)))
 
 
 def by_worker(chunk: list[Pair]) -> list[Verdict]:

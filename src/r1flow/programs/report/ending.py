@@ -20,7 +20,8 @@ COLUMNS = {"reasoning": "pass@1 in %", GENERAL: "general prompts"}
 
 def tell_scores(scores: Mapping[str, Any]) -> list[str]:
     """A line for each model: the share of the problems it solves, with a 95 % interval; base models leniently."""
-    columns = {task: title for task, title in COLUMNS.items() if any(task in tasks for tasks in scores.values())}
+    evaluated = set().union(*scores.values())
+    columns = {task: title for task, title in COLUMNS.items() if task in evaluated}
     width = max((len(model) for model in scores), default=0)
     lines = [f"{'':<{width}}" + "".join(f"  {title:<20}" for title in columns.values())]
     for model, tasks in scores.items():

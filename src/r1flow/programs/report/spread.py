@@ -382,9 +382,9 @@ def curves_over(runs: Sequence[SeedRun], key: str) -> Curves:
         for run in runs:
             history = run.metrics.get(stage, {}).get("history", [])
             by_step.append({row["step"]: row[key] for row in history if row.get(key) is not None})
-        common = set.intersection(*map(set, by_step))
+        common = sorted(set.intersection(*map(set, by_step)))
         if common:
-            curves[stage] = [sorted((step, values[step]) for step in common) for values in by_step]
+            curves[stage] = [[(step, values[step]) for step in common] for values in by_step]
     return curves
 
 

@@ -53,7 +53,10 @@ def fitting(drawn: Mapping[str, Sequence[Row]], most: int = MOST_CHARACTERS) -> 
         if total > most:
             break
         places.add(place)
-    return {model: [row for row in rows if number_and_problem(row) in places] for model, rows in drawn.items()}
+    shown = {}
+    for model, rows in drawn.items():
+        shown[model] = [row for row in rows if number_and_problem(row) in places]
+    return shown
 
 
 def number_and_problem(row: Row) -> tuple[int, str]:
