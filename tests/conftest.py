@@ -30,6 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
     subprocess.Popen(command, env=before, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with a file that needs the run of r1_micro: one worker computes that while another has the trainings."""
+    items.sort(key=lambda item: item.path.name != "test_reruns.py")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Say what selects no test, where pytest ends with 5 and make fails; and which packages tests were skipped for."""
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:

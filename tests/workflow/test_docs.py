@@ -57,6 +57,8 @@ NEVER = {
     "make run experiment=r1_smol run=words": "an hour and more",
     "make run experiment=r1_smol run=mine": "an hour and more",
     "make run experiment=r1_zero run=lora": "a whole run; tests/train/test_adapters.py trains adapters",
+    "r1flow research": "a larger model; tests/train/test_research.py asks a small one and a server",
+    "r1flow serve models/qwen": "serves until it is stopped",
     "r1flow restore": "a second clone; docs/reproducibility.md has one that is run",
     "r1flow run r1_tiny seed=2": "a whole run each",
     "r1flow run r1_zero": "a whole run, and five",

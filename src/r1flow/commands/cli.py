@@ -31,6 +31,7 @@ COMMANDS = {
     "publish": "version a finished run with DVC and push it",
     "restore": "bring back a published run, and verify it",
     "chat": "talk to a model, with its reasoning shown apart",
+    "research": "let a model answer a question from a folder of texts, with references",
     "serve": "serve a model to chat programs on this machine, by OpenAI's API",
     "export": "copy one model, with a card that says how it was made",
     "clean": "free disk space: remove old runs and results, after listing them",
