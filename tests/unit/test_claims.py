@@ -20,6 +20,7 @@ from r1flow.recipe.claims import (
     NO_VERDICT,
     NOT_IN_RUN,
     Absent,
+    Claim,
     Evidence,
     Part,
     c1,
@@ -187,6 +188,18 @@ def test_an_arm_that_the_run_has_not_is_named():
     assert needed["C5"] == ["zero_rl_language"] * 2
     assert needed["C4"] == ["cold_start", "cold_start", "", "", "", "", "cold_start"]
     assert set(needed["C11"]) == {"align_rl"}
+
+
+def test_of_parts_with_one_verdict_the_claim_shows_the_one_nearest_to_its_floor():
+    wide, narrow = Part("wide", interval(0.10, 0.60)), Part("narrow", interval(0.05, 0.07))
+    no_loss = Part("no worse", interval(-0.01, 0.05), floor=-0.02, ceiling=0.0)
+    for parts, weakest in (((wide, narrow), wide), ((narrow, wide), wide), ((wide, no_loss), no_loss)):
+        claim = Claim("C0", "text", "source", "how", parts)
+        assert claim.deciding == weakest and claim.verdict == HOLDS
+    unsure = Part("unsure", interval(-0.5, 0.5))
+    assert Claim("C0", "text", "source", "how", (wide, unsure)).deciding == unsure
+    constant = Part("constant", Interval(0.3, 0.3, 0.3, 0.0, 40))
+    assert Claim("C0", "text", "source", "how", (constant, wide)).deciding == wide
 
 
 def test_an_arm_that_the_run_has_and_that_is_missing_is_a_fault():

@@ -595,11 +595,12 @@ def test_guesses_are_of_the_same_family_and_programs_have_none():
     assert GUESSING not in tries({"base": programs}, STARTS)["lines"]
 
 
-def thought(problem: int, first: bool | None, final: bool, finished: bool = True) -> dict:
+def thought(problem: int, first: bool | None, final: bool, finished: bool = True, reflects: bool = True) -> dict:
     several = first is not None and (first != final or not finished)
     return {
         **{"problem_id": f"{problem:03d}", "task": "chain_sum", "correct": final, "correct_lenient": final},
         **{"finished": finished, "first_correct": first, "several_answers": several, "length": 90 if several else 40},
+        "reflections": int(reflects),
     }
 
 
@@ -609,8 +610,8 @@ def test_corrected_and_broken_are_counted_where_there_are_several_answers():
     spelt_alike = thought(3, False, True) | {"several_answers": False, "length": 40}
     ungraded = thought(4, False, True) | {"correct": None}
     found = self_correction_of([*rows, *cut_off, spelt_alike, ungraded])
-    counts = ("samples", "stated", "several", "corrected", "broken", "wrong")
-    assert {name: found[name] for name in counts} == dict(zip(counts, (8, 7, 4, 1, 2, 4), strict=True))
+    counts = ("samples", "stated", "several", "corrected", "broken", "wrong", "doubted")
+    assert {name: found[name] for name in counts} == dict(zip(counts, (8, 7, 4, 1, 2, 4, 4), strict=True))
     assert (found["tokens_several"].estimate, found["tokens_one"].estimate) == (90, 40)
 
 
@@ -622,13 +623,17 @@ def test_a_second_try_is_another_sample_of_the_same_problem():
     assert found["corrected_share"].estimate == pytest.approx(1 / 2) and found["corrected_share"].n == 40
     assert found["second_try"].estimate == pytest.approx((1 / 2 + 2 / 2) / 2)
     assert found["difference"].estimate == pytest.approx(-1 / 4)
+    unmoved = [thought(p, False, False, reflects=False) for p in range(40)]  # they count as other samples, and no more
+    found = self_correction_of([*rows, *unmoved])
+    assert found["corrected_share"].estimate == pytest.approx(1 / 2) and found["doubted"] == 80
+    assert found["second_try"].estimate == pytest.approx((1 / 3 + 2 / 3) / 2)
 
 
 @pytest.mark.parametrize(
     ("samples", "words"),
     [
-        ([(False, True), (True, False)], "correcting itself puts right more"),
-        ([(False, False), (True, True)], "another try puts right more"),
+        ([(False, True), (True, False)], "where it reflects on a wrong answer it ends right more often"),
+        ([(False, False), (True, True)], "where it reflects on a wrong answer another try is right more often"),
     ],
 )
 def test_what_self_correction_is_worth_is_said_by_the_claims_rule(samples, words):
@@ -640,7 +645,7 @@ def test_what_self_correction_is_worth_is_said_by_the_claims_rule(samples, words
 
 def doubtful(rows: list[dict]) -> list[dict]:
     """Every thought of zero_rl states a wrong answer first."""
-    changed = {"first_correct": False, "several_answers": True}
+    changed = {"first_correct": False, "several_answers": True, "reflections": 1}
     return [row | (changed if row["model"] == "zero_rl" and row["task"] != "general" else {}) for row in rows]
 
 
@@ -665,6 +670,8 @@ def test_distillations_compute_is_that_of_all_stages_behind_its_data(whole, tmp_
     assert summary["flops"] == {"training": {"distill": 1.0e12, "student_rl": 3.0e12}, "data": behind}
     told = " ".join(re.sub("<[^>]*>", "", page).split())
     assert told.count("came from took 11.4 TFLOPs before that: base 7.0, cold_start 1.0, reasoning_rl 3.0") == 2
+    after_base = summary["flops_after_base"]
+    assert f"align_rl took {after_base['align_rl'] / 1e12:.1f} TFLOPs, those of zero_rl 3.0" in told
     inputs = fabricate_run(tmp_path / "run", problems=4)
     path = inputs["rejection"] / "config.yaml"
     path.write_text(json.dumps({"init_from": "zero_rl"}))

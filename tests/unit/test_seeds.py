@@ -64,7 +64,7 @@ def summary(estimates: dict[str, list[float | None]], gain: float = 0.1) -> dict
     models = {model: {"reasoning": reasoning, "general": {"pass_at_1": gain / 2}} for model in ("base", "zero_rl")}
     found = {"run": "tiny", "models": models, "claims": claims, "steps": {"zero_rl": {"base": step}}}
     difference = {"estimate": -gain, "low": None, "high": None, "n": 1}
-    self_correction = {"stated": 90, "several": 30, "wrong": 40, "corrected": 20, "broken": 3}
+    self_correction = {"stated": 90, "several": 30, "wrong": 40, "doubted": 35, "corrected": 20, "broken": 3}
     self_correction |= dict.fromkeys(SELF_CORRECTION_MEANS, difference)
     found |= {
         "self_correction": {"zero_rl": self_correction},

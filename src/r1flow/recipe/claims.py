@@ -137,6 +137,15 @@ class Part:
         return DOES_NOT_HOLD if self.interval.high < self.ceiling else CANT_TELL
 
     @property
+    def distance(self) -> float:
+        """How far the estimate is above the floor, in widths of the interval; 0 where nothing was measured."""
+        interval = self.interval
+        if isinstance(interval, Absent) or interval.low is None:
+            return 0.0
+        width = interval.high - interval.low
+        return (interval.estimate - self.floor) / width if width else math.inf
+
+    @property
     def why(self) -> str:
         """Why there is no verdict however many problems there are; empty if there is one."""
         return NOTHING_SOLVED if isinstance(self.interval, Unsolved) else ""
@@ -161,8 +170,13 @@ class Claim:
 
     @property
     def deciding(self) -> Part:
-        """The weakest part that counts, the first if several are: its estimate and interval are the claim's."""
-        return min((part for part in self.parts if part.counts), key=lambda part: _STRENGTH.index(part.verdict))
+        """The weakest part that counts: its estimate and interval are the claim's.
+
+        Of several with the same verdict, it is the one whose estimate is nearest to its floor, in widths of its
+        interval: that with the largest p-value.
+        """
+        counting = [part for part in self.parts if part.counts]
+        return min(counting, key=lambda part: (_STRENGTH.index(part.verdict), part.distance))
 
     @property
     def verdict(self) -> str:

@@ -26,7 +26,7 @@ from r1flow.programs.metrics_schema import first_fault
 from r1flow.programs.report.reflection import placed_rows, reflection_rows, with_intervals
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
-from r1flow.programs.report.spent import spent
+from r1flow.programs.report.spent import spent, spent_after_base
 from r1flow.programs.report.tries import tries
 from r1flow.recipe.claims import FIRST_PASS, SCOPES, SKILL_AT, Claim, Evidence, judge_claims
 from r1flow.recipe.stages import MODELS, RECIPE, RL_STAGES, program_of
@@ -109,6 +109,10 @@ class Results:
     @cached_property
     def spent(self) -> dict[str, Any]:
         return spent(self.configs, self.metrics)
+
+    @cached_property
+    def after_base(self) -> dict[str, Any]:
+        return spent_after_base(self.configs, self.metrics)
 
     @cached_property
     def paraphrased(self) -> dict[str, Mapping[str, Mapping[str, Any]]]:

@@ -15,6 +15,7 @@ files of their own (making.py). Left out: anything that needs a network or a ser
                    "pass_at_k": {"models": {"base": [{"k": 1, "estimate": …}, …], …}, "differences": {…}},
                    "self_correction": {"base": {"samples": 3712, "several": 7, "corrected": 0, …}, …},
                    "flops": {"training": {"distill": 2.2e12, "student_rl": 2.5e12}, "data": {"base": 1.2e13, …}},
+                   "flops_after_base": {"align_rl": 1.8e13, "zero_rl": 6.3e12},
                    "paraphrased": {"base": {"chain_sum": {"pass_at_1": 0.198, …}, …}, …},
                    "left_out": {"data": {"rl.jsonl": {"read": 1200, "kept": 1198, "left_out": {"leak": 2}}, …}, …}}
 
@@ -72,6 +73,7 @@ def summarise_run(results: Results) -> dict[str, Any]:
         "pass_at_k": summarise_tries(results.tries),
         "self_correction": summarise_self_correction(results.self_correction),
         "flops": results.spent,
+        "flops_after_base": results.after_base,
         "paraphrased": rounded(results.paraphrased),
         "left_out": counts_by_stage(results.metrics),
     }

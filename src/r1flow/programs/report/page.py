@@ -142,6 +142,7 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         worth=worth,
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
         spent=results.spent,
+        after_base=results.after_base,
         paraphrased=paraphrased_shares(results),
         rejections=rejections(results),
         left_out=left_out,

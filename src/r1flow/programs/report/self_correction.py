@@ -1,6 +1,6 @@
 """Self-correction: do models put right what their thoughts stated first, and is that worth more than a second try?
 
-docs/claims.md ("Self-correction") has the measures and the rule, written down before they were built.
+docs/claims.md ("Self-correction") has the measures and the rule, and what was changed after results had been seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ from r1flow.recipe.claims import (
 )
 
 WORTH = {
-    HOLDS: "correcting itself puts right more than another try does",
-    DOES_NOT_HOLD: "another try puts right more than correcting itself does",
-    CANT_TELL: "this run can’t tell whether another try puts right more than correcting itself does",
+    HOLDS: "where it reflects on a wrong answer it ends right more often than another try does",
+    DOES_NOT_HOLD: "where it reflects on a wrong answer another try is right more often than it ends",
+    CANT_TELL: "where it reflects on a wrong answer we can’t tell whether another try is right more often",
 }
 
 
@@ -36,16 +36,16 @@ def self_correction(
 
 
 def self_correction_of(rows: Sequence[Row]) -> dict[str, Any]:
-    """Counts of samples, and over problems, of the samples whose first answer is wrong: corrected, second try, both."""
+    """Counts of samples; and over problems, of those that reflect on a wrong answer: corrected, second try, both."""
     problems = by_problem(rows)
     graded = list(chain.from_iterable(problems.values()))
     corrected, second = {}, {}
     for problem, samples in problems.items():
-        wrong = [row for row in samples if row["first_correct"] is False]
-        if wrong and len(samples) > 1:
+        doubted = [row for row in samples if is_doubted(row)]
+        if doubted and len(samples) > 1:
             right = sum(map(is_solved, samples))
-            corrected[problem] = float(np.mean([is_corrected(row) for row in wrong]))
-            second[problem] = float(np.mean([(right - is_solved(row)) / (len(samples) - 1) for row in wrong]))
+            corrected[problem] = float(np.mean([is_corrected(row) for row in doubted]))
+            second[problem] = float(np.mean([(right - is_solved(row)) / (len(samples) - 1) for row in doubted]))
     return {
         "samples": len(graded),
         "stated": sum(row["first_correct"] is not None for row in graded),
@@ -53,12 +53,18 @@ def self_correction_of(rows: Sequence[Row]) -> dict[str, Any]:
         "corrected": sum(map(is_corrected, graded)),
         "broken": sum(map(is_broken, graded)),
         "wrong": sum(row["first_correct"] is False for row in graded),
+        "doubted": sum(map(is_doubted, graded)),
         "corrected_share": mean_interval(corrected.values()),
         "second_try": mean_interval(second.values()),
         "difference": paired_difference(corrected, second),
         "tokens_several": mean_interval(row["length"] for row in graded if row["several_answers"]),
         "tokens_one": mean_interval(row["length"] for row in graded if not row["several_answers"]),
     }
+
+
+def is_doubted(row: Row) -> bool:
+    """Whether the first answer is wrong and the thought has words of reflection."""
+    return row["first_correct"] is False and row["reflections"] > 0
 
 
 def is_corrected(row: Row) -> bool:
