@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from r1flow.core.processes import MOST, in_order, pool
+from r1flow.core.processes import MOST, cores, in_order, pool
 from r1flow.core.schema import Problem, read_jsonl
 from r1flow.programs.rejection.compute import Sample, build_filters, judge_group, judged
 
@@ -36,8 +36,8 @@ def main() -> None:
         parser.error(f"{DATASETS} is no folder; set R1FLOW_DATASETS to the one with gsm8k and math500")
     chain = build_filters(yaml.safe_load(FILTERS.read_text())["filters"])
     made = samples(arguments.samples, arguments.characters)
-    cores, base = min(len(os.sched_getaffinity(0)), MOST), 0.0
-    for count in dict.fromkeys((1, 2, cores)):
+    base = 0.0
+    for count in dict.fromkeys((1, 2, min(cores(), MOST))):
         with pool(count) as processes:
             warm_up(processes, count, made, chain)
             begin = time.perf_counter()

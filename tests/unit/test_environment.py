@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def name_and_version(line: str) -> tuple[str, str]:
-    name, _, version = line.partition("==")
+    name, _, version = line.partition(";")[0].partition("==")
     return re.sub(r"[-_.]+", "-", re.sub(r"\[.*\]", "", name)).lower(), version
 
 

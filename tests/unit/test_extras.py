@@ -153,3 +153,21 @@ def test_a_plan_and_its_price_warn_and_a_run_is_refused_before_its_first_job(
     with pytest.raises(UserError, match="vllm isn't installed"):
         Run.compose(ROOT, ZERO).begin()
     assert not (tmp_path / "mlflow.db").exists() and not (tmp_path / "results").exists()
+
+
+def test_programs_are_refused_at_once_where_no_sandbox_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = "r1_zero_qwen2.5_1.5b_code"
+    run = Run.compose(ROOT, experiment=experiment)
+    stages = {stage: run.slice(stage) for stage in ("data", "zero_rl")}
+    assert not any("sandbox" in line for line in extras.missing(stages))
+    monkeypatch.setattr("sys.platform", "darwin")
+    lines = [line for line in extras.missing(stages) if "sandbox" in line]
+    assert [line.partition(":")[0] for line in lines] == ["data.sources.humaneval", "zero_rl.rewards.code_tests"]
+    assert all(line.endswith("run this on Linux, or without problems that ask for programs") for line in lines)
+
+
+def test_experiments_without_programs_need_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    for experiment in ("r1_micro", "r1_tiny", "r1_smol"):
+        run = Run.compose(ROOT, experiment=experiment)
+        assert not any("sandbox" in line for line in run.missing), experiment

@@ -349,3 +349,26 @@ def test_ten_thousand_runs_leak_nothing(tier: Tier, tmp_path: Path, monkeypatch:
         assert all(pool.map(once, range(LEAK_RUNS if tier == sandbox.tier() else LEAK_RUNS // 5)))
     new = {kind: found - before[kind] for kind, found in held().items()}
     assert not any(new.values()), new
+
+
+# Python as it is on macOS, where these names don't exist.
+ELSEWHERE = """
+import os, sys
+sys.platform = "darwin"
+sys.modules["pyseccomp"] = None
+for name in ("sched_getaffinity", "pidfd_open", "memfd_create", "setresuid", "O_PATH", "MFD_CLOEXEC"):
+    delattr(os, name)
+import r1flow.engine.run, r1flow.grading.code, r1flow.grading.worker, r1flow.sandbox as sandbox
+from r1flow.core import processes
+assert sandbox.tiers() == [] and processes.cores() == os.cpu_count() and sandbox.workers() == os.cpu_count()
+processes.end_with_parent()
+try:
+    sandbox.run(["{python}", "{program}"], b"print(1)")
+except sandbox.UserError as error:
+    print(error)
+"""
+
+
+def test_where_there_is_no_linux_all_is_imported_and_no_program_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True)
+    assert done.stdout.startswith("no sandbox for model-written programs: both tiers are Linux's"), done.stderr

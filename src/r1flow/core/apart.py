@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from r1flow.core.errors import UserError
+from r1flow.core.processes import limit_memory
 
 FREE, GROWTH, MOST = 2**29, 20, 2**34  # bytes; times; bytes. Python and pyarrow alone take 2**27
 CPU_S = 300.0
@@ -100,7 +101,7 @@ def serve_apart() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     module, _, name = function.partition(":")
     make: Callable[..., Generator[Any, None, Any]] = getattr(import_module(module), name)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    limit_memory(resource.RLIMIT_DATA, memory)
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     for frame in frames(make, arguments):
         out.write(pickled(frame))

@@ -3,13 +3,16 @@
     with ordered_map() as each:
         for row in each(grade, samples): ...    # as map(grade, samples): in order, and samples may come one by one
 
-Results must not depend on the number of processes. Work and items are pickled.
+Results must not depend on the number of processes. Work and items are pickled. What only Linux can do for a process is
+asked for here, too, and left out on macOS.
 """
 
 import ctypes
 import multiprocessing
 import os
+import resource
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -28,11 +31,29 @@ MOST = 16  # one process reads and writes what all of them grade
 AHEAD = 256  # items under way: the model samples its next shard while these are graded
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 one_of_many = False  # whether this process is one of a pool
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
+
+
+def cores() -> int:
+    """How many cores this process may use; on macOS all that there are."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def limit_memory(kind: int, size: int) -> None:
+    """Limit this process's memory to so many bytes; `kind` is RLIMIT_AS or RLIMIT_DATA, which macOS refuses."""
+    if sys.platform == "linux":
+        resource.setrlimit(kind, (size, size))
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies; macOS can't, and leaves it to the parent."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def keep_freed_memory() -> None:
@@ -59,7 +80,7 @@ def keep_few_kernels() -> None:
 @contextmanager
 def ordered_map() -> Iterator[Callable[[Callable[[Item], Found], Iterable[Item]], Iterator[Found]]]:
     """Like `map`; work that takes longer than PATIENCE_S is shared with a process for each core."""
-    with pool(min(len(os.sched_getaffinity(0)), MOST)) as processes:
+    with pool(min(cores(), MOST)) as processes:
         yield partial(shared, processes)
 
 

@@ -305,7 +305,8 @@ def cost_record(begin: float, others: Iterable[Path]) -> dict[str, Any]:
     """Seconds summed over this process, since `begin`, and its parts; memory is that of the largest."""
     spent = [of_part for of_part in map(manifest.read_cost, others) if of_part]
     of_self, of_children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    peak_mb = max(of_self.ru_maxrss, of_children.ru_maxrss) / 1024
+    unit = 1024 if sys.platform == "linux" else 1  # in bytes on macOS
+    peak_mb = max(of_self.ru_maxrss, of_children.ru_maxrss) * unit / 2**20
     return {
         "seconds": round(sum((other["seconds"] for other in spent), time.perf_counter() - begin), 1),
         "peak_mb": max([round(peak_mb), *(other["peak_mb"] for other in spent)]),

@@ -1,4 +1,4 @@
-"""What a configuration needs and a machine may lack: vLLM, DeepSpeed, flash-attn, and servers with their keys.
+"""What a configuration needs and a machine may lack: vLLM, DeepSpeed, flash-attn, a sandbox, servers with their keys.
 
     missing({"zero_rl": {"strategy": "zero2", …}})
     ["zero_rl.strategy: deepspeed isn't installed; pip install -c constraints.txt -e .[deepspeed]"]
@@ -16,6 +16,8 @@ from typing import Any
 
 from r1flow import sampling
 from r1flow.core.optional import asked_for
+from r1flow.core.rewarding import reward_names
+from r1flow.sandbox import ELSEWHERE
 from r1flow.training import rollout_server
 
 
@@ -29,7 +31,20 @@ def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
     lines = [f"{', '.join(asking)}: {module} isn't installed; {remedy(module)}" for module, asking in keys.items()]
     for stage, config in stages.items():
         lines += [f"{stage}.{line}" for line in unnamed(config)]
+        if sys.platform != "linux" and (key := key_of_programs(config)):
+            lines.append(f"{stage}.{key}: no sandbox for model-written programs: {ELSEWHERE}")
     return lines
+
+
+def key_of_programs(config: dict[str, Any]) -> str | None:
+    """The key of a stage's config by which programs are run that a model wrote; None without one."""
+    for label, reward in reward_names(config.get("rewards") or {}).items():
+        if reward == "code_tests":
+            return f"rewards.{label}"
+    for name, source in (config.get("sources") or {}).items():
+        if (source.get("fixed") or {}).get("answer") == "":  # a problem without an answer is graded by its tests
+            return f"sources.{name}"
+    return None
 
 
 def unnamed(config: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,6 @@ one rank fails, all are ended: the terminal gets one line, and the log the trace
 One process with strategy ddp needs no fork: the program runs in the driver's own process. Left out: several nodes.
 """
 
-import ctypes
 import importlib
 import os
 import signal
@@ -27,6 +26,7 @@ from r1flow import sampling
 from r1flow.artifacts import manifest
 from r1flow.artifacts.fingerprint import compute_module
 from r1flow.core.errors import UserError, printable
+from r1flow.core.processes import end_with_parent
 from r1flow.programs.specs import spec_of
 from r1flow.tracking.progress import Progress
 from r1flow.tracking.spool import StageRun, device
@@ -34,7 +34,6 @@ from r1flow.tracking.stage import Stage
 from r1flow.training.ranks import check_batches, strategy_of
 
 HOST = "127.0.0.1"
-PR_SET_PDEATHSIG = 1
 START_S = 60.0  # after which the terminal names the ranks that haven't started
 METRICS, FAILURE = "metrics.json", "failure.json"
 
@@ -137,7 +136,7 @@ def run_rank(index: int, program: str, stage: Stage, parent: int, here: mmap) ->
     """What one rank's process does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and ends its ranks
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != parent:  # the driver died before the kernel was asked to end us with it
         os._exit(1)
     os.environ |= {"RANK": str(index), "LOCAL_RANK": str(index)}

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
+from r1flow.core.processes import limit_memory
 from r1flow.grading.verdict import Cause, Verdict
 
 CPU_S = 2.0  # of one pair; real ones take 1 to 50 ms
@@ -218,7 +219,7 @@ def serve(cpu_s: float) -> None:
 
     for gold, answer in WARM_UP:
         matches(gold, answer)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_memory(resource.RLIMIT_AS, MEMORY)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.write(out, b"ready\n")
     os.dup2(nowhere, 1)

@@ -11,6 +11,7 @@ too. docs/sandbox.md lists what a program can do, and tests/abuse has the attack
 import os
 import pwd
 import queue
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ __all__ = ["Limits", "Result", "SandboxError", "Stop", "Tier", "run", "tier", "t
 
 FIRST_UID, UIDS = 30_000, 30_000  # below what a container's map of 65,536 uids holds
 REMEDY = "install bubblewrap (apt-get install bubblewrap) and allow user namespaces, or run on Linux 6.12 or later"
+ELSEWHERE = "both tiers are Linux's (docs/sandbox.md); run this on Linux, or without problems that ask for programs"
 
 
 class Tier(StrEnum):
@@ -52,7 +54,7 @@ MODULES: dict[Tier, ModuleType] = {Tier.BUBBLEWRAP: bubblewrap, Tier.LANDLOCK: l
 
 def workers() -> int:
     """How many programs run at a time: one per core, but just one in a process of a pool, which shares the cores."""
-    return 1 if processes.one_of_many else len(os.sched_getaffinity(0))
+    return 1 if processes.one_of_many else processes.cores()
 
 
 SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -145,6 +147,8 @@ def tier() -> Tier:
 
 @cache
 def available() -> Tier:
+    if sys.platform != "linux":
+        raise UserError(f"no sandbox for model-written programs: {ELSEWHERE}")
     leftovers.end_leftovers()
     faults = {}
     for tier in Tier:
@@ -158,7 +162,7 @@ def available() -> Tier:
 
 def tiers() -> list[Tier]:
     """All tiers that work here."""
-    return [tier for tier in Tier if fault_of(tier) is None]
+    return [tier for tier in Tier if fault_of(tier) is None] if sys.platform == "linux" else []
 
 
 # Prints every forbidden thing that it can do; in a sandbox that works it prints only the last line.

@@ -33,7 +33,7 @@ class Ruleset(ctypes.Structure):
 
 
 class PathBeneath(ctypes.Structure):
-    _pack_ = 1
+    _pack_, _layout_ = 1, "ms"  # from Python 3.14 on, the one without the other warns
     _fields_ = [("access", ctypes.c_uint64), ("fd", ctypes.c_int32)]
 
 

@@ -61,6 +61,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
+from r1flow.core.processes import limit_memory
 from r1flow.core.servers import bound_requests
 from r1flow.tracking.moved import follow_move
 from r1flow.tracking.progress import LOG_LINES, last_lines
@@ -126,7 +127,7 @@ Point = tuple[str, float, int, int]  # name, value, time in ms, step
 def main(argv: list[str]) -> int:
     """0: everything was delivered; 1: something is left, or a writer outlived its run."""
     os.nice(10)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    limit_memory(resource.RLIMIT_DATA, MEMORY)
     os.environ |= credentials()
     tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
     tracking.mkdir(parents=True, exist_ok=True)
