@@ -1,0 +1,320 @@
+"""Strategies: how one answer is made of several samples, within a budget of generated tokens.
+
+A strategy is a generator function. It yields lists of requests, is sent their completions, and returns the one that it
+chose. `run_together` runs any number of them side by side, for many problems: what all ask for in a round is drawn in
+one call, and what several ask for is drawn once, but counted against the budget of each.
+
+    def direct(attempt):
+        [sample] = yield attempt.samples(1)
+        return sample
+
+The budget counts every generated token: drafts, critiques and thoughts that were thrown away too, and the tokens that a
+scorer reads, since reading one is a forward pass as drawing one is. Prompts aren't counted. A request is made only
+where the longest completion that it may get still fits, so a budget is never exceeded and none is cut by it.
+
+Independent samples have the random numbers of (stage, problem, index), whichever strategy or model draws them, so all
+strategies choose among the same ones; what depends on an earlier completion has numbers of its own strategy, too. No
+strategy sees the right answer. Left out: search over steps, and trees (docs/strategies.md).
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.metrics import normalise_answer
+from r1flow.core.template import THINK_CLOSE, THINK_OPEN
+from r1flow.grading import generated, math
+from r1flow.sampling import Completion, seed_of
+
+Turns = tuple[tuple[str, str], ...]  # (role, what it said)
+
+
+class SampleRequest(NamedTuple):
+    """A completion to draw."""
+
+    question: str
+    seed: int
+    opening: str = ""  # text that the response begins with
+    before: Turns = ()  # earlier turns of the conversation
+
+
+class Scorer(NamedTuple):
+    """A function from a question and its samples to their scores, higher is better."""
+
+    score: Callable[[str, list[Completion]], list[float]]
+    reads: int  # tokens it reads for each one of a sample: 0 if its numbers are known once the sample is drawn
+
+
+Strategy = Generator[list[SampleRequest], list[Completion], Completion]
+
+
+@dataclass
+class Attempt:
+    """A problem as a strategy sees it, and what is left of the budget."""
+
+    question: str
+    problem_id: str
+    label: str  # of the strategy, in the configuration
+    budget: int  # tokens
+    longest: int  # tokens that a completion may have
+    seed: int
+    is_generated: bool = True  # a problem of a generated family, whose answers aren't read as mathematics
+    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+    fits: Callable[[SampleRequest], bool] = lambda request: True  # whether the model has the positions for it
+    spent: int = 0  # tokens
+    pool: list[SampleRequest] = field(default_factory=list)  # the independent samples asked for
+    dependent: int = 0  # completions asked for that depend on earlier ones
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.spent
+
+    def affords(self, count: int) -> bool:
+        """Whether so many completions fit into what is left, however long they get."""
+        return count * self.longest <= self.left
+
+    def samples(self, count: int) -> list[SampleRequest]:
+        """Requests for the next independent samples."""
+        numbers = range(len(self.pool), len(self.pool) + count)
+        requests = [SampleRequest(self.question, seed_of(self.seed, self.problem_id, number)) for number in numbers]
+        self.pool += requests
+        return requests
+
+    def again(self, question: str | None = None, opening: str = "", before: Turns = ()) -> SampleRequest:
+        """A request that depends on earlier completions: other random numbers than theirs."""
+        seed = seed_of(self.seed, f"{self.problem_id}/{self.label}", self.dependent)
+        self.dependent += 1
+        return SampleRequest(self.question if question is None else question, seed, opening, before)
+
+    def answer(self, sample: Completion) -> str | None:
+        """The answer in a sample, as evaluations read it leniently; None without one."""
+        answer = generated.lenient_answer_of(sample.text, "" if self.is_generated else None)
+        return answer if answer and answer.strip() else None
+
+    def reads(self, scorer: str) -> int:
+        return self.scorers[scorer].reads
+
+    def score(self, scorer: str, samples: Sequence[Completion]) -> list[float]:
+        """A scorer's scores, whose reading is counted; raises UserError if the budget doesn't hold it."""
+        self.spend(self.reads(scorer) * sum(len(sample.ids) for sample in samples), f"reading by {scorer}")
+        return self.scorers[scorer].score(self.question, list(samples))
+
+    def spend(self, tokens: int, what: str) -> None:
+        self.check(tokens, what)
+        self.spent += tokens
+
+    def check(self, tokens: int, what: str) -> None:
+        """Raise UserError if so many tokens aren't left."""
+        if tokens > self.left:
+            raise UserError(
+                f"strategies.{self.label}: {what} may take {tokens} tokens, and {self.left} of {self.budget} are left;"
+                " ask attempt.affords first"
+            )
+
+    def drawn_by(self, text: str) -> str:
+        """What decides between equals: as good as chance, and independent of the order of samples."""
+        return sha256(f"{self.seed}/{self.problem_id}/{text}".encode(errors="surrogatepass")).hexdigest()
+
+
+# Strategies: generator functions of an attempt and the arguments that conf/strategy/ gives.
+
+
+def direct(attempt: Attempt) -> Strategy:
+    """One sample; what more the budget holds isn't used."""
+    [sample] = yield attempt.samples(1)
+    return sample
+
+
+def self_consistency(attempt: Attempt) -> Strategy:
+    """The answer that most samples give (Wang et al. 2022, arXiv 2203.11171); answers that are equal count as one."""
+    samples = yield from independent(attempt)
+    return most_voted(attempt, samples, [1.0] * len(samples))
+
+
+def best_of_n(attempt: Attempt, scorer: str) -> Strategy:
+    """The sample that the scorer likes best (Cobbe et al. 2021, arXiv 2110.14168)."""
+    samples = yield from independent(attempt, attempt.reads(scorer))
+    return samples[0] if len(samples) == 1 else best_scored(attempt, samples, attempt.score(scorer, samples))
+
+
+def weighted_best_of_n(attempt: Attempt, scorer: str) -> Strategy:
+    """The answer whose samples have the largest sum of scores (Li et al. 2022, arXiv 2206.02336)."""
+    samples = yield from independent(attempt, attempt.reads(scorer))
+    return samples[0] if len(samples) == 1 else most_voted(attempt, samples, attempt.score(scorer, samples))
+
+
+def budget_forcing(attempt: Attempt, wait: str) -> Strategy:
+    """The thought goes on with `wait` instead of ending, while the budget and the model's positions hold it.
+
+    After s1 (Muennighoff et al. 2025, arXiv 2501.19393). A sample without a closed thought is left as it is.
+    """
+    [sample] = yield attempt.samples(1)
+    while attempt.affords(1):
+        begun, closed, _ = sample.text.partition(THINK_CLOSE)
+        if THINK_OPEN not in begun or not closed:
+            break
+        request = attempt.again(opening=f"{begun.rstrip()} {wait}")
+        if not attempt.fits(request):
+            break
+        [sample] = yield [request]
+    return sample
+
+
+def revise_drafts(attempt: Attempt, critique: str, revise: str) -> Strategy:
+    """A draft, its critique by the same model, a revised draft, and so on (Madaan et al. 2023, arXiv 2303.17651)."""
+    [draft] = yield attempt.samples(1)
+    while attempt.affords(2):
+        drafted = (("user", attempt.question), ("assistant", draft.text))
+        request = attempt.again(critique, before=drafted)
+        if not attempt.fits(request):
+            break
+        [said] = yield [request]
+        request = attempt.again(revise, before=(*drafted, ("user", critique), ("assistant", said.text)))
+        if not attempt.fits(request):
+            break
+        [draft] = yield [request]
+    return draft
+
+
+STRATEGIES = {
+    "direct": direct,
+    "self_consistency": self_consistency,
+    "best_of_n": best_of_n,
+    "weighted_best_of_n": weighted_best_of_n,
+    "budget_forcing": budget_forcing,
+    "revision": revise_drafts,
+}
+
+
+# What they have in common.
+
+
+def independent(attempt: Attempt, reads: int = 0) -> Generator[list[SampleRequest], list[Completion], list[Completion]]:
+    """As many independent samples as the budget holds, each of which a scorer will read so many times; at least one."""
+    samples = yield attempt.samples(1)
+    while True:
+        kept = reads * sum(len(sample.ids) for sample in samples)
+        count = (attempt.left - kept) // ((1 + reads) * attempt.longest)
+        if count < 1:
+            return samples
+        samples += yield attempt.samples(count)
+
+
+def best_scored(attempt: Attempt, samples: Sequence[Completion], scores: Sequence[float]) -> Completion:
+    """The sample with the highest score."""
+    pairs = zip(samples, scores, strict=True)
+    return max(pairs, key=lambda pair: (pair[1], attempt.drawn_by(pair[0].text)))[0]
+
+
+def most_voted(attempt: Attempt, samples: Sequence[Completion], weights: Sequence[float]) -> Completion:
+    """A sample with the answer of the largest total weight, of these the heaviest; without an answer none votes."""
+    votes: dict[str, list[int]] = {}
+    for number, sample in enumerate(samples):
+        answer = attempt.answer(sample)
+        if answer is not None:
+            votes.setdefault(normalise_answer(answer), []).append(number)
+    if not votes:
+        return best_scored(attempt, samples, weights)
+
+    def weight(members: list[int]) -> tuple[float, str]:
+        texts = sorted(attempt.drawn_by(samples[number].text) for number in members)
+        return round(sum(sorted(weights[number] for number in members)), 9), texts[-1]
+
+    classes = [[number for answer in equals for number in votes[answer]] for equals in equal_answers(sorted(votes))]
+    members = max(classes, key=weight)
+    return best_scored(attempt, [samples[number] for number in members], [weights[number] for number in members])
+
+
+def equal_answers(answers: Sequence[str]) -> list[list[str]]:
+    """The answers in classes of equal ones, as our grader compares two of them; none of them need be right."""
+    classes: list[list[str]] = []
+    for answer in answers:
+        same = next((members for members in classes if are_equal(members[0], answer)), None)
+        if same is None:
+            classes.append([answer])
+        else:
+            same.append(answer)
+    return classes
+
+
+@cache
+def are_equal(one: str, other: str) -> bool:
+    return bool(math.equal(one, other))
+
+
+# How they are found and run.
+
+
+def find_strategy(name: str) -> Callable[..., Strategy]:
+    """One of ours by its name, or a user's by its dotted path: `my_strategies.patient` is in my_strategies.py."""
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        raise UserError(f"strategies: there is no strategy {name!r}{did_you_mean(name, list(STRATEGIES))}")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        where = f"{module.replace('.', '/')}.py in the project's folder"
+        raise UserError(f"strategies: {name}: {error}; put the function into {where}") from error
+    if not inspect.isgeneratorfunction(found):
+        raise UserError(f"strategies: {name} is no generator function; write one that yields attempt.samples(…)")
+    return found
+
+
+def check_strategies(strategies: Mapping[str, Any]) -> None:
+    """Refuse what `find_strategy` doesn't find, and arguments that a strategy doesn't take or lacks."""
+    if not strategies:
+        raise UserError("strategies: there are none; name at least one file of conf/strategy/")
+    for label, part in strategies.items():
+        if not isinstance(part, Mapping) or set(part) - {"name", "args"}:
+            raise UserError(f"strategies.{label}: {part}; write it with the keys name and args")
+        function, args = find_strategy(part.get("name") or label), part.get("args") or {}
+        try:
+            inspect.signature(function).bind(None, **args)
+        except TypeError as error:
+            takes = ", ".join(list(inspect.signature(function).parameters)[1:]) or "none"
+            raise UserError(f"strategies.{label}.args: {error} (its args: {takes})") from None
+
+
+def run_together(
+    begun: Sequence[tuple[Attempt, Strategy]], draw: Callable[[list[SampleRequest]], list[Completion]]
+) -> list[Completion]:
+    """What every strategy chose, in order; `draw` gives the completions of a round's distinct requests.
+
+    The completions that strategies see begin with their opening. Raises UserError for a strategy that asks for more
+    than its budget holds, for nothing, or returns something else than a completion.
+    """
+    drawn: dict[SampleRequest, Completion] = {}
+    chosen: dict[int, Completion] = {}
+    asked = {number: next(strategy) for number, (_, strategy) in enumerate(begun)}
+    while asked:
+        for number, requests in asked.items():
+            attempt = begun[number][0]
+            if not requests:
+                raise UserError(f"strategies.{attempt.label}: it asks for nothing; return a completion instead")
+            attempt.check(len(requests) * attempt.longest, "what it asks for")
+        new = list(dict.fromkeys(each for requests in asked.values() for each in requests if each not in drawn))
+        for request, completion in zip(new, draw(new) if new else [], strict=True):
+            drawn[request] = replace(completion, text=request.opening + completion.text)
+        further = {}
+        for number, requests in asked.items():
+            attempt, strategy = begun[number]
+            completions = [drawn[request] for request in requests]
+            attempt.spend(sum(len(each.ids) for each in completions), "what was drawn")
+            try:
+                further[number] = strategy.send(completions)
+            except StopIteration as end:
+                if not isinstance(end.value, Completion):
+                    raise UserError(
+                        f"strategies.{attempt.label}: it returned {type(end.value).__name__}; return the completion"
+                        " that it chose"
+                    ) from None
+                chosen[number] = end.value
+        asked = further
+    return [chosen[number] for number in range(len(begun))]
