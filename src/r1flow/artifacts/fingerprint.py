@@ -115,8 +115,11 @@ def libraries_used(config: dict[str, Any]) -> dict[str, bool]:
 
 
 def user_modules(config: dict[str, Any]) -> set[str]:
-    """The modules of the rewards that a slice names by dotted path."""
-    names = reward_names(config.get("rewards") or {}).values()
+    """The modules of the rewards and strategies that a slice names by dotted path."""
+    names = [
+        *reward_names(config.get("rewards") or {}).values(),
+        *reward_names(config.get("strategies") or {}).values(),
+    ]
     return {name.rpartition(".")[0] for name in names if "." in name}
 
 

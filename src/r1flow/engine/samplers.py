@@ -88,8 +88,9 @@ def check_engines(run: dict[str, Any]) -> None:
 
 
 def origins(run: dict[str, Any], stage: str) -> list[Origin]:
-    """Where the models come from in the end that a stage samples: its own, or for `evaluate` all of the run."""
+    """Where the models come from in the end that a stage samples: its own, those it names, or for `evaluate` all."""
     models = [other for other in run["stages"] if other in MODELS] if stage == "evaluate" else [stage]
+    models = run[stage].get("models") or models
     return list(dict.fromkeys(origin(run, model) for model in models))
 
 

@@ -47,6 +47,7 @@ ROWS = (
     Row("student_base", "pretrain", "#a9b4c0"),
     Row("student_rl", "grpo", "#d9822b"),
     Row("distill", "sft", "#0f8b8d", rows_of="rejection"),
+    Row("search", "search"),
     Row("evaluate", "evaluate"),
     Row("report", "report"),
 )
@@ -71,6 +72,7 @@ ABOUT = {
     "student_base": "pretrains the small model, or takes an existing one",
     "student_rl": "RL of the small model, to compare distillation with (section 4.1)",
     "distill": "SFT of the small model on the mix that rejection made, without RL (section 2.4)",
+    "search": "answers test problems by several samples each: what search at test time buys",
     "evaluate": "examines a model on test problems",
     "report": "decides which of the paper's claims hold in this run, and writes the report",
 }
@@ -106,6 +108,10 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
         sources["model"] = source
     if (maker := RECIPE[stage].rewarded_by) and "reward_model" in reward_names(config["rewards"]).values():
         sources["reward_model"] = maker
+    if RECIPE[stage].program == "search":
+        sources |= {model: model for model in config["models"]}
+        if any((part.get("args") or {}).get("scorer") == "reward_model" for part in config["strategies"].values()):
+            sources["reward_model"] = "reward_model"
     if (maker := RECIPE[stage].general_of) in stages and general_share(config):
         sources["general"] = maker
     return sources

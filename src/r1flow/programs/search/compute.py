@@ -1,0 +1,228 @@
+"""Search at test time: every model with every strategy and budget, on the same problems.
+
+Inputs: `data`, the folder with <split>.jsonl; a model's folder for each name in `models`; and `reward_model`, where a
+strategy is scored by it. Outputs: samples.parquet, one row for every model, strategy, budget and problem, and the means
+in metrics.json. A budget of 4 is 4 × max_new_tokens tokens for each problem, so it is the same for all models and
+strategies (sampling/strategies.py says what counts). Answers are read leniently, for the base model's sake. Left out:
+general prompts and programs, on whose answers nobody can vote.
+
+    {"model": "zero_rl", "strategy": "self_consistency", "budget": 4, "task": "chain_sum", "problem_id": "3f0c…",
+     "question": …, "gold": "5", "completion": "<think>…", "answer": "5", "correct": True, "finished": True,
+     "tokens": 511, "samples": 8, "requests": 8, "pool_correct": 0.625}
+
+`tokens` are those that were generated and read for this row, `samples` the independent ones among its `requests`, and
+`pool_correct` is the share of these independent samples that are right: what choosing one by chance gives.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from r1flow.core.errors import UserError
+from r1flow.core.parquet import Table
+from r1flow.core.schema import read_jsonl
+from r1flow.core.template import render
+from r1flow.grading import generated
+from r1flow.grading.problems import first_of_each, is_gradable, is_program
+from r1flow.programs.search.scorers import OWN_LOGPROB, REWARD_MODEL, by_reward_model, own_logprob
+from r1flow.sampling import Completion, Sampler, encode, load_sampler, shards
+from r1flow.sampling.strategies import Attempt, SampleRequest, Scorer, find_strategy, run_together
+from r1flow.tracking.left_out import Count, tell_counts
+
+if TYPE_CHECKING:
+    from r1flow.tracking.stage import Stage
+
+SCHEMA = pa.schema(
+    {
+        "model": pa.string(),
+        "strategy": pa.string(),
+        "budget": pa.int32(),  # in samples of max_new_tokens tokens
+        "task": pa.string(),
+        "problem_id": pa.string(),
+        "question": pa.string(),
+        "gold": pa.string(),
+        "completion": pa.string(),  # the chosen one, with its opening
+        "answer": pa.string(),  # by the lenient rule
+        "correct": pa.bool_(),
+        "finished": pa.bool_(),
+        "tokens": pa.int32(),
+        "samples": pa.int32(),
+        "requests": pa.int32(),
+        "pool_correct": pa.float64(),
+    }
+)
+
+
+def compute(stage: "Stage") -> dict[str, Any]:
+    """Search, grade, summarise; metrics are {"models": {model: {strategy: [{"budget", "accuracy", …}, …]}}, …}."""
+    config = stage.config
+    problems, counts = load_asked(stage.inputs["data"], config["split"], config["n_problems"])
+    told = tell_counts(stage, counts, "search", config, "look at the answers in the file, which the grader must accept")
+    check_tokenizers(stage)
+    models: dict[str, Any] = {}
+    with Table(stage.work / "samples.parquet", SCHEMA, compression="zstd") as table:
+        for number, model in enumerate(config["models"]):
+            rows = list(search_model(stage, model, problems))
+            for row in rows:
+                table.write(row)
+            models[model] = summarise_search(rows)
+            track_search(stage, model, models[model])
+            stage.progress(number + 1, len(config["models"]))
+    return {"models": models, "counts": told}
+
+
+def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row for every strategy, budget and problem."""
+    config = stage.config
+    sampler = load_sampler(stage.inputs[model], config["engine"], config["batch_size"], config["engine_options"])
+    scorers = scorers_of(stage, model, sampler)
+    begun, asked = [], list(product(config["strategies"].items(), config["budgets"], problems))
+    for (label, part), budget, problem in asked:
+        attempt = attempt_of(stage, sampler, scorers, label, budget, problem)
+        begun.append((attempt, find_strategy(part.get("name") or label)(attempt, **part.get("args") or {})))
+    drawing, marks = Drawing(stage, model, sampler), Marks()
+    chosen = run_together(begun, drawing)
+    for ((label, _), budget, problem), (attempt, _), completion in zip(asked, begun, chosen, strict=True):
+        yield {
+            "model": model,
+            "strategy": label,
+            "budget": budget,
+            "task": problem["task"],
+            "problem_id": problem["id"],
+            "question": problem["question"],
+            "gold": problem["answer"],
+            "completion": completion.text,
+            "answer": attempt.answer(completion),
+            "correct": marks.is_right(problem, completion.text),
+            "finished": completion.finished,
+            "tokens": attempt.spent,
+            "samples": len(attempt.pool),
+            "requests": len(attempt.pool) + attempt.dependent,
+            "pool_correct": float(np.mean([marks.is_right(problem, drawing.texts[each]) for each in attempt.pool])),
+        }
+
+
+class Marks:
+    """Grades texts leniently, and each answer to a problem once."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str | None], bool] = {}
+
+    def is_right(self, problem: dict[str, Any], text: str) -> bool:
+        found = generated.lenient_answer_of(text, problem["entry"])
+        key = (problem["id"], found)
+        if key not in self.known:
+            self.known[key] = bool(generated.correct(problem["task"], found, problem["answer"], problem["entry"]))
+        return self.known[key]
+
+
+def attempt_of(
+    stage: "Stage", sampler: Sampler, scorers: dict[str, Scorer], label: str, budget: int, problem: dict[str, Any]
+) -> Attempt:
+    longest = stage.config["max_new_tokens"]
+
+    def fits(request: SampleRequest) -> bool:
+        [ids] = encode(sampler.tokenizer, [prompt_of(sampler, request)], [request.opening])
+        return sampler.positions is None or len(ids) + longest <= sampler.positions
+
+    return Attempt(
+        problem["question"],
+        problem["id"],
+        label,
+        budget * longest,
+        longest,
+        stage.seed,
+        problem["entry"] is not None,
+        scorers,
+        fits,
+    )
+
+
+def prompt_of(sampler: Sampler, request: SampleRequest) -> str:
+    before = [{"role": role, "content": said} for role, said in request.before]
+    return render(sampler.tokenizer, request.question, before)
+
+
+class Drawing:
+    """Draws the requests of one round after another for a model; a finished round survives a kill."""
+
+    def __init__(self, stage: "Stage", model: str, sampler: Sampler) -> None:
+        self.stage, self.model, self.sampler = stage, model, sampler
+        self.rounds = 0
+        self.texts: dict[SampleRequest, str] = {}
+
+    def __call__(self, requests: list[SampleRequest]) -> list[Completion]:
+        path = self.stage.snapshots / f"{self.model}-{self.rounds}.json"
+        self.rounds += 1
+        completions = shards.read_completions(path)
+        if completions is None:
+            completions = self.sampler.sample(
+                [prompt_of(self.sampler, request) for request in requests],
+                shards.params_of(self.stage.config),
+                [request.seed for request in requests],
+                openings=[request.opening for request in requests],
+            )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shards.write(path, completions)
+        for request, completion in zip(requests, completions, strict=True):
+            self.texts[request] = request.opening + completion.text
+        return completions
+
+
+def scorers_of(stage: "Stage", model: str, sampler: Sampler) -> dict[str, Scorer]:
+    scorers = {OWN_LOGPROB: own_logprob(stage.inputs[model], sampler)}
+    if REWARD_MODEL in stage.inputs:
+        scorers[REWARD_MODEL] = by_reward_model(stage.inputs[REWARD_MODEL])
+    return scorers
+
+
+def check_tokenizers(stage: "Stage") -> None:
+    """Refuse a reward model with another tokenizer than a model's: its tokens couldn't be counted with theirs."""
+    if REWARD_MODEL not in stage.inputs:
+        return
+    scorer = stage.inputs[REWARD_MODEL] / "tokenizer.json"
+    for model in stage.config["models"]:
+        folder = stage.inputs[model]
+        if (folder / "tokenizer.json").read_bytes() != scorer.read_bytes():
+            raise UserError(
+                f"{scorer}: it isn't the tokenizer of {folder}, so what the reward model reads can't be counted in that"
+                " model's tokens; take best_of_n and weighted_best_of_n out of search.strategies"
+            )
+
+
+def load_asked(data: Path, split: str, limit: int | None) -> tuple[list[dict[str, Any]], dict[str, Count]]:
+    """The split's gradable problems, at most `limit` of each family, and how many rows were left out."""
+    path = data / f"{split}.jsonl"
+    rows = list(read_jsonl(path))
+    count = Count(len(rows))
+    gradable = count.keep(rows, lambda row: is_gradable(row) and not is_program(row), "ungradable")
+    problems = [{"entry": None, **row} for row in first_of_each(gradable, limit)]
+    count.leave_out("limit", rows=len(gradable) - len(problems))
+    if not problems:
+        raise UserError(f"{path}: no problem with an answer to vote on; look at search.split and at the data stage")
+    return problems, {path.name: count}
+
+
+def summarise_search(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, float]]]:
+    """For each strategy and budget, the means over the problems."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["strategy"], row["budget"]), []).append(row)
+    summary: dict[str, list[dict[str, float]]] = {}
+    for (strategy, budget), group in groups.items():
+        means = {"budget": budget, "accuracy": float(np.mean([row["correct"] for row in group]))}
+        means |= {name: float(np.mean([row[name] for row in group])) for name in ("tokens", "samples", "pool_correct")}
+        summary.setdefault(strategy, []).append(means)
+    return summary
+
+
+def track_search(stage: "Stage", model: str, summary: dict[str, list[dict[str, float]]]) -> None:
+    """Send accuracy by tokens of budget as curves, one for each strategy."""
+    for strategy, line in summary.items():
+        for means in line:
+            tokens = int(means["budget"]) * stage.config["max_new_tokens"]
+            stage.log_metrics(tokens, {f"{model}/{strategy}": means["accuracy"]})

@@ -1,0 +1,92 @@
+"""Facts about the program that searches at test time, for plan, checks and report (programs/specs.py)."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from annotated_types import Gt, Le
+
+from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.flops import forward_flops
+from r1flow.core.rewarding import reward_names
+from r1flow.programs.cost_estimate import Cost, Estimator, least
+from r1flow.programs.keys import OneOrMore, Seeded, Share
+from r1flow.programs.model_sizes import UNKNOWN
+from r1flow.programs.samplings import check_sampling, memory_of_sampling
+from r1flow.programs.search.scorers import OWN_LOGPROB, SCORERS
+from r1flow.programs.specs import Spec
+from r1flow.recipe.stages import MODELS
+from r1flow.sampling import BY_TORCH
+from r1flow.sampling.strategies import check_strategies
+from r1flow.tracking.left_out import MOST_LOST
+
+
+@dataclass
+class Search(Seeded):
+    models: list[str]
+    strategies: dict[str, dict[str, Any]]
+    budgets: list[OneOrMore]
+    split: str
+    n_problems: OneOrMore | None
+    temperature: Annotated[float, Gt(0)]  # greedily, all samples would be the same
+    top_p: Annotated[float, Gt(0), Le(1)]
+    max_new_tokens: OneOrMore
+    engine: str
+    engine_options: dict[str, Any]
+    batch_size: OneOrMore
+    lost_share: Share = MOST_LOST
+
+
+def check_search(config: dict[str, Any]) -> None:
+    """Refuse models, strategies, scorers and budgets that there can't be."""
+    check_sampling(config)
+    check_strategies(config["strategies"])
+    for key in ("models", "budgets"):
+        if not config[key] or len(set(config[key])) < len(config[key]):
+            raise UserError(f"{key}: {config[key]}; name at least one, and each once")
+    for model in config["models"]:
+        if model not in MODELS:
+            raise UserError(f"models: there is no model {model!r}{did_you_mean(model, MODELS)}")
+    for label, part in config["strategies"].items():
+        scorer = (part.get("args") or {}).get("scorer")
+        if scorer is not None and scorer not in SCORERS:
+            hint = did_you_mean(str(scorer), list(SCORERS))
+            raise UserError(f"strategies.{label}.args.scorer: there is no scorer {scorer!r}{hint}")
+        if scorer == OWN_LOGPROB and config["engine"] not in BY_TORCH:
+            raise UserError(
+                f"strategies.{label}.args.scorer: own_logprob needs the model in this process; set search.engine to"
+                f" {' or '.join(BY_TORCH)}, or leave {label} out"
+            )
+
+
+def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
+    """The cost of the largest budget for every model; strategies that choose among the same samples share them."""
+    data, limit = estimator.run.slice("data"), config["n_problems"]
+    families = len(data.get("tasks") or data["sources"])
+    problems = least(estimator.rows.get(config["split"], UNKNOWN), limit and limit * families)
+    names = reward_names(config["strategies"]).values()  # an entry of either block has its name in the same place
+    draws = 1 + sum(name in ("budget_forcing", "revision") for name in names)
+    tokens = problems * max(config["budgets"]) * config["max_new_tokens"] * draws
+    flops = [forward_flops(estimator.model(model).parameters, tokens) for model in config["models"]]
+    parameters = max(estimator.model(model).parameters for model in config["models"])
+    states, host = memory_of_sampling(config, parameters)
+    return Cost(
+        job,
+        parameters=parameters,
+        sampled=tokens * len(config["models"]),
+        sampling=sum(flops),
+        engine=config["engine"],
+        states=states,
+        host=host,
+    )
+
+
+SPEC = Spec(
+    keys=Search,
+    outputs=lambda config: ["samples.parquet"],
+    check=check_search,
+    files_read=lambda config: iter([("split", f"{config['split']}.jsonl")]),
+    metrics={"models": dict, "counts": dict},
+    cost=cost,
+    memory=memory_of_sampling,
+    on_gpu=True,
+)
