@@ -89,8 +89,9 @@ def check_engines(run: dict[str, Any]) -> None:
 
 def origins(run: dict[str, Any], stage: str) -> list[Origin]:
     """Where the models come from in the end that a stage samples: its own, those it names, or for `evaluate` all."""
-    models = [other for other in run["stages"] if other in MODELS] if stage == "evaluate" else [stage]
-    models = run[stage].get("models") or models
+    models = [stage]
+    if stage in ("evaluate", "search"):
+        models = [other for other in run[stage].get("models", run["stages"]) if other in MODELS]
     return list(dict.fromkeys(origin(run, model) for model in models))
 
 

@@ -23,6 +23,7 @@ from r1flow.core.metrics import PerProblem, Row, as_asked, first_pass, is_own_th
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
 from r1flow.programs.metrics_schema import first_fault
+from r1flow.programs.report.budgets import search_claims, search_lines
 from r1flow.programs.report.reflection import placed_rows, reflection_rows, with_intervals
 from r1flow.programs.report.self_correction import self_correction
 from r1flow.programs.report.skills import comparisons, family_rows, skill_rows, step_rows
@@ -54,6 +55,7 @@ class Results:
     configs: Mapping[str, dict[str, Any]]  # job -> its config
     toy: bool = False  # too small for verdicts
     changed: Mapping[str, list[Row]] = field(default_factory=dict)  # model -> samples that interventions have changed
+    searched: Sequence[Row] = ()  # the rows of the stage `search`
 
     @property
     def models(self) -> list[str]:
@@ -159,6 +161,11 @@ class Results:
         return shares
 
     @cached_property
+    def search(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """What search bought, a line for each model, strategy and budget; and what is claimed of it."""
+        return search_lines(self.searched), search_claims(self.searched, self.toy)
+
+    @cached_property
     def tries(self) -> dict[str, Any]:
         return tries(self.samples, self.starts)
 
@@ -205,7 +212,8 @@ def collect(run: str, inputs: Mapping[str, Path], toy: bool = False) -> Results:
             changed[model] = others
     check_asked(samples, inputs)
     summaries = {model: metrics[f"evaluate/{model}"]["tasks"] for model in models}
-    return Results(run, drawn, samples, thinking, summaries, metrics, configs, toy, changed)
+    searched = read_rows([inputs["search"] / "samples.parquet"])[0] if "search" in inputs else []
+    return Results(run, drawn, samples, thinking, summaries, metrics, configs, toy, changed, searched)
 
 
 def by_temperature(rows: Iterable[Row]) -> dict[float, list[Row]]:

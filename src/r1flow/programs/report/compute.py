@@ -21,12 +21,13 @@ files of their own (making.py). Left out: anything that needs a network or a ser
 
 A part of a claim, or a step, that compares models of which neither solves any problem says so as `why`; the summary of
 a toy has "toy": true, `warnings` has the stages that learnt little or nothing, with the reasons, and `reflection`
-is there where evaluate.interventions asks for some (reflection.py).
+is there where evaluate.interventions asks for some (reflection.py), `search` where the run has that stage (budgets.py).
 """
 
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.manifest import write_json
+from r1flow.programs.report.budgets import summarise_budgets
 from r1flow.programs.report.collect import Results, collect
 from r1flow.programs.report.page import draw_all, render_report, shown_in_figures
 from r1flow.programs.report.page_files import write_page_files
@@ -79,6 +80,8 @@ def summarise_run(results: Results) -> dict[str, Any]:
     }
     if any(results.reflection):
         summary["reflection"] = summarise_reflection(*results.reflection)
+    if results.searched:
+        summary["search"] = summarise_budgets(*results.search)
     if warnings := warnings_of(results.metrics):
         summary["warnings"] = warnings
     if results.toy:

@@ -8,6 +8,8 @@ data give equal bytes.
 import io
 import re
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import matplotlib
 
@@ -158,6 +160,38 @@ def draw_tries(lines: Mapping[str, Sequence[tuple[int, Interval]]], name: str) -
     axes.set_ylabel("problems solved in k tries, %")
     figure.legend(loc="outside lower center", ncols=min(4, len(lines)), handlelength=1.6, columnspacing=1.2)
     return to_svg(figure, name, "pass@k by the number of tries")
+
+
+@plt.rc_context(STYLE)
+def draw_search(lines: Sequence[Mapping[str, Any]], name: str) -> str:
+    """A panel for each model: accuracy against tokens by strategy, with bands of the paired difference from chance."""
+    models = list(dict.fromkeys(line["model"] for line in lines))
+    strategies = list(dict.fromkeys(line["strategy"] for line in lines))
+    rows = -(-len(models) // 2)
+    figure, panels = plt.subplots(
+        rows, 2, figsize=(2 * WIDTH_IN, 0.6 + 2.6 * rows), layout="constrained", sharex=True, sharey=True, squeeze=False
+    )
+    for axes, model in zip_longest(panels.flat, models):
+        if model is None:
+            axes.set_visible(False)
+            continue
+        for number, strategy in enumerate(strategies):
+            own = [line for line in lines if (line["model"], line["strategy"]) == (model, strategy)]
+            tokens, accuracy = ([line[key] for line in own] for key in ("tokens", "accuracy"))
+            shares = np.array([100 * interval.estimate for interval in accuracy])
+            axes.plot(tokens, shares, ".-", color=f"C{number}", label=strategy)
+            if len(own) > 1 and all(line["gain"] and line["gain"].se is not None for line in own):
+                half = np.array([50 * (line["gain"].high - line["gain"].low) for line in own])
+                axes.fill_between(tokens, shares - half, shares + half, color=f"C{number}", alpha=0.1, linewidth=0)
+        axes.set_xscale("log", base=2)
+        axes.set_title(model, fontsize=9)
+    for axes in panels[-1]:
+        axes.set_xlabel("tokens generated and read for a problem")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("problems solved, %")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), handlelength=1.6)
+    return to_svg(figure, name, "Accuracy by generated tokens, for each model and strategy")
 
 
 @plt.rc_context(STYLE)

@@ -94,6 +94,7 @@ DRAWN = {
     "scores": figures.draw_scores,
     "forest": figures.draw_forest,
     "tries": figures.draw_tries,
+    "search": figures.draw_search,
 }
 REJECTIONS = [stage for stage, row in RECIPE.items() if row.program == "rejection"]
 
@@ -140,6 +141,8 @@ def render_report(results: Results, pictures: Mapping[str, str], config: Mapping
         self_correction={model: each for model, each in corrections.items() if has_several(each)},
         few_answers={model: each for model, each in corrections.items() if not has_several(each)},
         worth=worth,
+        search_lines=results.search[0],
+        search_claims=results.search[1],
         reflection=present_reflection(*results.reflection, MIN_PROBLEMS),
         spent=results.spent,
         after_base=results.after_base,
@@ -274,6 +277,7 @@ def shown_in_figures(results: Results) -> dict[str, Any]:
         "scores": score_lines(results.evidence.scores),
         "forest": forest_lines(results.evidence.scores, results.pairs),
         "tries": tries_lines(results),
+        "search": results.search[0],
     }
 
 

@@ -60,7 +60,14 @@ def list_tries(lines: Mapping[str, Iterable[tuple[int, Interval]]]) -> Rows:
     return rows
 
 
-LISTED = {"scores": list_scores, "forest": list_forest, "tries": list_tries}
+def list_search(lines: Iterable[Mapping[str, Any]]) -> Rows:
+    rows: Rows = [("model", "strategy", "budget", "tokens", *BOUNDS)]
+    for line in lines:
+        rows.append((line["model"], line["strategy"], line["budget"], line["tokens"], *bounds(line["accuracy"])))
+    return rows
+
+
+LISTED = {"scores": list_scores, "forest": list_forest, "tries": list_tries, "search": list_search}
 
 
 def bounds(interval: Interval) -> list[Any]:

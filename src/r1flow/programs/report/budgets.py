@@ -1,0 +1,149 @@
+"""What search at test time buys: accuracy by generated tokens for each model and strategy, and what we say of it.
+
+docs/claims.md ("What search buys") has the measures and the rules, written down before the runs. The rows are those of
+the stage `search` (programs/search).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference
+from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interval, describe_part
+
+CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
+VOTES, LIKELIEST, REVISED = "self_consistency", "own_logprob", "revision"
+BY_RL, BY_SFT = "zero_rl", "distill"
+
+Solved = Mapping[tuple[str, str, int], PerProblem]  # by model, strategy and budget
+
+
+def solved_by_search(rows: Iterable[Row]) -> dict[tuple[str, str, int], PerProblem]:
+    """Whether each problem was solved, by model, strategy and budget; of chance, the share of the votes' samples."""
+    solved: dict[tuple[str, str, int], PerProblem] = {}
+    for row in rows:
+        key = (row["model"], row["strategy"], row["budget"])
+        solved.setdefault(key, {})[row["problem_id"]] = float(row["correct"])
+        if row["strategy"] == VOTES:
+            by_chance = solved.setdefault((row["model"], CHANCE, row["budget"]), {})
+            by_chance[row["problem_id"]] = row["pool_correct"]
+    return solved
+
+
+def search_lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """A line for each model, strategy and budget: accuracy, mean tokens, and the paired difference from chance."""
+    tokens: dict[tuple[str, str, int], list[int]] = {}
+    for row in rows:
+        tokens.setdefault((row["model"], row["strategy"], row["budget"]), []).append(row["tokens"])
+    solved, lines = solved_by_search(rows), []
+    for (model, strategy, budget), used in tokens.items():
+        line = {"model": model, "strategy": strategy, "budget": budget, "tokens": float(np.mean(used))}
+        line["accuracy"] = mean_interval(solved[model, strategy, budget].values())
+        by_chance = solved.get((model, CHANCE, budget))
+        gain = paired_difference(solved[model, strategy, budget], by_chance) if by_chance else None
+        lines.append(line | {"gain": gain})
+    return lines
+
+
+def search_claims(rows: Sequence[Row], toy: bool = False) -> list[dict[str, Any]]:
+    """What is claimed of search, each with its parts; empty without rows."""
+    if not rows:
+        return []
+    solved = solved_by_search(rows)
+    budgets = sorted({budget for _, _, budget in solved})
+    claims = [
+        ("S1", "At equal tokens votes beat a single sample, and gain with each doubling.", votes_gain(solved, budgets)),
+        ("S2", "Revision gains no more than votes.", revision_gains(solved, budgets[-1])),
+        ("S3", "A model's own log-probability is no judge of its samples.", likeliest_gains(solved, budgets[-1])),
+        ("S4", "RL leaves search less to gain than SFT does.", left_to_gain(solved, budgets[-1])),
+    ]
+    found = []
+    for name, text, parts in claims:
+        told = [Part(**{**vars(part), "toy": toy}) for part in parts]
+        found.append({"id": name, "text": text, "parts": told})
+    return found
+
+
+def votes_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:
+    parts = []
+    for model in models_of(solved):
+        counts = model == BY_RL
+        gain = minus(solved, (model, VOTES, budgets[-1]), (model, CHANCE, budgets[-1]))
+        parts.append(Part(f"votes − one sample, {model}", gain, counts=counts))
+        rise = rise_by_doubling(solved, model, budgets)
+        parts.append(Part(f"rise of votes with each doubling, {model}", rise, ceiling=MARGIN / 2, counts=counts))
+    return parts
+
+
+def revision_gains(solved: Solved, budget: int) -> list[Part]:
+    return [
+        no_worse_part(
+            f"votes − revision, {model}", minus(solved, (model, VOTES, budget), (model, REVISED, budget)), model
+        )
+        for model in models_of(solved)
+    ]
+
+
+def likeliest_gains(solved: Solved, budget: int) -> list[Part]:
+    parts = []
+    for model in models_of(solved):
+        for name, other in (("votes", VOTES), ("one sample", CHANCE)):
+            difference = minus(solved, (model, other, budget), (model, LIKELIEST, budget))
+            parts.append(no_worse_part(f"{name} − the likeliest sample, {model}", difference, model))
+    return parts
+
+
+def left_to_gain(solved: Solved, budget: int) -> list[Part]:
+    gains = []
+    for model in (BY_SFT, BY_RL):
+        keys = [(model, VOTES, budget), (model, CHANCE, budget)]
+        if missing := [key for key in keys if key not in solved]:
+            return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", absent(*missing))]
+        votes, chance = (solved[key] for key in keys)
+        gains.append({problem: votes[problem] - chance[problem] for problem in votes})
+    return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", paired_difference(*gains))]
+
+
+def models_of(solved: Solved) -> list[str]:
+    """The models of the search, in its order, and the one that decides, even where it is missing."""
+    return list(dict.fromkeys([model for model, _, _ in solved] + [BY_RL]))
+
+
+def no_worse_part(name: str, difference: Interval | Absent, model: str) -> Part:
+    return Part(name, difference, floor=-NO_WORSE, ceiling=0.0, counts=model == BY_RL)
+
+
+def minus(solved: Solved, first: tuple[str, str, int], second: tuple[str, str, int]) -> Interval | Absent:
+    missing = [key for key in (first, second) if key not in solved]
+    return absent(*missing) if missing else paired_difference(solved[first], solved[second])
+
+
+def absent(*keys: tuple[str, str, int]) -> Absent:
+    return Absent(tuple(f"{model} with {strategy}" for model, strategy, _ in keys))
+
+
+def rise_by_doubling(solved: Solved, model: str, budgets: Sequence[int]) -> Interval | Absent:
+    """How much more votes solve with each doubling of the budget: the slope of each problem's line, averaged."""
+    if len(budgets) < 3:
+        return Absent(("search.budgets: 3 or more",))
+    if (model, VOTES, budgets[-1]) not in solved:
+        return absent((model, VOTES, budgets[-1]))
+    doublings = np.log2(budgets)
+    slopes = []
+    for problem in solved[model, VOTES, budgets[-1]]:
+        values = [solved[model, VOTES, budget][problem] for budget in budgets]
+        slopes.append(round(float(np.polyfit(doublings, values, 1)[0]), 9))  # of a flat line 0, and not 1e-17
+    return mean_interval(slopes)
+
+
+def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """As summary.json has it: {"models": {"base": {"direct": [{"budget": 1, …}, …], …}, …}, "claims": {"S1": …}}."""
+    models: dict[str, Any] = {}
+    for line in lines:
+        told = {"budget": line["budget"], "tokens": round(line["tokens"], 6)}
+        for name in ("accuracy", "gain"):
+            told[name] = None if line[name] is None else describe_interval(line[name])
+        models.setdefault(line["model"], {}).setdefault(line["strategy"], []).append(told)
+    parts = {claim["id"]: [describe_part(part) for part in claim["parts"]] for claim in claims}
+    return {"models": models, "claims": parts}

@@ -1,0 +1,183 @@
+"""The stage that searches, on a tiny model with random weights: budgets, bytes, kills, and what it refuses."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+from random_model import make_random_model
+
+from r1flow.core.errors import UserError
+from r1flow.core.schema import write_jsonl
+from r1flow.core.template import render
+from r1flow.engine.run import Run
+from r1flow.programs.search import compute as search
+from r1flow.programs.search.scorers import mean_logprobs
+from r1flow.sampling import SamplingParams, load_sampler, seed_of
+from r1flow.sampling.engine import load_model
+
+ROOT = Path(__file__).parents[2]
+LONGEST = 6
+BUDGETS = [1, 2, 4]
+CONFIG = {
+    "models": ["base", "zero_rl"],
+    "strategies": {
+        "direct": {},
+        "self_consistency": {},
+        "own_logprob": {"name": "best_of_n", "args": {"scorer": "own_logprob"}},
+        "budget_forcing": {"args": {"wait": "wait"}},
+        "revision": {"args": {"critique": "Wrong?", "revise": "Again."}},
+    },
+    "budgets": BUDGETS,
+    **{"split": "test", "n_problems": 2, "temperature": 1.0, "top_p": 1.0, "max_new_tokens": LONGEST},
+    **{"engine": "r1flow", "engine_options": {}, "batch_size": 16, "lost_share": 0.5},
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("search")
+    make_random_model(folder / "model")
+    rows = []
+    for task in ("chain_sum", "products"):
+        for number in range(3):
+            row = {"id": f"{task}{number}", "task": task, "question": f"{number} + 4 =", "answer": f"{number + 4}"}
+            rows.append(row | {"entry": None})
+    (folder / "data").mkdir()
+    write_jsonl(folder / "data/test.jsonl", rows)
+    return {"data": folder / "data", "base": folder / "model", "zero_rl": folder / "model"}
+
+
+def stage_in(folder: Path, inputs: dict[str, Path], **config: Any) -> SimpleNamespace:
+    (folder / "work").mkdir(parents=True, exist_ok=True)
+    logged: list[tuple[int, dict[str, float]]] = []
+    return SimpleNamespace(
+        name="search",
+        config=CONFIG | config,
+        inputs=inputs,
+        work=folder / "work",
+        snapshots=folder / "snapshots",
+        seed=5,
+        progress=lambda *numbers: None,
+        log_metrics=lambda step, values: logged.append((step, values)),
+        logged=logged,
+        terminal=SimpleNamespace(say=lambda *words: None, warn=lambda *words: None),
+    )
+
+
+@pytest.fixture
+def searched(tmp_path: Path, inputs: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(search, "tell_counts", lambda stage, counts, *words: {"test.jsonl": vars(counts["test.jsonl"])})
+
+    def run(name: str = "a", **config: Any) -> tuple[dict[str, Any], list[dict[str, Any]], SimpleNamespace]:
+        stage = stage_in(tmp_path / name, inputs, **config)
+        return search.compute(stage), parquet.read_table(stage.work / "samples.parquet").to_pylist(), stage
+
+    return run
+
+
+def test_every_strategy_has_a_row_for_each_problem_within_its_budget(searched) -> None:
+    metrics, rows, stage = searched()
+    assert len(rows) == 2 * len(CONFIG["strategies"]) * len(BUDGETS) * 4
+    assert all(0 < row["tokens"] <= row["budget"] * LONGEST for row in rows)
+    direct = [row for row in rows if row["strategy"] == "direct"]
+    assert {(row["samples"], row["requests"]) for row in direct} == {(1, 1)}
+    first = {(row["model"], row["problem_id"]): row["completion"] for row in direct}
+    assert all(first[row["model"], row["problem_id"]] == row["completion"] for row in rows if row["budget"] == 1)
+    line = metrics["models"]["zero_rl"]["self_consistency"]
+    assert [means["budget"] for means in line] == BUDGETS and line[-1]["samples"] >= 4
+    assert (4 * LONGEST, {"zero_rl/self_consistency": line[-1]["accuracy"]}) in stage.logged
+
+
+def test_a_direct_sample_is_the_samplers_own(searched, inputs: dict[str, Path]) -> None:
+    rows = searched(models=["base"])[1]
+    sampler = load_sampler(inputs["base"], "r1flow", 16)
+    for row in rows[:4]:
+        prompt = render(sampler.tokenizer, row["question"])
+        [own] = sampler.sample([prompt], SamplingParams(1.0, 1.0, LONGEST), [seed_of(5, row["problem_id"], 0)])
+        assert (own.text, len(own.ids)) == (row["completion"], row["tokens"])
+
+
+def test_the_same_seed_gives_the_same_bytes_killed_or_not(searched, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics, _, stage = searched()
+    again = searched("b")
+    whole = (stage.work / "samples.parquet").read_bytes()
+    assert again[0] == metrics and (again[2].work / "samples.parquet").read_bytes() == whole
+    rounds = sorted(stage.snapshots.iterdir())
+    for path in rounds[::2]:  # a kill leaves some rounds, and one of them damaged
+        path.unlink()
+    rounds[1].write_text("torn")
+    assert searched()[0] == metrics and (stage.work / "samples.parquet").read_bytes() == whole
+
+
+def test_an_own_log_probability_is_the_mean_over_the_tokens_and_padding_changes_little(inputs: dict[str, Path]) -> None:
+    import torch
+
+    model = load_model(inputs["base"])
+    prompt, rows = [5, 6, 7], [[8, 9], [8, 9, 10, 11, 12], []]
+    found = mean_logprobs(model, prompt, rows)
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([[*prompt, *rows[0]]])).logits[0].log_softmax(-1)
+    assert found[0] == pytest.approx(float(logits[2, 8] + logits[3, 9]) / 2, abs=1e-5)
+    assert found[2] == float("-inf") and mean_logprobs(model, prompt, rows[1:2]) == pytest.approx(found[1:2], abs=1e-5)
+
+
+def test_a_reward_model_with_another_tokenizer_is_refused_before_anything_is_drawn(
+    searched, inputs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = tmp_path / "reward_model"
+    scorer.mkdir()
+    (scorer / "tokenizer.json").write_text("{}")
+    monkeypatch.setitem(inputs, "reward_model", scorer)
+    with pytest.raises(UserError, match=r"tokenizer\.json: it isn't the tokenizer of .*; take best_of_n") as refusal:
+        searched()
+    assert "\n" not in str(refusal.value) and not (tmp_path / "a/snapshots").exists()
+
+
+def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) -> None:
+    row = {"task": "chain_sum", "question": "1 + 1 =", "entry": None}
+    write_jsonl(tmp_path / "dev.jsonl", [row | {"id": "a", "answer": "2"}, row | {"id": "b", "answer": r"\frac{"}])
+    problems, counts = search.load_asked(tmp_path, "dev", None)
+    assert [problem["id"] for problem in problems] == ["a"] and counts["dev.jsonl"].left_out == {"ungradable": 1}
+    write_jsonl(tmp_path / "dev.jsonl", [])
+    with pytest.raises(UserError, match=r"no problem with an answer to vote on; look at search\.split"):
+        search.load_asked(tmp_path, "dev", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("search.budgets=[0]", "search.budgets[0]: 0; use 1 or more"),
+        ("search.budgets=[0.5]", "search.budgets[0]: 0.5 isn't of type"),
+        ("search.budgets=[]", "search.budgets: []; name at least one, and each once"),
+        ("search.budgets=[2,2]", "search.budgets: [2, 2]; name at least one, and each once"),
+        ("search.models=[zero]", "search.models: there is no model 'zero'"),
+        ("search.models=[student_rl]", "stages: search reads student_rl, which isn't in the list; add it"),
+        ("search.temperature=0", "search.temperature: 0"),
+        ("+search.strategies.votes.name=majority", "search.strategies: there is no strategy 'majority'"),
+        (
+            "search.strategies.best_of_n.args.scorer=judge",
+            "search.strategies.best_of_n.args.scorer: there is no scorer",
+        ),
+        (
+            "search.engine=vllm",
+            "search.strategies.own_logprob.args.scorer: own_logprob needs the model in this process",
+        ),
+    ],
+)
+def test_what_cant_be_searched_is_refused_when_the_run_is_planned(words: str, said: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        Run.compose(ROOT, "search_tiny", words)
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_search_reads_its_models_and_the_reward_model_only_where_it_scores() -> None:
+    run = Run.compose(ROOT, "search_tiny", "strategy@search.strategies=[direct,self_consistency]")
+    assert run.inputs("search") == {"data": "data"} | {
+        name: name for name in ("base", "zero_rl", "align_rl", "distill")
+    }
+    assert run.slice("search")["strategies"] == {"direct": {}, "self_consistency": {}}
+    assert "reward_model" in Run.compose(ROOT, "search_tiny").inputs("search")
+    assert json.dumps(run.slice("search")["budgets"]) == "[1, 2, 4, 8, 16]"
