@@ -2,11 +2,14 @@
 
 import inspect
 import random
+import re
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+from r1flow.artifacts.fingerprint import user_modules
 from r1flow.core.errors import UserError
 from r1flow.sampling import Completion
 from r1flow.sampling.strategies import (
@@ -21,6 +24,7 @@ from r1flow.sampling.strategies import (
     run_together,
 )
 
+ROOT = Path(__file__).parents[2]
 LONGEST = 50
 ARGS = {
     "direct": {},
@@ -171,6 +175,21 @@ def test_what_the_model_has_no_positions_for_isnt_asked(label: str) -> None:
     strategy = find_strategy(label)(attempt, **ARGS[label])
     [chosen] = run_together([(attempt, strategy)], lambda asked: [*map(drawn, asked)])
     assert [chosen] == searched("direct", 1, problems=1)[1] and attempt.spent == len(chosen.ids)
+
+
+def test_the_strategy_of_the_documentation_works_from_a_file_of_ones_own(tmp_path: Path, monkeypatch) -> None:
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/strategies.md").read_text(), re.DOTALL)
+    (tmp_path / "my_strategies.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    check_strategies({"patient": {"name": "my_strategies.patient", "args": {"most": 8}}})
+    patient = find_strategy("my_strategies.patient")
+    for number in range(30):
+        attempt = attempt_at("patient", 16, number)
+        [chosen] = run_together([(attempt, patient(attempt, most=8))], lambda asked: [*map(drawn, asked)])
+        answers = [attempt.answer(drawn(request)) for request in attempt.pool]
+        assert len(set(answers[:-1])) == len(answers) - 1 and chosen.text == drawn(attempt.pool[-1]).text
+        assert answers[-1] in answers[:-1] or len(answers) == 8
+    assert user_modules({"strategies": {"patient": {"name": "my_strategies.patient"}}}) == {"my_strategies"}
 
 
 def greedy_for_samples(attempt: Attempt):
