@@ -9,7 +9,7 @@ import pytest
 from fake_server import FakeServer, Reply, says
 from random_model import make_random_model
 
-from r1flow.api.research import Draft, Section, read_object_of, reference_fault
+from r1flow.api.answering import Draft, Section, read_object_of, reference_fault
 from r1flow.commands import serve
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError

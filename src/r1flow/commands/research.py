@@ -29,7 +29,7 @@ from r1flow.core.errors import UserError, printable
 from r1flow.core.files import write_whole
 
 if TYPE_CHECKING:
-    from r1flow.api.research import Chat, Exchange, Research
+    from r1flow.api.answering import Chat, Exchange, Research
 
 SHOWN = 200  # characters of a passage, in the terminal
 
@@ -60,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer; the exit code is 1 where the model gave none."""
-    from r1flow.api.research import check_counts, research, research_report
+    from r1flow.api.answering import check_counts, research, research_report
     from r1flow.data.passages import Passages
 
     check_counts(arguments.rounds, arguments.found)
@@ -87,8 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
 def load_chat(arguments: argparse.Namespace) -> "Chat":
     """The model behind the same calls, wherever it is; raises UserError."""
     from r1flow import sampling
+    from r1flow.api.answering import Chat
     from r1flow.api.examination import load_chat_sampler
-    from r1flow.api.research import Chat
     from r1flow.sampling import SamplingParams
 
     params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
