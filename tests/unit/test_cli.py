@@ -697,3 +697,21 @@ def test_one_prompt_is_answered_and_that_is_all(project, monkeypatch, capsys):
 def test_metrics_of_the_card_are_json_numbers():
     facts = export.provenance_list({"seed": 1}, json.loads('{"rows": 3, "history": [], "note": "x"}'))
     assert facts == "- seed: 1\n- rows: 3"
+
+
+@pytest.mark.parametrize(("option", "meant"), [("--costt", "--cost"), ("--al", "--all"), ("--gpuss=2", "--gpus")])
+def test_a_mistyped_option_of_plan_is_refused_and_snakemakes_are_not(option, meant):
+    from r1flow.commands.planning import check_mistyped
+
+    with pytest.raises(UserError, match=f"there is no option {option.partition('=')[0]}; did you mean {meant}"):
+        check_mistyped([option])
+    check_mistyped(["--cores", "all", "--jobs=2", "--config", "--configfile", "--forceall", "-n", "--keep-going"])
+
+
+def test_a_folder_without_rights_is_a_line_with_the_folder(monkeypatch, capsys):
+    def refuse(*given: object) -> None:
+        raise PermissionError(13, "Permission denied", ".config")
+
+    monkeypatch.setattr("r1flow.commands.runs.run", refuse)
+    assert main(["runs"]) == 2
+    assert capsys.readouterr().err.startswith("r1flow: .config: Permission denied; mend that")

@@ -262,7 +262,7 @@ def test_a_stage_that_is_not_whole_is_named(plain, tmp_path, stage, name):
 
 
 def test_a_run_that_is_not_there_is_named(plain, tmp_path):
-    with pytest.raises(UserError, match=r"nowhere: there is no such folder; name a run's folder"):
+    with pytest.raises(UserError, match=r"nowhere: there is no such run; in results/"):
         diff(plain, tmp_path / "nowhere")
     (tmp_path / "results/empty").mkdir(parents=True)
     with pytest.raises(UserError, match=r"empty: no stage's folder in it; name a run's folder"):

@@ -147,7 +147,7 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(model, monkeyp
 
 
 def test_a_row_without_a_column_is_named_from_python_too(model):
-    with pytest.raises(UserError, match="problems: row 2 has no 'answer'; did you mean 'answers'"):
+    with pytest.raises(UserError, match="problems: row 2 has no 'answer'; it has question, answers"):
         r1flow.evaluate(model, [PROBLEMS[0], {"question": "a", "answers": 5}])
 
 

@@ -115,7 +115,7 @@ WRONG = {
     "can't be read as .csv (row 1 has the wrong number of values": ("a.csv", "completion,answer\na,b,c\n"),
     "can't be read (": ("a.parquet", "no parquet"),
     "no rows in it": ("a.jsonl", ""),
-    "row 1 has no column 'answer'; did you mean 'answers'?": ("a.jsonl", '{"completion": "", "answers": ""}'),
+    "row 1 has no column 'answer'; it has completion, answers": ("a.jsonl", '{"completion": "", "answers": ""}'),
 }
 
 

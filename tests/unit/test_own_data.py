@@ -219,9 +219,10 @@ def test_a_csv_that_cant_be_read_is_refused_in_one_line(content, said, tmp_path)
 
 def test_a_column_that_isnt_there_is_refused_with_those_that_are(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"problem": "2 + 3?", "solution": "5"}) + "\n")
+    rows = [{"question": "2 + 4?", "answer": "6"}, {"problem": "2 + 3?", "solution": "5"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(
-        UserError, match=r"^data\.train: 1 of 1 rows .*column question: missing; the row has problem, solution"
+        UserError, match=r"^data\.train: 1 of 2 rows .*column question: missing; the row has problem, solution"
     ):
         made(Run.compose(ROOT, GSM8K, f"data.train={path}"), tmp_path / "data")
 
@@ -239,6 +240,12 @@ def test_words_that_dont_belong_together_are_refused_when_the_run_is_planned(ove
 
 
 # r1flow data check
+
+
+@pytest.mark.parametrize("more", ["data.question=problm data.answer=solution", "", "data.question=problem"])
+def test_a_column_that_the_file_hasnt_is_refused_when_the_run_is_planned(more, words):
+    with pytest.raises(UserError, match=r"data\.(question|answer): .*words\.csv has no column '\w+'; it has problem, "):
+        Run.compose(ROOT, "r1_micro", f"data.train={words} {more}")
 
 
 def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):
@@ -271,7 +278,7 @@ def test_what_is_wrong_with_a_file_is_counted_and_shown(tmp_path, capsys):
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
     (["words.csv", "--question", "asked"], "--question asked: words.csv has no such column; it has problem"),
-    (["odd.csv"], "no column (a, b) is named like a question; name it: --question"),
+    (["odd.csv"], "no column (a, b) is named like the question; name it: --question"),
     (["empty.jsonl"], "empty.jsonl: its first row is missing"),
     (["words.csv", "--model", "nowhere"], "nowhere is no folder; name a model's folder"),
 ])  # fmt: skip

@@ -103,6 +103,20 @@ def test_a_template_that_the_experiment_has_for_such_models_stays(experiment, mo
     assert run.notes[0].endswith("(qwen2), with the experiment's chat template")
 
 
+def test_its_own_template_stays_where_the_data_has_no_corpus_either(model):
+    run = composed(model, "r1_micro", "data=r1_math stages=[data,base,zero_rl]")
+    assert run.notes[0].endswith("(qwen2), with its own chat template")
+
+
+def test_a_tokenizer_that_ends_texts_otherwise_than_the_model_is_refused_at_once(tmp_path):
+    folder = write_folder(tmp_path / "base", CHATML, model_type="llama")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": 2}))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    with pytest.raises(UserError, match=r"model: the tokenizer of .* ends a text with the id .*make both the same"):
+        composed(folder)
+
+
 def test_a_model_that_has_the_tags_as_tokens_is_asked_in_its_own_template(model):
     path = model / "tokenizer.json"
     written = json.loads(path.read_text())
@@ -110,6 +124,8 @@ def test_a_model_that_has_the_tags_as_tokens_is_asked_in_its_own_template(model)
         plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
         written["added_tokens"].append({"id": number, "content": tag, **plain})
     path.write_text(json.dumps(written))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"vocab_size": 261}))
     assert composed(model).slice("zero_rl")["template"] is None
 
 

@@ -27,7 +27,7 @@ def give_up(*_):
 on_interrupt(give_up)
 
 from r1flow.engine.checks import check_parts, check_place, check_rules
-from r1flow.core.errors import UserError, printable
+from r1flow.core.errors import UserError, error_in_words, printable
 from r1flow.engine.plan import table
 from r1flow.programs.samplings import sampled_stages
 from r1flow.programs.specs import check_programs, check_recipe, spec_of
@@ -134,7 +134,7 @@ try:
         REASONS = {}
     RUN.equip_jobs()
 except (UserError, OSError) as error:
-    sys.exit(f"r1flow: {printable(str(error))}")
+    sys.exit(f"r1flow: {printable(error_in_words(error))}")
 TELLING = Telling(RUN)
 
 
@@ -254,7 +254,7 @@ onstart:
     try:
         RUN.begin()
     except (UserError, OSError) as error:
-        sys.exit(f"r1flow: {printable(str(error))}")
+        sys.exit(f"r1flow: {printable(error_in_words(error))}")
     if workflow.local_exec:
         say(TELLING.opening(workflow.cores))
     on_interrupt(interrupt)

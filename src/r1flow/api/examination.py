@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, listed
 from r1flow.sampling import AUTO, Completion, OnProgress, Sampler, SamplingParams, encode, seed_of
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ def problems_to_ask(
     for number, row in enumerate(rows, 1):
         for name in (question, answer):
             if name not in row:
-                raise UserError(f"{where}: row {number} has no {name!r}{did_you_mean(name, list(map(str, row)))}")
+                has = listed(list(map(str, row)), 20)
+                raise UserError(f"{where}: row {number} has no {name!r}; it has {has}: say which is meant")
         if not isinstance(row[question], str) or not row[question].strip():
             raise UserError(f"{where}: row {number}: {question} is no text; name the column of the questions")
         problem = {"task": row.get("task") or TASK, "entry": row.get("entry") or None, "question": row[question]}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError, listed
 from r1flow.core.files import write_whole
 from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.data.loaders import Damaged, csv_rows
@@ -34,7 +34,8 @@ def read_table(path: Path, needed: Sequence[str]) -> list[Row]:
     for number, row in enumerate(rows, 1):
         for name in needed:
             if name not in row:
-                raise UserError(f"{path}: row {number} has no column {name!r}{did_you_mean(name, list(map(str, row)))}")
+                has = listed(list(map(str, row)), 20)
+                raise UserError(f"{path}: row {number} has no column {name!r}; it has {has}: say which is meant")
     return rows
 
 

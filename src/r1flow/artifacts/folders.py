@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from r1flow.artifacts.versions import RESULTS
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, nearest_word
 
 
 def run_folder(run: Path) -> Path:
@@ -11,8 +11,10 @@ def run_folder(run: Path) -> Path:
     for folder in (run, RESULTS / run):
         if folder.is_dir():
             return folder
-    known = ", ".join(sorted(path.name for path in RESULTS.glob("*/")))
-    raise UserError(f"{run}: there is no such run; in results/: {known or 'none'}")
+    known = sorted(path.name for path in RESULTS.glob("*/"))
+    near = nearest_word(str(run), known)
+    meant = f"; did you mean {near!r}?" if near else ""
+    raise UserError(f"{run}: there is no such run; in results/: {', '.join(known) or 'none'}{meant}")
 
 
 def model_folder(given: Path) -> Path:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_st
 from importlib import import_module
 from typing import Any, TextIO
 
-from r1flow.core.errors import UserError, printable
+from r1flow.core.errors import UserError, error_in_words, printable
 
 COMMANDS = {
     "run": "run the recipe, or what a change leaves of it to compute",
@@ -76,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_encoding()
         with nullcontext() if arguments.writes_codes else shown_plainly():
             return arguments.command(arguments) or 0
-    except UserError as error:
-        print(f"r1flow: {error}", file=sys.stderr)
+    except (UserError, PermissionError) as error:
+        print(f"r1flow: {error_in_words(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -76,7 +76,10 @@ def column_for(ours: str, given: str | None, usual: tuple[str, ...], names: list
         raise UserError(f"--{ours} {given}: {file} has no such column; it has {listed(names, 20)}")
     if name := given or next((name for name in usual if name in names), None):
         return name
-    raise UserError(f"{file}: no column ({listed(names, 20)}) is named like a {ours}; name it: --{ours}")
+    chats = ""
+    if ours == "answer" and "messages" in names:
+        chats = "; chats without one are worked examples for a cold start (docs/your-data.md)"
+    raise UserError(f"{file}: no column ({listed(names, 20)}) is named like the {ours}; name it: --{ours}{chats}")
 
 
 def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict[str, Any]]], Count]:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.frozen import load_frozen
 from r1flow.artifacts.manifest import MANIFEST
 from r1flow.artifacts.records import Record, folder_of, read_file, read_record
@@ -49,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "they differ, and the first stage that differs is shown, with the cause and how much the results changed. "
         "This is for runs that should be equal, such as two clones'; whether a change helped tells `r1flow compare`."
     )
-    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN_DIR", help="for example results/r1_tiny")
+    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="a run's name or folder: r1_tiny")
     add_json(parser)
 
 
@@ -92,8 +93,7 @@ def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
 
 def read_run(run: Path) -> Run:
     """Every stage of the run, the pinned data that it read included; raises UserError naming what isn't whole."""
-    if not run.is_dir():
-        raise UserError(f"{run}: there is no such folder; name a run's folder, for example results/r1_tiny")
+    run = run_folder(run)
     written = [*run.resolve().glob("**/provenance.json"), *run.resolve().glob(f"**/{MANIFEST}")]
     stages = {str(path.parent.relative_to(run.resolve())) for path in written}
     if not stages:

@@ -10,6 +10,7 @@ What it says is decided in engine/plan.py; the words that it takes are read in w
 """
 
 import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
 from r1flow.commands.words import add_words, split_words
+from r1flow.core.errors import UserError
 
 if TYPE_CHECKING:
     from r1flow.engine.run import Run
@@ -54,6 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     from r1flow.engine.timing import in_minutes, schedule
     from r1flow.programs.cost_estimate import read_assumptions
 
+    check_mistyped(arguments.unknown)
     enter_project()
     check_place()
     words = arguments.typed  # in their order, with Snakemake's options between
@@ -85,6 +88,14 @@ def run(arguments: argparse.Namespace) -> None:
     for line in run.missing:
         print(f"r1flow: warning: a run would be refused on this machine: {line}", file=sys.stderr)
     run.check_libraries()
+
+
+def check_mistyped(unknown: Sequence[str]) -> None:
+    """Refuse what is nearly an option of ours, since Snakemake's options are ignored here."""
+    for word in unknown:
+        option = word.partition("=")[0]
+        if near := difflib.get_close_matches(option, ("--all", "--cost", "--gpu", "--gpus", "--json"), 1, 0.8):
+            raise UserError(f"there is no option {option}; did you mean {near[0]}?")
 
 
 def given(words: Sequence[str], what: str) -> list[str]:

@@ -40,6 +40,13 @@ def raise_faults(faults: Sequence[str], cause: Exception | None = None) -> None:
         raise UserErrors(different) from cause
 
 
+def error_in_words(error: Exception) -> str:
+    """What a UserError says; of an error of the operating system the file, what is wrong with it, and what to do."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}; mend that (rights, room on the disk), and give the command again"
+    return str(error)
+
+
 class NotFinite(UserError):
     """What a model computes isn't finite; a training that meets it says at which step, and what to change."""
 

@@ -10,7 +10,8 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.apart import read_apart
+from r1flow.core.errors import UserError, listed
 from r1flow.core.schema import EXAMS
 from r1flow.data.sources import ENDINGS
 from r1flow.data.tasks import has_paraphrases
@@ -41,6 +42,8 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
                 raise UserError(f"data.{key}: it belongs to data.train, the file with your problems; name that too")
         return []
     columns = {"question": words["question"], "answer": words["answer"]}
+    for place in filter(None, (train, test)):
+        check_columns(place, columns)
     given = data.get("sources", {})  # of these two sources, what a user adds: ++data.sources.own.lost_share=0.7
     sources = {"own": own_source("train", train, revision, columns) | given.pop("own", {})}
     shares = dict(SHARES)
@@ -78,6 +81,20 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
         return []
     run["evaluate"]["paraphrased"] = 0
     return [f"evaluate.paraphrased is 0: {who} no other wordings"]
+
+
+def check_columns(place: str, columns: dict[str, str]) -> None:
+    """Refuse columns that a file hasn't; a folder's or a hub's files are looked at when they are read."""
+    path = Path(place)
+    if not path.is_file():
+        return
+    names = next(read_apart("r1flow.data.loaders:column_names", path, size=path.stat().st_size, what=path))
+    for ours, theirs in columns.items():
+        if theirs.partition(".")[0] not in names:
+            raise UserError(
+                f"data.{ours}: {place} has no column {theirs!r}; it has {listed(names, 20)}"
+                f" (`r1flow data check {place}` says which fits)"
+            )
 
 
 def own_source(split: str, place: str, revision: str | None, columns: dict[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.contract import Contract, contract_apart
+from r1flow.artifacts.contract import Contract, contract_apart, weights_faults
 from r1flow.core.errors import UserError
 from r1flow.core.files import read_yaml
 from r1flow.data.gguf import is_gguf
@@ -47,10 +47,11 @@ def settle_own_model(run: dict[str, Any], conf: Path) -> list[str]:
     except UserError as error:
         raise UserError(f"model: {error}") from None
     block = run[start]
-    pretrains = not block["init_from"] and bool(run["data"].get("corpus"))
+    is_ours = not block["init_from"]  # the model that yours replaces is made here, and so is its template
+    pretrains = is_ours and bool(run["data"].get("corpus"))
     block |= {"init_from": source, "revision": revision, "file": None}
     block.pop("sha256", None)
-    notes = [f"model: {start} is {run['model']} ({kind}), {settle_template(block, contract, pretrains, conf)}"]
+    notes = [f"model: {start} is {run['model']} ({kind}), {settle_template(block, contract, is_ours, conf)}"]
     if pretrains and (told := settle_zero_rl(run, start, contract, conf)):
         notes.append(told)
     if left_out := without_student(run, start, folder):
@@ -123,6 +124,8 @@ def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
     contract = contract_apart(folder, keeps_tags=True)
     if contract is None:
         raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there (save_pretrained)")
+    if is_whole and (fault := next(weights_faults(str(folder), contract, scores=False, trains=True), None)):
+        raise UserError(fault)
     return kind, contract
 
 
@@ -133,9 +136,9 @@ def template(conf: Path, name: str) -> str:
     return read_yaml(conf / "template" / f"{name}.yaml")["template"]
 
 
-def settle_template(block: dict[str, Any], contract: Contract | None, pretrains: bool, conf: Path) -> str:
+def settle_template(block: dict[str, Any], contract: Contract | None, is_ours: bool, conf: Path) -> str:
     """Keep the model's own template where it can carry the tags, and the experiment has none; says what was done."""
-    if pretrains and block["template"] == template(conf, WRITTEN_BY_US):
+    if is_ours and block["template"] == template(conf, WRITTEN_BY_US):
         block["template"] = None
     if block["template"]:
         return "with the experiment's chat template"
@@ -180,6 +183,7 @@ def without_student(run: dict[str, Any], start: str, folder: Path) -> list[str]:
         return []
     gone = [stage for stage in run["stages"] if stage in STAGES and "student_base" in lineage(run, stage)]
     run["stages"] = [stage for stage in run["stages"] if stage not in gone]
+    run["search"]["models"] = [stage for stage in run["search"]["models"] if stage not in gone]
     return gone
 
 

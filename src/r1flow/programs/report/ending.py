@@ -22,12 +22,13 @@ def tell_scores(scores: Mapping[str, Any]) -> list[str]:
     """A line for each model: the share of the problems it solves, with a 95 % interval; base models leniently."""
     evaluated = set().union(*scores.values())
     columns = {task: title for task, title in COLUMNS.items() if task in evaluated}
-    width = max((len(model) for model in scores), default=0)
+    labels = {model: f"{model} (lenient)" if model in BASES else model for model in scores}
+    width = max(map(len, labels.values()), default=0)
     lines = [f"{'':<{width}}" + "".join(f"  {title:<20}" for title in columns.values())]
     for model, tasks in scores.items():
         leniently = {"reasoning": "_lenient" if model in BASES else "", GENERAL: ""}
         cells = [share(tasks.get(task), leniently[task]) for task in columns]
-        lines.append(f"{model:<{width}}" + "".join(f"  {cell:<20}" for cell in cells))
+        lines.append(f"{labels[model]:<{width}}" + "".join(f"  {cell:<20}" for cell in cells))
     return [line.rstrip() for line in lines] if columns else []
 
 

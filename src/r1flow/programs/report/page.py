@@ -180,6 +180,7 @@ def stage_rows(results: Results) -> list[dict[str, Any]]:
                 "model": model,
                 "is": MODEL_WORDS.get(model, ""),
                 "pass": mean_interval(reasoning.get(metric, {}).values()),
+                "leniently": model in BASES,
                 "skill": skills.get(model),
                 "general": mean_interval(general.get("pass_at_1", {}).values()),
             }
