@@ -10,7 +10,7 @@ import pytest
 
 from r1flow.artifacts import frozen, manifest, provenance, store
 from r1flow.artifacts.fingerprint import Code
-from r1flow.artifacts.locks import LIVE, hold
+from r1flow.artifacts.locks import hold, live_lock
 from r1flow.commands import planning
 from r1flow.core.errors import UserError
 from r1flow.engine import plan
@@ -240,7 +240,8 @@ def test_the_last_line_counts_and_adds_up():
 
 def test_a_run_does_not_begin_beside_a_stage_whose_own_run_was_killed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run = SimpleNamespace(missing=[], check_disk=list, steps=[Step("base", KEEP), Step("zero_rl", KEEP)], name="toy")
+    steps = [Step("base", KEEP), Step("zero_rl", KEEP)]
+    run = SimpleNamespace(missing=[], check_disk=list, steps=steps, name="toy", data_is_pinned=True)
     orphan = hold(Path("scratch/toy/zero_rl/lock"))
     with pytest.raises(UserError, match=r"^zero_rl is still being computed by a stage whose run was killed"):
         Run.begin(run)
@@ -281,12 +282,13 @@ def test_only_what_a_run_kept_or_wrote_counts_as_its_own(tmp_path, monkeypatch) 
     manifest.write_json(Path(run.folder(LAST), "metrics.json"), {"tasks": {"reasoning": {"pass_at_1": 0.6}}})
     claims = {"C1": {"verdict": "holds here", "text": "it learns"}}
     manifest.write_json(Path(run.folder("report"), "summary.json"), {"claims": claims})
-    hold(LIVE).close()
-    os.utime(LIVE, (2e9, 2e9))
+    live = live_lock(run.name)
+    hold(live).close()
+    os.utime(live, (2e9, 2e9))
     monkeypatch.setattr("r1flow.tracking.spool.end_execution", lambda *words: told.append(words[2:]))
     monkeypatch.setattr("r1flow.engine.run.write_making", lambda *words: None)
     run.end("FAILED", ["zero_rl failed: no rows"])
-    os.utime(LIVE, (0, 0))
+    os.utime(live, (0, 0))
     run.end("FINISHED")
     assert told[0] == ("FAILED", "zero_rl failed: no rows", {}, {})
     words = "C1 holds here: it learns\nreport: results/r1_zero/report/report.html"

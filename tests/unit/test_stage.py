@@ -16,7 +16,7 @@ import pytest
 import tokenizers
 
 from r1flow.artifacts import frozen, store
-from r1flow.artifacts.locks import is_held
+from r1flow.artifacts.locks import COMPUTING, is_held
 from r1flow.core.errors import UserError
 from r1flow.engine import driver, gpus, launch
 from r1flow.engine.run import Run
@@ -79,6 +79,21 @@ def test_the_same_stage_twice_gives_the_same_manifest_and_provenance(run_stage):
     first = [Path(f"results/r/zero_rl/{name}.json").read_bytes() for name in ("manifest", "provenance")]
     run_stage(write_model)
     assert first == [Path(f"results/r/zero_rl/{name}.json").read_bytes() for name in ("manifest", "provenance")]
+
+
+def test_a_result_is_computed_by_one_run_at_a_time_and_others_take_it(run_stage):
+    """Whoever needs it meanwhile waits for this lock, which doesn't know of runs."""
+
+    def look(stage):
+        (result,) = (COMPUTING / stage.name).iterdir()
+        seen.append((result.name == stage.work.parent.name, is_held(result / "lock")))
+        return write_model(stage)
+
+    seen: list[tuple[bool, bool]] = []
+    assert run_stage(look) == 0
+    shutil.rmtree("results")
+    assert run_stage(look, forget=False) == 0 and Path("results/r/zero_rl/model").is_dir()
+    assert seen == [(True, True)]
 
 
 def test_a_failed_stage_leaves_no_output_and_says_why_in_a_line(run_stage, capsys):

@@ -134,7 +134,7 @@ def test_a_run_says_how_far_it_is_once_each_time(telling_of, tmp_path, monkeypat
     said.opening(2)
     live = tmp_path / "lock"
     live.touch()
-    monkeypatch.setattr("r1flow.engine.run.LIVE", live)
+    monkeypatch.setattr("r1flow.engine.run.live_lock", lambda run: live)
     folder = tmp_path / "results/mine"
     (folder / "base").mkdir(parents=True)
     (folder / "base/manifest.json").touch()  # of an earlier run

@@ -146,14 +146,14 @@ def test_a_student_can_be_distilled_from_a_model_directory(copy):
     assert summary["claims"]["C1"]["verdict"] == "not in this run"
 
 
-def test_a_second_live_run_in_the_folder_is_refused_in_one_line(copy):
+def test_a_second_live_run_of_the_name_is_refused_in_one_line(copy):
     from r1flow.artifacts.locks import hold
 
-    lock = hold(copy.folder / "scratch/live.lock")
+    lock = hold(copy.folder / "scratch/r1_micro/live.lock")
     done = copy.snakemake("--forcerun", "report")
     lock.close()
     assert done.returncode != 0
-    assert len([line for line in done.stderr.splitlines() if "a run is live in this folder already" in line]) == 1
+    assert len([line for line in done.stderr.splitlines() if "the run r1_micro is live already" in line]) == 1
     assert "Traceback" not in done.stderr
 
 

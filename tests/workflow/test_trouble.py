@@ -94,7 +94,7 @@ def test_a_run_that_fails_ends_with_the_reason_alone(empty_checkout):
     with (empty_checkout.folder / "scratch/live.lock").open("a") as live:
         fcntl.flock(live, fcntl.LOCK_EX)
         done = empty_checkout.snakemake("--until", "data")
-    assert done.stderr.splitlines()[-1].startswith("r1flow: a run is live in this folder already")
+    assert done.stderr.splitlines()[-1].startswith("r1flow: a command is changing this folder's results")
     assert not re.search("Traceback|UserError", done.stderr)
 
 

@@ -306,9 +306,10 @@ def snapshot(configs: list[dict[str, Any]], folder: Path) -> Path:
                 (partial / name).write_bytes(content)
             sync(partial)
             partial.replace(target)
-        except OSError:  # the disk is full
+        except OSError:  # the disk is full, or another run that began with this one has made it
             shutil.rmtree(partial, ignore_errors=True)
-            raise
+            if not target.exists():
+                raise
     return target
 
 

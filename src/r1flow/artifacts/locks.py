@@ -1,7 +1,12 @@
-"""Locks on files: one live run in a folder, one process for each stage of it.
+"""Locks on files: one live run of each name, one process for each stage of it, and one for each result.
 
-A lock is an flock, so a kill frees it. scratch/live.lock is the run's; scratch/<run>/<stage>/lock is the stage's, which
-survives the kill of its Snakemake.
+A lock is an flock, so a kill frees it.
+
+    scratch/live.lock                        shared by live runs; what removes or replaces results has it alone
+    scratch/r1_tiny/live.lock                the run's: another of the same name is refused
+    scratch/data.lock                        of the pinned data/: shared by runs that read it; who makes it is alone
+    scratch/r1_tiny/zero_rl/lock             the stage's, which survives the kill of its Snakemake
+    scratch/.computing/zero_rl/8a1f…/lock    the result's: a second run waits, and then takes it from the store
 """
 
 import fcntl
@@ -14,7 +19,13 @@ from typing import IO
 
 from r1flow.core.errors import UserError
 
-LIVE = Path("scratch/live.lock")
+LIVE, PINNED = Path("scratch/live.lock"), Path("scratch/data.lock")
+COMPUTING = Path("scratch/.computing")  # no run has a name that begins with a dot
+
+
+def live_lock(run: str) -> Path:
+    """The lock of the live run of this name, written when it began."""
+    return Path("scratch", run, "live.lock")
 
 
 def took(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
@@ -34,17 +45,25 @@ def is_held(path: Path) -> bool:
         return not took(file)
 
 
-def hold(path: Path) -> IO[str]:
+def hold(path: Path, shared: bool = False, what: str = "a run is live in this folder already") -> IO[str]:
     """Take the lock for as long as this process lives (a kill frees it); raises UserError when another has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+")
-    if not took(file):
+    if not took(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
         file.seek(0)
-        raise UserError(f"a run is live in this folder already ({file.read().strip()}); wait for it or stop it")
+        raise UserError(f"{what} ({file.read().strip()}); wait for it or stop it")
     file.truncate(0)
     file.write(f"process {os.getpid()}")
     file.flush()
     return file
+
+
+def hold_run(run: str) -> list[IO[str]]:
+    """A run's locks: beside it others may be live, but none of its name, and nothing that removes results."""
+    return [
+        hold(LIVE, shared=True, what="a command is changing this folder's results"),
+        hold(live_lock(run), what=f"the run {run} is live already; give this one another name, run=…"),
+    ]
 
 
 def refuse_live(root: Path) -> IO[str] | None:

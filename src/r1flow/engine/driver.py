@@ -34,7 +34,7 @@ from typing import Any
 from r1flow.artifacts import contract, manifest, provenance, store
 from r1flow.artifacts.fingerprint import code_of, compute_module
 from r1flow.artifacts.frozen import load_frozen
-from r1flow.artifacts.locks import waited_for
+from r1flow.artifacts.locks import COMPUTING, waited_for
 from r1flow.core.errors import UserError, printable
 from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, memory
@@ -156,7 +156,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
     """Compute in scratch, or copy from the store, then publish; returns the stage's metrics."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
-    with waited_for(scratch.parent), stage.tracker:
+    result = COMPUTING / stage.name / made_by["identity"]  # of other runs too, which then take it from the store
+    with waited_for(scratch.parent), waited_for(result), stage.tracker:
         shutil.rmtree(stage.work, ignore_errors=True)
         stage.work.mkdir(parents=True)
         if store.take_outputs(stage.name, made_by["identity"], stage.work):

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from r1flow.artifacts import frozen, manifest, store, versions
 from r1flow.artifacts.fingerprint import snapshot
-from r1flow.artifacts.locks import LIVE, hold, is_held
+from r1flow.artifacts.locks import PINNED, hold, hold_run, is_held, live_lock
 from r1flow.core.errors import UserError
 from r1flow.engine import config as conf
 from r1flow.engine import extras
@@ -246,7 +246,7 @@ class Run:
         if step.action == KEEP:
             return []
         text = "\n".join([f"{job}: {step.action}", *step.why])
-        path = FROZEN / "reasons" / f"{job.replace('/', '.')}-{frozen.config_digest({'text': text})}.txt"
+        path = FROZEN / "reasons" / self.name / f"{job.replace('/', '.')}-{frozen.config_digest({'text': text})}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any content that Snakemake has seen
         newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
@@ -267,12 +267,14 @@ class Run:
         os.environ["PYTHONUTF8"] = "1"
 
     def begin(self) -> None:
-        """Refuse a second live run here or one that can't finish, store what is replaced, open the MLflow record."""
-        self.lock = hold(LIVE)
+        """Refuse a run that is live already or can't finish, store what is replaced, open the MLflow record."""
+        self.locks = hold_run(self.name)
         if missing := self.missing:
             raise UserError("; ".join(missing))
         self.check_disk()
         kept = [step.job for step in self.steps if step.action == KEEP]
+        if self.data_is_pinned:
+            self.locks.append(hold(PINNED, shared="data" in kept, what="another run reads or makes data/"))
         if orphan := next((job for job in kept if is_held(Path("scratch", self.name, job, "lock"))), None):
             raise UserError(f"{orphan} is still being computed by a stage whose run was killed; wait for it or stop it")
         for job in self.jobs:
@@ -298,7 +300,7 @@ class Run:
 
     def is_written(self, path: str | Path) -> bool:
         """Whether a file was written since the run began, by ctime: what comes from the store has its older mtime."""
-        return Path(path).exists() and Path(path).stat().st_ctime >= LIVE.stat().st_mtime
+        return Path(path).exists() and Path(path).stat().st_ctime >= live_lock(self.name).stat().st_mtime
 
     def scores(self, jobs: list[str]) -> dict[str, dict[str, float]]:
         """pass@1 on reasoning and on general problems, by model, of the evaluations among these jobs."""
@@ -385,10 +387,11 @@ class Run:
         """Write into the provenance of kept jobs that other library versions were accepted for them."""
         moved = [step for step in self.steps if step.moved and step.action == KEEP]
         if moved:
-            lock = hold(LIVE)
+            locks = hold_run(self.name)
             for step in moved:
                 path = Path(self.folder(step.job), manifest.PROVENANCE)
                 then = manifest.read_json(path)
                 now = {name: change.partition(" → ")[2] for name, change in step.moved.items()}
                 manifest.write_json(path, {**then, "accepted": {**then.get("accepted", {}), **now}})
-            lock.close()
+            for lock in locks:
+                lock.close()

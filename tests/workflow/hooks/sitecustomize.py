@@ -135,7 +135,7 @@ def strike(stage, event, n, victim, flag):
         signal.pause()  # until it is Slurm's turn
     leader = os.getpgrp()  # Snakemake: the tests start it in a group of its own
     if "SLURM_JOB_ID" in os.environ:
-        leader = int(Path("scratch/live.lock").read_text().split()[-1])
+        leader = int(next(Path("scratch").glob("*/live.lock")).read_text().split()[-1])
     if victim == "tree":
         os.killpg(leader, signal.SIGKILL)
     os.kill(leader if victim == "snakemake" else os.getpid(), signal.SIGKILL)

@@ -1,0 +1,57 @@
+"""Live runs beside one another, and beside the commands that remove or replace results."""
+
+from pathlib import Path
+
+import pytest
+
+from r1flow.artifacts.locks import LIVE, PINNED, hold, hold_run, live_lock, refuse_live
+from r1flow.core.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_runs_of_different_names_are_live_side_by_side_and_one_name_once() -> None:
+    first, second = hold_run("slow"), hold_run("fast")
+    with pytest.raises(UserError, match=r"^the run slow is live already; give this one .* run=… \(process \d+\); wait"):
+        hold_run("slow")
+    for lock in first:
+        lock.close()
+    assert hold_run("slow") and all(not lock.closed for lock in second)
+
+
+def test_what_removes_results_waits_for_the_last_run_and_keeps_new_ones_out(folder: Path) -> None:
+    locks = [*hold_run("slow"), *hold_run("fast")]
+    while locks:
+        with pytest.raises(UserError, match=r"^a run is live in this folder already \(process \d+\)"):
+            refuse_live(folder)
+        for _ in range(2):
+            locks.pop().close()
+    command = refuse_live(folder)
+    with pytest.raises(UserError, match=r"^a command is changing this folder's results"):
+        hold_run("slow")
+    command.close()
+    assert hold_run("slow")
+
+
+def test_the_lock_of_a_run_says_when_it_began() -> None:
+    hold_run("early")
+    before = live_lock("early").stat().st_mtime_ns
+    hold_run("late")
+    assert live_lock("early").stat().st_mtime_ns == before <= live_lock("late").stat().st_mtime_ns
+    assert LIVE.exists()
+
+
+def test_pinned_data_is_read_by_many_and_made_by_one_alone() -> None:
+    readers = [hold(PINNED, shared=True), hold(PINNED, shared=True)]
+    with pytest.raises(UserError):
+        hold(PINNED)
+    for lock in readers:
+        lock.close()
+    maker = hold(PINNED)
+    with pytest.raises(UserError):
+        hold(PINNED, shared=True)
+    maker.close()
