@@ -15,6 +15,7 @@ from r1flow.core.errors import UserError, error_in_words, printable
 
 COMMANDS = {
     "run": "run the recipe, or what a change leaves of it to compute",
+    "watch": "follow a run that goes on, with small curves",
     "plan": "show what a run would compute, and why; changes nothing",
     "data": "look at a file of your own problems: columns, answers, splits, leaks",
     "seeds": "run an experiment with several seeds, and report on all of them",
