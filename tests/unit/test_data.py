@@ -506,3 +506,12 @@ class TestTokenizer:
         assert prompt == f"User: {row['question']}\nAssistant: "
         whole = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": "5"}], tokenize=False)
         assert whole == f"{prompt}5{tokenizer.eos_token}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "conf/data").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_every_pool_can_be_shared_out_to_its_files(path):
+    for pool in yaml.safe_load(path.read_text()).get("pools", []):
+        found = {split_of(f"{number:012x}", pool["into"]) for number in range(100)}
+        assert found == pool["into"].keys()

@@ -17,6 +17,7 @@ ID_DIGITS = 12
 # Of problems and of general prompts. It is written here because a frozen configuration has its keys sorted. `final`
 # stands next to `corpus`, from whose share it was taken: it has no problem that was ever in dev or test.
 ORDER = ("cold_start", "corpus", "final", "dev", "preferences", "rejection", "rl", "sft", "test")
+GENERAL_FILES = ("general_sft", "general_rl", "general_final", "general_dev", "general_test")  # of data from outside
 
 
 def identity(kind: str, canonical: str) -> str:
@@ -28,10 +29,10 @@ def split_of(problem_id: str, shares: Mapping[str, int]) -> str:
     """The split's name; `shares` are percentages. Raises UserError unless they sum to 100, and for an unknown split."""
     if sum(shares.values()) != 100:
         raise UserError(f"data: the shares of the splits, {dict(shares)}, must sum to 100")
-    if unknown := shares.keys() - set(ORDER):
-        raise UserError(f"data: there is no split {min(unknown)!r}; known: {', '.join(ORDER)}")
+    if unknown := shares.keys() - {*ORDER, *GENERAL_FILES}:
+        raise UserError(f"data: there is no split {min(unknown)!r}; known: {', '.join((*ORDER, *GENERAL_FILES))}")
     position = int(problem_id, 16) % 100
-    names = [name for name in ORDER if name in shares]
+    names = [name for name in (*ORDER, *GENERAL_FILES) if name in shares]
     ends = accumulate(shares[name] for name in names)
     return next(name for name, end in zip(names, ends, strict=True) if position < end)
 
