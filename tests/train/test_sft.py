@@ -1,5 +1,6 @@
 """SFT learns, masks the prompt, ends with the end of sequence, and resumes to the same bytes; 10 s, CPU."""
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,18 @@ def test_examples_end_with_eos_and_mask_the_prompt() -> None:
     assert tokenizer.decode(learned[:-1]) == ROWS[0]["response"]
     prompt = example["input_ids"][: example["completion_mask"].count(0)]
     assert tokenizer.decode(prompt) == "User: 0+0\nAssistant: "
+
+
+def test_turns_before_the_question_are_read_and_not_learnt() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}Assistant: "
+    turns = [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]
+    (example,) = sft.examples(tokenizer, [ROWS[0] | {"before": json.dumps(turns)}])
+    count = example["completion_mask"].count(0)
+    assert example["completion_mask"] == [0] * count + [1] * (len(example["input_ids"]) - count)
+    prompt = tokenizer.decode(example["input_ids"][:count])
+    assert prompt.index("1+1") < prompt.index("0+0") and prompt.endswith("Assistant: ")
+    assert tokenizer.decode(example["input_ids"][count:-1]) == ROWS[0]["response"]
 
 
 def test_what_a_tokenizer_adds_by_itself_is_left_out() -> None:

@@ -412,6 +412,61 @@ def test_a_conversation_that_one_reply_does_not_show_is_left_out_by_name(turns_a
     assert len(found) == 1 and count.left_out == {why: 1}
 
 
+CHAT = [
+    {"role": "developer", "content": "Be brief."},
+    ASKED_OF_R1,
+    {"role": "assistant", "content": "<think>seven eights</think>It is 56."},
+    {"role": "user", "content": "and 7 * 9?"},
+    {"role": "assistant", "reasoning_content": "56 + 7", "content": "It is \\boxed{63}."},
+]
+CONVERSATIONS = {
+    **source_of("mixture_of_thoughts"),
+    "columns": dict.fromkeys(("before", "question", "answer", "response"), "messages"),
+    "by": {
+        **{"before": "earlier_turns", "question": "last_question"},
+        **{"answer": "last_traced_answer", "response": "last_trace"},
+    },
+}
+
+
+def conversations(folder, *chats):
+    name = "math/train-00000-of-00004.parquet"
+    write(folder, name, [{"messages": chat} for chat in chats])
+    return loaded(folder, name, CONVERSATIONS)
+
+
+def test_of_several_turns_the_last_reply_is_learnt_and_what_was_said_before_is_its_prompt(tmp_path):
+    [row], _ = conversations(tmp_path, [*CHAT, {"role": "user", "content": "thanks"}])
+    assert json.loads(row["before"]) == [
+        {"role": "system", "content": "Be brief."},
+        ASKED_OF_R1,
+        {"role": "assistant", "content": "It is 56."},
+    ]
+    assert (row["question"], row["answer"]) == ("and 7 * 9?", "63")
+    assert Response(row["response"]).reasoning.strip() == "56 + 7"
+
+
+def test_conversations_that_end_alike_are_different_rows_and_one_of_one_turn_is_no_other_than_its_question(tmp_path):
+    other = [{"role": "user", "content": "8 * 8?"}, *CHAT[2:]]
+    rows, _ = conversations(tmp_path, CHAT, other, CHAT[3:])
+    assert len({row["id"] for row in rows}) == 3 and rows[2]["before"] == "[]"
+    assert rows[2]["id"] == loaders.row_id({"question": "and 7 * 9?"})
+
+
+@pytest.mark.parametrize(
+    ("chat", "why"),
+    [
+        ([*CHAT[:3], {"role": "tool", "content": "63"}, *CHAT[3:]], "a tool's turn"),
+        ([*CHAT, {"role": "assistant", "content": "again"}], "no question"),
+        (CHAT[3:4], "no reply"),
+        ([CHAT[4]], "no question"),
+    ],
+)
+def test_a_conversation_without_a_last_exchange_is_left_out_by_name(chat, why, tmp_path):
+    found, count = conversations(tmp_path, CHAT, chat)
+    assert len(found) == 1 and count.left_out == {why: 1}
+
+
 GOOD = {"question": "2 + 3?", "answer": "#### 5"}
 HOSTILE = {
     "not JSON": "{not json}\n",
@@ -752,6 +807,32 @@ def test_too_many_damaged_rows_stop_the_stage_in_a_line_that_names_the_first(tmp
     assert "\n" not in str(refusal.value)
     stage = stage_of(tmp_path / "again", config_of(source_of("gsm8k"), damaged_share=0.5), gsm8k=tmp_path / "gsm8k")
     assert fetch.compute(stage)["rows"] == {"rl": 1}
+
+
+def test_conversations_keep_their_turns_and_one_that_gives_a_test_problem_away_is_left_out(tmp_path):
+    def chat(first: str) -> dict[str, Any]:
+        turns = [first, "79", "thanks, and 2 + 3?", "5"]
+        return {"messages": [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(turns)]}
+
+    write(tmp_path / "gsm8k", "test.jsonl", [{"question": ASKED, "answer": "#### 79"}])
+    write(tmp_path / "chats", "train.jsonl", [chat("hello"), chat(NEAR)])
+    columns = dict.fromkeys(("before", "question", "response"), "messages")
+    chats = {
+        **source_of("gsm8k"),
+        "columns": columns,
+        "by": {"before": "earlier_turns", "question": "last_question", "response": "reply_at_last"},
+        "fixed": {"kind": "general", "check": "{}"},
+    }
+    options = config_of(
+        source_of("gsm8k"), pools=[TEST_FIRST[0], {"take": ["chats.train"], "into": {"general_sft": 100}}]
+    )
+    options["sources"]["chats"] = chats
+    stage = stage_of(tmp_path / "work", options, gsm8k=tmp_path / "gsm8k", chats=tmp_path / "chats")
+    assert fetch.compute(stage)["rows"] == {"general_sft": 1, "test": 1}
+    [row] = read_jsonl(stage.work / "general_sft.jsonl")
+    assert json.loads(row["before"])[0] == {"role": "user", "content": "hello"} and row["response"] == "5"
+    schema = json.loads((stage.work / "schema.json").read_text())
+    assert "before" in schema["general_sft.jsonl"]["fields"] and "before" not in schema["test.jsonl"]["fields"]
 
 
 def test_a_row_that_nearly_is_a_test_problem_is_left_out_and_reported(tmp_path):

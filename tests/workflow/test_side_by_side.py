@@ -10,7 +10,10 @@ from checkout import Checkout, checkout, wait_for_delivery
 from r1flow.artifacts.manifest import MANIFEST
 
 STAGES = "stages=[data,base,zero_rl]"
-OVERRIDES = {"two": f"{STAGES} zero_rl.trainer.learning_rate=1e-4", "three": f"{STAGES} zero_rl.trainer.learning_rate=2e-4"}
+OVERRIDES = {
+    "two": f"{STAGES} zero_rl.trainer.learning_rate=1e-4",
+    "three": f"{STAGES} zero_rl.trainer.learning_rate=2e-4",
+}
 
 
 def run(folder: Checkout, name: str) -> None:

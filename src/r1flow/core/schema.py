@@ -61,6 +61,8 @@ class ColdStart:
 MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 MASKED = -100  # the label of a token that isn't learnt, as in all of transformers
 EXAMS = ("dev", "test", "final")  # splits that no stage trains on
+BEFORE = "before"  # of a row of a conversation: the turns before its question, as JSON; only SFT reads it
+CONVERSATIONS = ("cold_start", "general_sft")  # the files that may have such rows
 REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has
 # The files of problems, traces, prompts and pairs, and the rows that each has.
 FILES = {
@@ -75,6 +77,7 @@ FIELDS = {
     "task": "str: the family's name in reasoning-gym",
     "kind": "str: of general prompts, what they ask for, such as translation; of preferences: helpful or harmless",
     "question": "str: what the user asks",
+    BEFORE: "str: JSON list of the turns before the question, each with role and content; they aren't learnt",
     "answer": "str: the right answer",
     "entry": "str: JSON that reasoning-gym's scorer of the family reads",
     "response": "str: a good response",

@@ -168,7 +168,7 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
     if lost := lost_turn(turns, prompt):
         raise UserError(
             f"the chat template drops what an earlier turn says ({unmarked(lost)[:60]!r}); use another (`template`),"
-            " or no such turns (`preamble`)"
+            " or no such turns (`preamble`, or chats of several turns)"
         )
     return prompt
 

@@ -289,9 +289,11 @@ def mapped(row: Row, source: dict[str, Any]) -> Row:
 def row_id(row: Row) -> str:
     """12 hex digits of a hash of the question without spaces and case: data sets that share a problem share its id.
 
-    For a preference pair the responses are hashed, too.
+    For a preference pair the responses are hashed, too, and in a conversation what was said before.
     """
     canonical = " ".join(row["question"].split()).casefold()
+    if row.get("before", "[]") != "[]":
+        return identity("conversation", f"{row['before']}\n{canonical}")
     if "chosen" in row:
         return identity("pair", f"{canonical}\n{row['chosen']}\n{row['rejected']}")
     return identity("question", canonical)
@@ -405,8 +407,8 @@ def last_reply(messages: Any) -> str:
     return first_reply(messages)
 
 
-def reasoned_reply(messages: Any) -> Response:
-    """A reasoning model's reply to one question; reasoning that is apart (`reasoning_content`) is put in its tags."""
+def roles_of(messages: Any) -> list[str]:
+    """Who speaks in a conversation that has a question and a reply, and no tools."""
     roles = [turn["role"] for turn in messages]
     if not {"system", "developer", "user", "assistant"}.issuperset(roles):
         raise Unusable("a tool's turn")
@@ -414,6 +416,12 @@ def reasoned_reply(messages: Any) -> Response:
         raise Unusable("no question")
     if "assistant" not in roles:
         raise Unusable("no reply")
+    return roles
+
+
+def reasoned_reply(messages: Any) -> Response:
+    """A reasoning model's reply to one question; reasoning that is apart (`reasoning_content`) is put in its tags."""
+    roles = roles_of(messages)
     if roles.count("user") > 1 or roles.count("assistant") > 1:
         raise Unusable("several turns")
     reply = next(turn for turn in messages if turn["role"] == "assistant")
@@ -431,6 +439,44 @@ def traced_answer(messages: Any) -> str:
     """The answer of such a reply: between its tags, else in its last box."""
     reply = reasoned_reply(messages)
     return reply.answer if reply.well_formed else boxed(reply)
+
+
+def last_exchange(messages: Any) -> tuple[list[Any], list[Any]]:
+    """The turns before the last reply's question, and these two."""
+    last = len(messages) - roles_of(messages)[::-1].index("assistant")
+    if last < 2 or messages[last - 2]["role"] != "user":
+        raise Unusable("no question")
+    return messages[: last - 2], messages[last - 2 : last]
+
+
+def earlier_turns(messages: Any) -> str:
+    """What was said before the last question, as JSON; replies without their reasoning, as chat programs send them."""
+    said = []
+    for turn in last_exchange(messages)[0]:
+        role, content = turn["role"], text(turn["content"])
+        content = Response.parse(content).summary if role == "assistant" else content
+        said.append({"role": "system" if role == "developer" else role, "content": content})
+    return json.dumps(said, ensure_ascii=False)
+
+
+def last_question(messages: Any) -> str:
+    """The question that the last reply of a conversation answers."""
+    return text(last_exchange(messages)[1][0]["content"])
+
+
+def reply_at_last(messages: Any) -> str:
+    """The last reply, with its reasoning in tags if it has any."""
+    return str(reasoned_reply(last_exchange(messages)[1]))
+
+
+def last_trace(messages: Any) -> str:
+    """As `trace`, of the last reply."""
+    return trace(last_exchange(messages)[1])
+
+
+def last_traced_answer(messages: Any) -> str:
+    """As `traced_answer`, of the last reply."""
+    return traced_answer(last_exchange(messages)[1])
 
 
 def right_trace(traces: Any, right: Any, answer: Any) -> str:
@@ -571,6 +617,11 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
         trace,
         traced_answer,
         right_trace,
+        earlier_turns,
+        last_question,
+        reply_at_last,
+        last_trace,
+        last_traced_answer,
         dialogue_question,
         dialogue_reply,
         statement,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import FILES
+from r1flow.core.schema import BEFORE, CONVERSATIONS, FILES
 from r1flow.data.loaders import FUNCTIONS
 from r1flow.programs.keys import Share
 from r1flow.programs.trainings import check_revision
@@ -84,6 +84,10 @@ def check_pool(pool: dict[str, Any], sources: dict[str, Any], files: Collection[
         for file in pool["into"]:
             if file not in files:
                 raise UserError(f"into.{file}: no such file can be fetched{did_you_mean(file, list(files))}")
+            if BEFORE in have and file not in CONVERSATIONS:
+                raise UserError(
+                    f"into.{file}: sources.{name} has conversations, for {' and '.join(CONVERSATIONS)} alone"
+                )
             for field in dataclasses.fields(FILES[file]):
                 if field.name not in have:
                     raise UserError(f"into.{file}: it needs {field.name}, which sources.{name} doesn't give")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts import versions
 from r1flow.artifacts.manifest import write_json
 from r1flow.core.errors import UserError
-from r1flow.core.schema import FIELDS, FILES
+from r1flow.core.schema import BEFORE, FIELDS, FILES
 from r1flow.data import leaks
 from r1flow.data.loaders import Row
 from r1flow.data.pools import share_rows, tell_sources
@@ -59,7 +59,8 @@ def build_files(stage: "Stage") -> None:
     files = {file: RowFile(stage.work / f"{file}.jsonl") for file in names}
     share_rows(stage, files)
     rows = write_files(stage.work, files, config["rows"], config["decontaminate"])
-    write_json(stage.work / "schema.json", {f"{name}.jsonl": described(name, count) for name, count in rows.items()})
+    schema = {f"{name}.jsonl": described(files[name].fields, count) for name, count in rows.items()}
+    write_json(stage.work / "schema.json", schema)
 
 
 def write_files(
@@ -88,14 +89,16 @@ class RowFile:
         self.places: list[tuple[str, int, int]] = []  # id, where its line begins, the line's length in bytes
 
     def append(self, row: Row) -> None:
-        line = json.dumps({name: row[name] for name in self.fields}, ensure_ascii=False).encode() + b"\n"
+        if BEFORE in row and BEFORE not in self.fields:
+            self.fields.append(BEFORE)
+        line = json.dumps({name: row[name] for name in self.fields if name in row}, ensure_ascii=False).encode() + b"\n"
         self.places.append((row["id"], self.part.tell(), len(line)))
         self.part.write(line)
 
     def choose(self, limit: int | None) -> list[tuple[str, str]]:
-        """Keep only the `limit` rows with the smallest ids; returns the ids and questions of the kept rows."""
+        """Keep only the `limit` rows with the smallest ids; returns the ids and texts of the kept rows."""
         self.places = sorted(self.places)[:limit]
-        return [(identity, json.loads(self.line(start, length))["question"]) for identity, start, length in self.places]
+        return [(identity, all_asked(json.loads(self.line(start, length)))) for identity, start, length in self.places]
 
     def line(self, start: int, length: int) -> bytes:
         self.part.seek(start)
@@ -115,6 +118,11 @@ class RowFile:
         return len(kept)
 
 
-def described(file: str, rows: int) -> dict[str, Any]:
-    """A file's entry in schema.json."""
-    return {"rows": rows, "fields": {field.name: (FIELDS | MEANS)[field.name] for field in fields(FILES[file])}}
+def all_asked(row: Row) -> str:
+    """What may give an evaluation problem away: the question, and what was said before it."""
+    return "\n".join([*(turn["content"] for turn in json.loads(row.get(BEFORE, "[]"))), row["question"]])
+
+
+def described(names: list[str], rows: int) -> dict[str, Any]:
+    """A file's entry in schema.json, from the names of its fields."""
+    return {"rows": rows, "fields": {name: (FIELDS | MEANS)[name] for name in names}}

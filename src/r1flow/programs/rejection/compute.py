@@ -36,7 +36,7 @@ from r1flow.core.flops import forward_flops
 from r1flow.core.language import consistency
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
-from r1flow.core.schema import MIX, Problem, read_jsonl, write_jsonl
+from r1flow.core.schema import BEFORE, MIX, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, GENERAL, Response
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code, generated, replies
@@ -138,7 +138,12 @@ def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
 
     Raises UserError when there are none, and when they ask for programs but no sandbox works here.
     """
-    problems = [problem_of(row) for row in read_jsonl(path)[:limit]]
+    rows = read_jsonl(path)[:limit]
+    if any(row.get(BEFORE, "[]") != "[]" for row in rows):
+        raise UserError(
+            f"{path}: it has conversations (`before`), which SFT alone can read; name another file (prompts)"
+        )
+    problems = [problem_of(row) for row in rows]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
     programs = [problem.entry for problem in problems if is_program(vars(problem))]
@@ -337,7 +342,8 @@ def mixed(
 def mix_row(entry: Kept | dict[str, Any], texts: BinaryIO) -> dict[str, str]:
     """A row of mix.jsonl."""
     if not isinstance(entry, Kept):
-        return {"id": entry["id"], "source": "general", "question": entry["question"], "response": entry["response"]}
+        kept = ("question", BEFORE, "response")
+        return {"id": entry["id"], "source": "general"} | {name: entry[name] for name in kept if name in entry}
     texts.seek(entry.start)
     return {
         "id": f"{entry.problem.id}-{entry.index}",

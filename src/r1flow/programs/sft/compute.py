@@ -14,6 +14,7 @@ Token ids are written to a file among the stage's snapshots, once for all ranks,
 800,000 long responses would fill 60 GB in every rank.
 """
 
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from trl import SFTConfig, SFTTrainer
 
 from r1flow.core.errors import UserError
 from r1flow.core.flops import training_flops
-from r1flow.core.schema import read_jsonl
+from r1flow.core.schema import BEFORE, read_jsonl
 from r1flow.core.template import prompt_ids, render, text_ids
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.model.pretrained import read_model, read_pretrained
@@ -151,7 +152,8 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
 
 def examples(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 for tokens that the loss counts."""
-    prompts = prompt_ids(tokenizer, [render(tokenizer, row["question"]) for row in rows])
+    rendered = [render(tokenizer, row["question"], json.loads(row.get(BEFORE, "[]"))) for row in rows]
+    prompts = prompt_ids(tokenizer, rendered)
     responses = text_ids(tokenizer, [row["response"] for row in rows])
     made = []
     for asked, answered in zip(prompts, responses, strict=True):
