@@ -154,7 +154,7 @@ def test_a_strategy_sees_nothing_of_the_right_answer() -> None:
     known = {each.name for each in fields(Attempt)}
     assert known == {
         *("question", "problem_id", "label", "budget", "longest", "seed", "is_generated", "scorers", "fits"),
-        *("spent", "pool", "dependent"),
+        *("reserved", "spent", "pool", "dependent"),
     }
     assert "gold" not in inspect.getsource(Attempt)
 

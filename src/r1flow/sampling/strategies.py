@@ -9,8 +9,10 @@ one call, and what several ask for is drawn once, but counted against the budget
         return sample
 
 The budget counts every generated token: drafts, critiques and thoughts that were thrown away too, and the tokens that a
-scorer reads, since reading one is a forward pass as drawing one is. Prompts aren't counted. A request is made only
-where the longest completion that it may get still fits, so a budget is never exceeded and none is cut by it.
+scorer reads, since reading one is a forward pass as drawing one is. Prompts aren't counted. Each completion, drawn or
+read, reserves the tokens of the longest that there may be, so a budget is never exceeded and none is cut by it. What a
+short one leaves isn't given back: else a model that answers in ten tokens would draw hundreds of samples, and the last
+ones in dozens of rounds. `spent` has the tokens that were really used.
 
 Independent samples have the random numbers of (stage, problem, index), whichever strategy or model draws them, so all
 strategies choose among the same ones; what depends on an earlier completion has numbers of its own strategy, too. No
@@ -66,13 +68,14 @@ class Attempt:
     is_generated: bool = True  # a problem of a generated family, whose answers aren't read as mathematics
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
     fits: Callable[[SampleRequest], bool] = lambda request: True  # whether the model has the positions for it
-    spent: int = 0  # tokens
+    reserved: int = 0  # tokens
+    spent: int = 0  # tokens, of those reserved
     pool: list[SampleRequest] = field(default_factory=list)  # the independent samples asked for
     dependent: int = 0  # completions asked for that depend on earlier ones
 
     @property
     def left(self) -> int:
-        return self.budget - self.spent
+        return self.budget - self.reserved
 
     def affords(self, count: int) -> bool:
         """Whether so many completions fit into what is left, however long they get."""
@@ -101,20 +104,18 @@ class Attempt:
 
     def score(self, scorer: str, samples: Sequence[Completion]) -> list[float]:
         """A scorer's scores, whose reading is counted; raises UserError if the budget doesn't hold it."""
-        self.spend(self.reads(scorer) * sum(len(sample.ids) for sample in samples), f"reading by {scorer}")
+        self.reserve(self.reads(scorer) * len(samples), f"reading by {scorer}")
+        self.spent += self.reads(scorer) * sum(len(sample.ids) for sample in samples)
         return self.scorers[scorer].score(self.question, list(samples))
 
-    def spend(self, tokens: int, what: str) -> None:
-        self.check(tokens, what)
-        self.spent += tokens
-
-    def check(self, tokens: int, what: str) -> None:
-        """Raise UserError if so many tokens aren't left."""
-        if tokens > self.left:
+    def reserve(self, count: int, what: str) -> None:
+        """Take the tokens of so many completions from the budget; raises UserError if they aren't left."""
+        if not self.affords(count):
             raise UserError(
-                f"strategies.{self.label}: {what} may take {tokens} tokens, and {self.left} of {self.budget} are left;"
-                " ask attempt.affords first"
+                f"strategies.{self.label}: {what} may take {count * self.longest} tokens, and {self.left} of"
+                f" {self.budget} are left; ask attempt.affords first"
             )
+        self.reserved += count * self.longest
 
     def drawn_by(self, text: str) -> str:
         """What decides between equals: as good as chance, and independent of the order of samples."""
@@ -196,13 +197,7 @@ STRATEGIES = {
 
 def independent(attempt: Attempt, reads: int = 0) -> Generator[list[SampleRequest], list[Completion], list[Completion]]:
     """As many independent samples as the budget holds, each of which a scorer will read so many times; at least one."""
-    samples = yield attempt.samples(1)
-    while True:
-        kept = reads * sum(len(sample.ids) for sample in samples)
-        count = (attempt.left - kept) // ((1 + reads) * attempt.longest)
-        if count < 1:
-            return samples
-        samples += yield attempt.samples(count)
+    return (yield attempt.samples(max(1, attempt.left // ((1 + reads) * attempt.longest))))
 
 
 def best_scored(attempt: Attempt, samples: Sequence[Completion], scores: Sequence[float]) -> Completion:
@@ -298,7 +293,7 @@ def run_together(
             attempt = begun[number][0]
             if not requests:
                 raise UserError(f"strategies.{attempt.label}: it asks for nothing; return a completion instead")
-            attempt.check(len(requests) * attempt.longest, "what it asks for")
+            attempt.reserve(len(requests), "what it asks for")
         new = list(dict.fromkeys(each for requests in asked.values() for each in requests if each not in drawn))
         for request, completion in zip(new, draw(new) if new else [], strict=True):
             drawn[request] = replace(completion, text=request.opening + completion.text)
@@ -306,7 +301,7 @@ def run_together(
         for number, requests in asked.items():
             attempt, strategy = begun[number]
             completions = [drawn[request] for request in requests]
-            attempt.spend(sum(len(each.ids) for each in completions), "what was drawn")
+            attempt.spent += sum(len(each.ids) for each in completions)
             try:
                 further[number] = strategy.send(completions)
             except StopIteration as end:

@@ -8,7 +8,7 @@ general prompts and programs, on whose answers nobody can vote.
 
     {"model": "zero_rl", "strategy": "self_consistency", "budget": 4, "task": "chain_sum", "problem_id": "3f0c…",
      "question": …, "gold": "5", "completion": "<think>…", "answer": "5", "correct": True, "finished": True,
-     "tokens": 511, "samples": 8, "requests": 8, "pool_correct": 0.625}
+     "tokens": 271, "samples": 4, "requests": 4, "pool_correct": 0.75}
 
 `tokens` are those that were generated and read for this row, `samples` the independent ones among its `requests`, and
 `pool_correct` is the share of these independent samples that are right: what choosing one by chance gives.
