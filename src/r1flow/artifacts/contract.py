@@ -223,15 +223,17 @@ def misfits(program: str, config: dict[str, Any], contracts: dict[str, Edge]) ->
         yield from corpus_faults(template, *contracts["data"])
     if program in ("pretrain", "report"):  # pretrain makes what it adopts fit, report shows metrics
         return
-    for name in ("model", "reward_model"):
+    models = config.get("models", ["model"])  # a search has several, by the names of their stages
+    for name in (*models, "reward_model"):
         if name in contracts:
             side, contract = f"input {name} ({contracts[name][0]})", contracts[name][1]
             yield from tokenizer_misfits(side, contract)
-            yield from template_faults(side, contract, template if name == "model" else None)
+            yield from template_faults(side, contract, template if name in models else None)
             yield from weights_faults(side, contract, "reward_model" in (name, program), "trainer" in config)
             yield from length_faults(side, contract, config)
     if "reward_model" in contracts:
-        yield from pair_faults(contracts["model"], contracts["reward_model"], bool(template))
+        for name in models:
+            yield from pair_faults(contracts[name], contracts["reward_model"], bool(template))
 
 
 def corpus_faults(template: str, source: str, contract: Contract | None) -> Iterator[str]:

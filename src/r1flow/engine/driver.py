@@ -40,7 +40,7 @@ from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, memory
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
-from r1flow.recipe.stages import ABOUT, RECIPE
+from r1flow.recipe.stages import ABOUT, MODELS, RECIPE
 from r1flow.sampling.shards import ShardPart
 from r1flow.tracking.progress import FAILED, Progress
 from r1flow.tracking.spool import StageRun
@@ -95,7 +95,8 @@ def parse_part(text: str) -> ShardPart:
 def input_path(program: str, name: str, path: Path) -> Path:
     """The folder that a program reads for an input: a stage's, or for a model the one that transformers loads."""
     folder = path.parent if path.name == manifest.MANIFEST else path
-    is_model = name in ("model", "reward_model") and program != "report"  # its inputs are named by their stages
+    names = ("model", "reward_model", *(MODELS if program == "search" else ()))
+    is_model = name in names and program != "report"  # its inputs are named by their stages, as a search's models are
     return folder / "model" if is_model and folder != path else folder
 
 
