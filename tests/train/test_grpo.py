@@ -70,6 +70,10 @@ def letters(specs: Any, reward_model: Path | None, stop_above: dict[str, float])
     return lambda prompts, completions, **columns: [float(sum(map(str.islower, text))) for text in completions]
 
 
+def low_letters(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
+    return letters(None, None, {})(prompts, completions)
+
+
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_model(tmp_path / "base")
@@ -117,6 +121,27 @@ def test_reward_rises_and_every_parameter_moves(base: Path) -> None:
     moved = {name: not torch.equal(value, after.state_dict()[name]) for name, value in before.state_dict().items()}
     assert all(moved.values()), [name for name, value in moved.items() if not value]
     assert after.dtype == torch.float32
+
+
+@pytest.mark.parametrize("engine", ["r1flow", "transformers"])
+def test_the_table_has_whole_groups_with_each_reward_and_the_advantage(base: Path, monkeypatch, engine: str) -> None:
+    """Their rewards add up, and their advantages are those of the group."""
+    monkeypatch.setattr(grpo, "combine", combine)
+    stage, tables = stage_of(base, "table", engine, max_steps=1, save_steps=1), []
+    named = {"name": f"{__name__}.low_letters", "weight": 0.5}
+    stage.config["rewards"] = {"answer_format": {"weight": 0.25}, "low": named}
+    stage.log_table = lambda name, rows: tables.append((name, rows))
+    grpo.compute(stage)
+    [(name, rows)] = tables
+    assert name == "completions" and len(rows) == grpo.GROUPS * SMALL["num_generations"]
+    assert list(rows[0])[:3] == ["step", "completion", "prompt"] and {row["step"] for row in rows} == {1}
+    for group in (rows[:4], rows[4:]):
+        assert len({row["prompt"] for row in group}) == 1
+        for row in group:
+            assert row["reward"] == pytest.approx(0.25 * row["reward/answer_format"] + 0.5 * row["reward/low"])
+        assert len({row["reward"] for row in group}) > 1
+        rewards, advantages = (torch.tensor([row[key] for row in group]) for key in ("reward", "advantage"))
+        torch.testing.assert_close(advantages, (rewards - rewards.mean()) / (rewards.std() + 1e-4), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("equal", [True, False])

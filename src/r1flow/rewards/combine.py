@@ -26,6 +26,7 @@ from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Completion, LogMetric, Reward, Scores, log_scores
 
 WATCHED_ROWS = 1000  # the share of failures is over this many of the latest rows that a part applies to
+REWARD = "reward"  # how the columns of TRL's table of completions begin that have the rows' scores
 ENOUGH_ROWS = 100  # with fewer rows, no share stops a stage
 
 
@@ -54,6 +55,7 @@ def combine(
     `name` is a factory's name here (default: the label) or a dotted path to the user's own factory or reward;
     `reward_model_dir` is the `model_dir` of reward models. Each part is logged as `rewards/<label>`, with the shares of
     its rows that have no score, by cause, through TRL's `log_metric`; accuracy's mean is also logged as `accuracy`.
+    Through TRL's `log_extra` the rows' scores become the column `reward/<label>` of its table of completions.
     `stop_above` gives for each cause the share, among the rows that a part applies to, above which training must stop:
     {"infrastructure": 0.02}. Raises UserError for a spec that can't be built, and when such a share is exceeded.
     """
@@ -70,6 +72,8 @@ def combine(
         for part, scores in zip(parts, table, strict=True):
             if log_metric:
                 log_part(log_metric, part, scores)
+            if "log_extra" in columns:
+                columns["log_extra"](f"{REWARD}/{part.label}", list(scores))
             watch_failures(part, scores, limits)
         return [weighted_total(row, parts, table) for row in range(len(prompts))]
 

@@ -27,7 +27,7 @@ import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ from r1flow.grading.problems import is_gradable, is_program
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
 from r1flow.model.pretrained import positions_of, read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
-from r1flow.rewards.combine import combine
+from r1flow.rewards.combine import REWARD, combine
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import AUTO, SamplingParams, seed_of
 from r1flow.sandbox import tier
@@ -95,8 +95,9 @@ FIELDS = {
     "dev/accuracy": "dev/accuracy",
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry", "check")  # columns of a row that rewards may use
-SHOWN = 4  # completions in a table of samples
-SAMPLES_EVERY = 10  # steps between tables
+GROUPS = 2  # prompts whose completions a table of samples has
+SAMPLES_EVERY = 10  # steps between tables, or more, so that a training has no more than about
+TABLES = 20
 
 
 def compute(stage: Stage) -> dict[str, Any]:
@@ -126,6 +127,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         callbacks=[history, samples, watch, LearningWatch(history), *curve],
         rollout_func=rollout(model, tokenizer, stage) if is_sampled_by_us(stage) else None,
     )
+    samples.trainer = trainer
     trainer.remove_callback(PrinterCallback)  # History reports instead
     if options.use_vllm:  # it seeds all generators by the rank alone: runs with different seeds would draw the same
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
@@ -313,14 +315,14 @@ def rollout(
 
 
 class Samples(TrainerCallback):
-    """Logs a table with some completions of every n-th step."""
+    """Logs a table with all completions to some prompts of every n-th step, each with its rewards and advantage."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.latest: list[dict[str, Any]] = []
+        self.trainer: GRPOTrainer | None = None  # known when training begins
 
     def watch(self, reward: Reward) -> Reward:
-        """The same reward function; it also keeps some of the latest values for the table, and logs what they show."""
+        """The same reward function; it also hands its values on to the table, and logs what they show."""
 
         def combined(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
             prompts = [unmarked(prompt) for prompt in prompts]
@@ -328,15 +330,26 @@ class Samples(TrainerCallback):
             values = reward(prompts=prompts, completions=responses, **columns)
             log_thoughts(prompts, responses, columns)
             columns["log_metric"]("zero_variance", share_alike(prompts, values))
-            chosen = range(0, len(prompts), max(1, len(prompts) // SHOWN))
-            self.latest = [{"prompt": prompts[i], "completion": completions[i], "reward": values[i]} for i in chosen]
+            columns["log_extra"](REWARD, values)
             return values
 
         return combined
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.global_step == 1 or state.global_step % SAMPLES_EVERY == 0:
-            self.stage.log_table("completions", [{"step": state.global_step, **row} for row in self.latest])
+        if state.global_step == 1 or state.global_step % max(SAMPLES_EVERY, state.max_steps // TABLES) == 0:
+            self.stage.log_table("completions", self.latest(state.global_step, GROUPS * args.num_generations))
+
+    def latest(self, step: int, count: int) -> list[dict[str, Any]]:
+        """The first `count` completions of the latest samples, from what TRL keeps of them for its own table.
+
+        MLflow's page that compares runs has a row for each value of the first column, and shows the second.
+        """
+        logs = self.trainer._logs
+        rewards = {name: values for name, values in logs["extra"].items() if name.split("/")[0] == REWARD}
+        table = {"completion": logs["completion"], "prompt": map(unmarked, logs["prompt"]), **rewards}
+        table["advantage"] = logs["advantages"]
+        rows = zip(*table.values(), strict=True)
+        return [{"step": step, **dict(zip(table, row, strict=True))} for row in islice(rows, count)]
 
 
 class LearningWatch(TrainerCallback):
