@@ -117,6 +117,20 @@ def test_the_first_screen_has_every_model_and_verdicts_lead_to_their_claims(page
     assert page.locator("#C4").bounding_box()["y"] < 760
 
 
+def test_the_heading_of_the_section_that_is_read_stays_in_sight(page, folder):
+    page.set_viewport_size({"width": 1600, "height": 760})
+    go(page, folder, "report.html")
+    heading = page.locator("#claims h2")
+    page.locator("#claims .card").nth(4).evaluate("card => card.scrollIntoView({block: 'start'})")
+    box = heading.bounding_box()
+    assert box["y"] == 0
+    assert page.locator("#claims .card").nth(4).bounding_box()["y"] >= box["height"]
+    over = "box => box.contains(document.elementFromPoint(box.getBoundingClientRect().left + 9, 9))"
+    assert heading.evaluate(over)
+    page.locator("#models").evaluate("section => section.scrollIntoView()")
+    assert heading.bounding_box()["y"] < 0
+
+
 def test_on_a_phone_the_tables_at_the_top_are_read_without_scrolling_sideways(page, folder):
     page.set_viewport_size({"width": 400, "height": 800})
     go(page, folder, "report.html")
