@@ -290,9 +290,10 @@ def test_only_what_a_run_kept_or_wrote_counts_as_its_own(tmp_path, monkeypatch) 
     run.end("FAILED", ["zero_rl failed: no rows"])
     os.utime(live, (0, 0))
     run.end("FINISHED")
-    assert told[0] == ("FAILED", "zero_rl failed: no rows", {}, {})
+    assert told[0] == ("FAILED", "zero_rl failed: no rows", {}, {}, None)
     words = "C1 holds here: it learns\nreport: results/r1_zero/report/report.html"
-    assert told[1] == ("FINISHED", words, {"verdicts": "1 holds here"}, {"zero_rl": {"reasoning": 0.6}})
+    report = Path(run.folder("report"))
+    assert told[1] == ("FINISHED", words, {"verdicts": "1 holds here"}, {"zero_rl": {"reasoning": 0.6}}, report)
 
 
 def test_a_stage_that_more_stages_wait_for_goes_first() -> None:

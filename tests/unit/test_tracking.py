@@ -326,7 +326,11 @@ def finished(tmp_path_factory, fresh_store) -> Finished:
         )
         whole_run()
         scores = {"base": {"reasoning": 0.2}, "zero_rl": {"reasoning": 0.61, "general": 0.4}}
-        spool.end_execution("tiny", root, "FINISHED", "C1 holds here", {"verdicts": "1 holds here"}, scores)
+        report = Path("results/tiny/report")
+        for page in views.PAGES:
+            (report / page).write_text(page)
+        tags = {"verdicts": "1 holds here"}
+        spool.end_execution("tiny", root, "FINISHED", "C1 holds here", tags, scores, report)
     client = client_of(f"sqlite:///{root}/mlflow.db")
     found = client.search_runs(client.get_experiment_by_name("r1flow").experiment_id)
     return Finished(root, client, by_stage(client, found))
@@ -422,6 +426,30 @@ def test_an_evaluation_of_a_model_from_elsewhere_shows_on_the_execution(project,
     with stage("evaluate/zero_rl", {"model": HASH}) as run:
         run.finish({"tasks": {"reasoning": summary(0.61)}}, publish("evaluate/zero_rl", model=False))
     assert store()["tiny"].data.metrics == {"pass_at_1/zero_rl": 0.61, "pass_at_1/base": 0.2}
+
+
+def test_an_execution_has_the_pages_of_its_report_and_links_to_them_and_to_its_stages(finished):
+    parent = finished.runs["tiny"]
+    files = {file.path for file in finished.client.list_artifacts(parent.info.run_id)}
+    assert files == {*views.PAGES, "config.yaml"}
+    for page in views.PAGES:
+        assert Path(finished.client.download_artifacts(parent.info.run_id, page)).read_text() == page
+    here, note = f"(#/experiments/{parent.info.experiment_id}/runs/", parent.data.tags["mlflow.note.content"]
+    for name, page in {"report": "report.html", "configuration": "config.yaml"}.items():
+        assert f"[{name}]{here}{parent.info.run_id}/artifacts/{page}?" in note.split("\n")[0]
+    assert f"[` zero_rl `]{here}{finished.runs['zero_rl'].info.run_id}?" in note and "C1 holds here" in note
+
+
+def test_a_report_that_was_replaced_before_it_arrived_stays_away(project, store):
+    begin(project)
+    report = publish("report", model=False)
+    (report / "report.html").write_text("ours")
+    (report / "making.html").write_text("ours")
+    spool.end_execution("tiny", project, "FINISHED", "", {}, {}, report)
+    (report / "report.html").write_text("another run's")
+    parent = store()["tiny"]
+    assert {file.path for file in store.client.list_artifacts(parent.info.run_id)} == {"making.html", "config.yaml"}
+    assert "report.html" not in parent.data.tags["mlflow.note.content"]
 
 
 def test_the_experiment_has_views_that_its_description_links_to(finished):

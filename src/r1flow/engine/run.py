@@ -362,10 +362,11 @@ class Run:
             told += told_results(self)
             verdicts = Counter(claim["verdict"] for claim in self.summary["claims"].values())
             tags["verdicts"] = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-        spool.end_execution(self.name, Path.cwd(), status, "\n".join(told), tags, self.scores(current))
+        report = Path(self.folder("report"))
         if Path(self.path("report")).exists():
-            folders = {job: Path(self.folder(job)) for job in self.jobs}
-            write_making(self.name, folders, Path(self.folder("report")))
+            write_making(self.name, {job: Path(self.folder(job)) for job in self.jobs}, report)
+        pages = report if "report" in current else None
+        spool.end_execution(self.name, Path.cwd(), status, "\n".join(told), tags, self.scores(current), pages)
 
     def failures(self) -> list[str]:
         """The jobs and parts that have failed since this run began, each with its reason and where its log is."""

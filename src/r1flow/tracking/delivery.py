@@ -78,7 +78,7 @@ from r1flow.tracking.spool import (
     refused_records,
     store,
 )
-from r1flow.tracking.views import NOTE, experiment_tags, failure_note, run_address
+from r1flow.tracking.views import NOTE, execution_links, experiment_tags, failure_note, run_address
 
 TICK_S = 0.3
 RETRY_S = 3.0
@@ -99,7 +99,7 @@ FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  #
 SOURCE = ("mlflow.source.name", "r1flow")  # a tag of every run
 HASH = re.compile(r"[0-9a-f]{64}")
 OF_MODEL = ("run", "stage", "experiment", "seed", "overrides")  # tags of a run that its model has, too
-ARTIFACTS = ("config.yaml", "provenance.json", "report.html", "samples.html")
+ARTIFACTS = ("config.yaml", "provenance.json")  # of a stage; an execution has the pages of its report
 HEADLINES = {"reasoning": "pass_at_1", "general": "general"}  # task: how the parent run's metric of it begins
 SCORE = re.compile(r"eval/(reasoning|general|paraphrased|thinking_[\d.]+)/pass_at_1")  # also shown on the model
 SECTIONS = ("curve/", "trainer/", "eval/", "rows/", "stage/", "system/", "pass_at_1/", "general/")
@@ -259,7 +259,8 @@ class Delivery:
         self.folder = folder
         self.ledger_file = folder / "delivered.json"
         # runs: by file, {"id": MLflow's, "stage": "zero_rl", "inputs": {"model": "9f2c…"}, "began": ms, "open": bool,
-        # "split": of an evaluation, "log": its file, "note": its description, "headlines": the parent's metrics}
+        # "split": of an evaluation, "log": its file, "note": its description, "headlines": the parent's metrics,
+        # "ending": the parent's last record until it is told}
         written = read_state(self.ledger_file, {})
         whole = isinstance(written, dict) and all(isinstance(written.get(key), dict) for key in ("offsets", "runs"))
         self.ledger: dict[str, Any] = written if whole else {"offsets": {}, "runs": {}}
@@ -306,6 +307,9 @@ class Delivery:
         for name, run in self.ledger["runs"].items():
             if run["open"] and name not in alive:
                 self.on_end(name, {"status": "KILLED", "time": time.time_ns() // 1_000_000})
+        if ending := self.ledger["runs"].get(PARENT, {}).get("ending"):
+            self.offer(PARENT, "ending", (ending,))
+            del self.ledger["runs"][PARENT]["ending"]
         self.save()
         if not alive:
             shutil.rmtree(self.folder)
@@ -625,10 +629,25 @@ class Delivery:
             self.client.set_tag(run, NOTE, note[:TAG_CHARS])
 
     def on_end(self, name: str, record: Record) -> None:
-        if record["status"] != "FINISHED" and name != PARENT:
+        if name == PARENT:  # told when the stages' runs are there, too
+            self.ledger["runs"][PARENT]["ending"] = record | {"kind": "end"}
+        elif record["status"] != "FINISHED":
             self.tell_failure(name, record)
         self.client.set_terminated(self.run_id(name), record["status"], record["time"])
         self.ledger["runs"][name]["open"] = False
+
+    def on_ending(self, name: str, record: Record) -> None:
+        """Log the report's pages, unless replaced since, and begin the description with links to them and to stages."""
+        run, pages = self.run_id(name), []
+        for file, digest in record.get("pages", {}).items():
+            if Path(file).is_file() and sha256(Path(file)) == digest:
+                self.client.log_artifact(run, file)
+                pages.append(Path(file).name)
+        made = sorted(self.ledger["runs"].items(), key=lambda entry: entry[1]["began"])
+        stages = {one["stage"]: one["id"] for file, one in made if file != PARENT and "/" not in one["stage"]}
+        links = execution_links(self.experiment_id, run, pages, stages)
+        note = record.get("note") or self.ledger["runs"][name].get("note", "")
+        self.client.set_tag(run, NOTE, without_nul(f"{links}\n\n{note}")[:TAG_CHARS])
 
     def tell_failure(self, name: str, record: Record) -> None:
         """Begin a failed stage's description with the error and the end of its log, and log that as an artifact."""

@@ -39,7 +39,7 @@ from r1flow.artifacts.provenance import revision
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole
 from r1flow.tracking.system_metrics import start_sampling
-from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, addresses, execution_note, run_address, stage_note
+from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, PAGES, addresses, execution_note, run_address, stage_note
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
@@ -131,12 +131,19 @@ class Execution:
             )
 
     def end(
-        self, status: str, told: str = "", tags: Mapping[str, str] = {}, scores: Mapping[str, dict[str, float]] = {}
+        self,
+        status: str,
+        told: str = "",
+        tags: Mapping[str, str] = {},
+        scores: Mapping[str, dict[str, float]] = {},
+        report: Path | None = None,
     ) -> None:
-        """`told` is what the run ended with, in words; `scores` are pass@1 of its models."""
-        for key, value in {**tags, NOTE: execution_note(self.facts, told, scores)}.items():
+        """`told` is what it ended with, in words; `scores` are pass@1 of its models; `report` the folder with PAGES."""
+        for key, value in tags.items():
             self.spool.append("tag", key=key, value=value)
-        self.spool.append("end", status=status)
+        files = [report / page for page in PAGES] if report else []
+        pages = {str(file): sha256(file) for file in files if file.is_file()}
+        self.spool.append("end", status=status, pages=pages, note=execution_note(self.facts, told, scores))
         self.spool.close()
         self.pointer.unlink(missing_ok=True)
         faults = []

@@ -25,12 +25,14 @@ EXPERIMENT = "r1flow"  # unless $MLFLOW_EXPERIMENT_NAME says otherwise
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 MADE = 1795737600000  # when these views were made, which MLflow wants to know: 2026-11-27
 
+PAGES = {"report.html": "report", "samples.html": "all completions", "making.html": "cost and provenance"}
 HEADLINES, GENERAL_FIRST = 12, ("align_rl", "sft_mix", "reasoning_rl")
 COLUMNS = [
-    *("params.`overrides`", "params.`experiment`", "metrics.`pass_at_1/base`", "metrics.`pass_at_1/zero_rl`"),
-    *("metrics.`pass_at_1/reasoning_rl`", "metrics.`pass_at_1/align_rl`", "metrics.`pass_at_1/distill`"),
-    *("metrics.`general/align_rl`", "tags.`verdicts`"),
+    *("params.`experiment`", "params.`overrides`", "params.`seed`", "metrics.`pass_at_1/base`"),
+    *("metrics.`pass_at_1/zero_rl`", "metrics.`pass_at_1/reasoning_rl`", "metrics.`pass_at_1/align_rl`"),
+    *("metrics.`pass_at_1/distill`", "metrics.`general/align_rl`", "tags.`verdicts`", "attributes.`Version`"),
 ]
+STAGE_COLUMNS = ["tags.`error`", "attributes.`Dataset`", "metrics.`stage/seconds`", "metrics.`stage/peak_mb`"]
 # name, mode of the page, and state; names of the state's keys are MLflow's. SHOW_ALL: not only the first ten runs.
 # Sorted by anything but their start, stages aren't hidden below their execution, which a view can't open. All runs
 # have the same source, and among equals the latest comes first.
@@ -43,6 +45,28 @@ VIEWS = {
             "runsHiddenMode": "SHOW_ALL",
             "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "stage"}]},
             "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 20, "selectedXAxisMetricKey": ""},
+            "autoRefreshEnabled": True,
+        },
+    ),
+    "r1flow-rollouts": (
+        "Rollouts: what the stages of RL wrote, step by step",
+        "ARTIFACT",
+        {
+            "searchFilter": "tags.program = 'grpo'",
+            "orderByKey": "tags.`mlflow.source.name`",
+            "orderByAsc": False,
+            "runsHiddenMode": "FIRST_20_RUNS",
+        },
+    ),
+    "r1flow-stages": (
+        "Stages: failed ones first, with their errors; data, seconds, memory",
+        "TABLE",
+        {
+            "searchFilter": "tags.stage LIKE '%'",
+            "orderByKey": "tags.`error`",
+            "orderByAsc": False,
+            "selectedColumns": STAGE_COLUMNS,
+            "columnOrder": STAGE_COLUMNS,
         },
     ),
     "r1flow-scores": (
@@ -89,6 +113,11 @@ def runs_address(experiment: str, base: str = LOCAL, view: str = "") -> str:
 def run_address(experiment: str, run_id: str, base: str = "") -> str:
     """The address of a run's page."""
     return page_address(base, f"{experiment}/runs/{run_id}")
+
+
+def artifact_address(experiment: str, run_id: str, name: str) -> str:
+    """A link to the page that shows an artifact of a run."""
+    return page_address("", f"{experiment}/runs/{run_id}/artifacts/{name}")
 
 
 def page_address(base: str, path: str) -> str:
@@ -146,6 +175,14 @@ def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str
             lines.append(f"| {model} | {' | '.join(cells)} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def execution_links(experiment: str, run_id: str, pages: Iterable[str], stages: Mapping[str, str]) -> str:
+    """What an execution's description begins with: links to its pages and configuration, and to its stages' runs."""
+    shown = {page: PAGES[page] for page in pages} | {"config.yaml": "configuration"}
+    places = [f"[{name}]({artifact_address(experiment, run_id, page)})" for page, name in shown.items()]
+    runs = [f"[{code(stage)}]({run_address(experiment, own)})" for stage, own in stages.items()]
+    return "\n\n".join(filter(None, [" · ".join(places), " · ".join(runs)]))
 
 
 def stage_note(about: str, out: str, inputs: Mapping[str, str], facts: Mapping[str, str]) -> str:
