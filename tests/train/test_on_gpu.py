@@ -73,8 +73,8 @@ def test_a_killed_command_leaves_no_process(bench) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_one_line_says_what_to_do() -> None:
-    done = subprocess.run([sys.executable, str(FILE), "--out=nowhere"], capture_output=True, text=True)
+def test_without_a_gpu_one_line_says_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(FILE), f"--out={tmp_path}"], capture_output=True, text=True)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     for word in ("cuda can't be used: ", "nvidia-smi", "--toy --device cpu"):
         assert word in done.stderr

@@ -225,7 +225,7 @@ def test_a_model_that_r1flow_serves_and_one_in_this_process_are_asked_alike(mode
     [
         (["--rounds", "0"], "rounds: 0; use 1 to 100"),
         (["--found", "-1"], "found: -1"),
-        (["--folder", "nowhere"], "nowhere: there is no such folder"),
+        (["--folder", "no/texts"], "no/texts: there is no such folder"),
         (["--temperature", "-1"], "temperature: -1.0"),
     ],
 )

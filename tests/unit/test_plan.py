@@ -320,4 +320,4 @@ def test_a_folder_in_which_a_run_is_refused_is_refused_by_a_plan(tmp_path, monke
     (tmp_path / name / "Snakefile").touch()
     monkeypatch.chdir(tmp_path / name)
     with pytest.raises(UserError, match=r"there is a [{:?] in it, and .*; rename the folder"):
-        planning.run(SimpleNamespace(typed=[]))
+        planning.run(SimpleNamespace(typed=[], unknown=[]))
