@@ -632,8 +632,8 @@ def test_a_second_try_is_another_sample_of_the_same_problem():
 @pytest.mark.parametrize(
     ("samples", "words"),
     [
-        ([(False, True), (True, False)], "where it reflects on a wrong answer it ends right more often"),
-        ([(False, False), (True, True)], "where it reflects on a wrong answer another try is right more often"),
+        ([(False, True), (True, False)], "where it reflects on a wrong answer, it ends right more often"),
+        ([(False, False), (True, True)], "where it reflects on a wrong answer, another try is right more often"),
     ],
 )
 def test_what_self_correction_is_worth_is_said_by_the_claims_rule(samples, words):

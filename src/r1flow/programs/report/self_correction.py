@@ -21,9 +21,9 @@ from r1flow.recipe.claims import (
 )
 
 WORTH = {
-    HOLDS: "where it reflects on a wrong answer it ends right more often than another try does",
-    DOES_NOT_HOLD: "where it reflects on a wrong answer another try is right more often than it ends",
-    CANT_TELL: "where it reflects on a wrong answer we can’t tell whether another try is right more often",
+    HOLDS: "where it reflects on a wrong answer, it ends right more often than another try is right",
+    DOES_NOT_HOLD: "where it reflects on a wrong answer, another try is right more often than it ends right",
+    CANT_TELL: "where it reflects on a wrong answer, we can’t tell whether another try is right more often",
 }
 
 
