@@ -42,7 +42,7 @@ def stage_of(folder: Path, program: str, name: str = "lora", **trainer: Any) -> 
 
 def grpo_stage(folder: Path, name: str = "lora", **trainer: Any) -> SimpleNamespace:
     stage = stage_of(folder, "grpo", name, **SMALL | trainer)
-    stage.config |= {"dev": None, "rewards": {}, "stop_above": {}}
+    stage.config |= {"dev": None, "rewards": {}, "stop_above": {}, "engine": "r1flow"}
     return stage
 
 
