@@ -232,6 +232,12 @@ def test_the_default_run_takes_about_as_long_as_is_said_before_it_starts():
     assert [job for job in TINY if not 1 / 2 < expected[job] / TINY[job] < 2] == []
 
 
+def test_pairs_without_a_limit_of_prompts_cost_what_isnt_known():
+    counted, unlimited = costs("r1_tiny"), costs("r1_tiny", "~data.rows_per_kind.preferences")
+    assert counted["reward_model"].flops > 0 and math.isnan(unlimited["reward_model"].flops)
+    assert unlimited["zero_rl"] == counted["zero_rl"]
+
+
 def test_an_unknown_gpu_is_refused_with_the_closest():
     with pytest.raises(UserError, match="did you mean 'H100'"):
         cost_table([], "H10", 1, ASSUMPTIONS)

@@ -11,12 +11,11 @@ from typing import Any
 
 from r1flow.artifacts.folders import model_folder
 from r1flow.commands.finding import add_json, tell
-from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.data import leaks, pools
 from r1flow.data.decontaminate import Kind
 from r1flow.data.sources import here
-from r1flow.engine.own_data import SHARES, own_source
+from r1flow.engine.own_data import SHARES, columns_of, own_source
 from r1flow.grading.problems import is_gradable
 from r1flow.tracking.left_out import Count
 
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     file, model = arguments.file, arguments.model and model_folder(arguments.model)
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; name one with your problems")
-    names = next(read_apart("r1flow.data.loaders:column_names", file, size=file.stat().st_size, what=file))
+    names = columns_of(file)
     columns = {
         "question": column_for("question", arguments.question, QUESTION, names, file),
         "answer": column_for("answer", arguments.answer, ANSWER, names, file),

@@ -2,8 +2,8 @@
 
     r1flow research "Who built the bridge?" --model models/qwen --folder notes
 
-    draft        nothing to go on yet; looks up: bridge built by
-    revision 1   from 3 passages; looks up nothing more
+    draft      looks up: bridge built by
+    revision   from 3 new passages; looks up nothing more
 
     Anna Berg built it in 1890 [2].
 

@@ -83,12 +83,17 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
     return [f"evaluate.paraphrased is 0: {who} no other wordings"]
 
 
+def columns_of(file: Path) -> list[str]:
+    """The names of a file's columns, read in a process apart."""
+    return next(read_apart("r1flow.data.loaders:column_names", file, size=file.stat().st_size, what=file))
+
+
 def check_columns(place: str, columns: dict[str, str]) -> None:
     """Refuse columns that a file hasn't; a folder's or a hub's files are looked at when they are read."""
     path = Path(place)
     if not path.is_file():
         return
-    names = next(read_apart("r1flow.data.loaders:column_names", path, size=path.stat().st_size, what=path))
+    names = columns_of(path)
     for ours, theirs in columns.items():
         if theirs.partition(".")[0] not in names:
             raise UserError(

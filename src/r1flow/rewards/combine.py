@@ -9,7 +9,6 @@ parts that apply. If no part applies, or one could not be graded, the row gets N
 mean and gives advantage 0. A part of weight 0 is logged and watched, but changes neither.
 """
 
-import importlib
 import inspect
 import math
 from collections import deque
@@ -21,6 +20,7 @@ from typing import Any
 
 from r1flow.core.endpoint import is_json_number
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.rewarding import users_own
 from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import Completion, LogMetric, Reward, Scores, log_scores
@@ -175,12 +175,7 @@ def factory_of(name: str) -> Callable[..., Reward]:
     module, _, attribute = name.rpartition(".")
     if not module:
         raise UserError(f"rewards: there is no reward {name!r}{did_you_mean(name, sorted(factories()))}")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(
-            f"rewards: {name}: {error}; put the function into {module.replace('.', '/')}.py in the project's folder"
-        ) from error
+    found = users_own("rewards", module, attribute)
     if not callable(found):
         raise UserError(f"rewards: {name} isn't a function; name a reward, or a function that returns one")
     return found

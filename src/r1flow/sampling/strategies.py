@@ -19,7 +19,6 @@ strategies choose among the same ones; what depends on an earlier completion has
 strategy sees the right answer. Left out: search over steps, and trees (docs/strategies.md).
 """
 
-import importlib
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.metrics import normalise_answer
+from r1flow.core.rewarding import users_own
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.grading import generated, math
 from r1flow.sampling import Completion, seed_of
@@ -252,11 +252,7 @@ def find_strategy(name: str) -> Callable[..., Strategy]:
     module, _, attribute = name.rpartition(".")
     if not module:
         raise UserError(f"strategies: there is no strategy {name!r}{did_you_mean(name, list(STRATEGIES))}")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        where = f"{module.replace('.', '/')}.py in the project's folder"
-        raise UserError(f"strategies: {name}: {error}; put the function into {where}") from error
+    found = users_own("strategies", module, attribute)
     if not inspect.isgeneratorfunction(found):
         raise UserError(f"strategies: {name} is no generator function; write one that yields attempt.samples(…)")
     return found
