@@ -48,11 +48,13 @@ def call_and_tell(pip: list[str], environment: Path, every_s: float) -> int:
                 flush=True,
             )
 
-    threading.Thread(target=tell, daemon=True).start()
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
     with subprocess.Popen(pip, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         for line in process.stdout:
             lines.append(line)
     ended.set()
+    teller.join()  # or its line could still be half written when the last one is
     if process.returncode == 0:
         print(f"installed in {time.monotonic() - began:.0f} s", flush=True)
     return process.returncode

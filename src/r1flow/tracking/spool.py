@@ -38,7 +38,7 @@ from r1flow.artifacts.manifest import MANIFEST, read_json, sha256
 from r1flow.artifacts.provenance import revision
 from r1flow.core.errors import UserError
 from r1flow.core.files import write_whole
-from r1flow.tracking.system_metrics import start_sampling
+from r1flow.tracking.system_metrics import Sampling, start_sampling
 from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, PAGES, addresses, execution_note, run_address, stage_note
 
 TRACKING = Path("scratch/tracking")
@@ -247,7 +247,7 @@ class StageRun:
         """`shown` has, for people: about, colour, out (its folder), sources (paths by name) and log."""
         self.run, self.stage, self.config, self.provenance, self.shown = run, stage, config, provenance, shown
         self.spool: Spool | None = None
-        self.sampling: threading.Event | None = None
+        self.sampling: Sampling | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -272,7 +272,7 @@ class StageRun:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if self.sampling:
-            self.sampling.set()
+            self.sampling.end()
         status, lines = "FINISHED" if error is None else "KILLED", []
         if isinstance(error, Exception):
             status = "FAILED"

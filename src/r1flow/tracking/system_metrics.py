@@ -7,8 +7,8 @@ Its process and all processes below it, such as the ranks of a training, count a
 
 The names are those of MLflow's own system metrics, so its UI shows them on a page of their own; MLflow isn't imported
 for it (2 s and 100 MB a stage). GPUs are read through nvidia-smi, a part of the driver. MLflow's variables apply:
-MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=false turns it off, MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL is in seconds. The
-first sample comes after two intervals, so that short stages pay nothing. Left out: disks, networks, other makers' GPUs.
+MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=false turns it off, MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL is in seconds. A stage
+that ends before its first sample has one of its end. Left out: disks, networks, other makers' GPUs.
 """
 
 import math
@@ -22,17 +22,16 @@ from types import ModuleType
 from typing import NamedTuple, Self
 
 EVERY_S = 10.0
+END_WAIT_S = 2.0  # for a sample that is being taken; nvidia-smi may hang
 SMI = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits")
 MIB = 2**20 / 1e6  # nvidia-smi's unit, in megabytes
 
 
-def start_sampling(record: Callable[[int, dict[str, float]], None]) -> threading.Event | None:
-    """Call `record(step, values)` every so often, in a thread, until the event is set; None when it is turned off."""
+def start_sampling(record: Callable[[int, dict[str, float]], None]) -> "Sampling | None":
+    """Call `record(step, values)` every so often, in a thread, until `end()`; None when it is turned off."""
     if os.environ.get("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "").lower() in ("false", "0"):
         return None
-    ended = threading.Event()
-    threading.Thread(target=sample_machine, args=(record, every_s(), ended), name="system metrics", daemon=True).start()
-    return ended
+    return Sampling(record, every_s())
 
 
 def every_s() -> float:
@@ -42,18 +41,32 @@ def every_s() -> float:
         return EVERY_S
 
 
-def sample_machine(record: Callable[[int, dict[str, float]], None], every: float, ended: threading.Event) -> None:
-    if ended.wait(every):
-        return
-    import psutil
+class Sampling:
+    """A thread that samples the machine; the first sample is of the time since the beginning."""
 
-    psutil.cpu_percent()  # it gives the share since the last call
-    step, used = 0, Used.now(psutil)
-    while not ended.wait(every):
-        step += 1
-        before, used = used, Used.now(psutil)
-        values = machine(psutil) | used.since(before) | gpus(timeout=every)
-        record(step, {f"system/{name}": round(value, 1) for name, value in values.items()})
+    def __init__(self, record: Callable[[int, dict[str, float]], None], every: float) -> None:
+        self.record, self.every, self.ended = record, every, threading.Event()
+        self.begun = Used(time.monotonic(), sum(os.times()[:4]), 0)
+        self.thread = threading.Thread(target=self.sample, name="system metrics", daemon=True)
+        self.thread.start()
+
+    def sample(self) -> None:
+        step, used = 0, self.begun
+        while not (is_over := self.ended.wait(self.every)) or step == 0:
+            import psutil  # 30 ms, which a stage pays after its beginning
+
+            step += 1
+            before, used = used, Used.now(psutil)
+            values = machine(psutil) | used.since(before) | gpus(timeout=self.every)
+            if step == 1:
+                del values["cpu_utilization_percentage"]  # psutil counts it from its first call
+            self.record(step, {f"system/{name}": round(value, 1) for name, value in values.items()})
+            if is_over:
+                break
+
+    def end(self) -> None:
+        self.ended.set()
+        self.thread.join(END_WAIT_S)
 
 
 def machine(psutil: ModuleType) -> dict[str, float]:
