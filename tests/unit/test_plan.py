@@ -34,6 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     made = SimpleNamespace(
         jobs=list(INPUTS),
         libraries="refuse",
+        experiment="toy",
         configs=configs | {"evaluate": {"seed": 1}},
         codes={
             program: Code({"r1flow.tracking.stage": "a", f"r1flow.{program}": "b"}, {"torch": "2.13"})
@@ -195,12 +196,22 @@ def test_a_moved_library_is_shown_and_a_reason_only_where_that_is_asked_for(run)
 def test_a_folder_that_is_gone_is_restored_and_priced_as_the_store_remembers(run):
     shutil.rmtree(run.folder("zero_rl"))
     step = planned(run)["zero_rl"]
-    assert (step.action, step.why, step.seconds) == (RESTORE, ["not computed yet"], 95.9)
+    assert (step.action, step.why, step.seconds) == (RESTORE, [provenance.NOT_THERE], 95.9)
     for entry in store.entries(store.STORE / "zero_rl"):
         (entry / "cost.json").write_text("{")
     assert planned(run)["zero_rl"].seconds is None
     shutil.rmtree(store.STORE)
-    assert first(run) == (COMPUTE, ["not computed yet"])
+    assert first(run) == (COMPUTE, [provenance.NOT_THERE])
+
+
+def test_a_job_of_a_named_run_says_how_it_differs_from_the_usual_one(run):
+    run.folder = lambda job: f"results/{'toy' if job == 'base' else 'named'}/{job}"
+    assert first(run) == (RESTORE, [provenance.NOT_THERE])
+    run.configs["zero_rl"] = {"seed": 1, "trainer": {"beta": 0.01}}
+    assert first(run) == (COMPUTE, [provenance.NOT_THERE, "unlike toy: config: trainer.beta 0.001 → 0.01"])
+    assert first(run, LAST) == (COMPUTE, [provenance.NOT_THERE])
+    (Path("results/toy/zero_rl") / "provenance.json").unlink()
+    assert first(run) == (COMPUTE, [provenance.NOT_THERE])
 
 
 def test_a_damaged_folder_says_what_is_damaged_and_nothing_else(run):

@@ -141,6 +141,11 @@ def test_the_last_line_has_the_duration_and_two_or_three_numbers(terminal, clock
     assert last.startswith("[ 5/11 reasoning_rl] done in 1:32") and part in last and len(last.split("  ")) <= 4
 
 
+def test_what_comes_from_the_store_says_so(terminal):
+    terminal.finished({}, "from the store")
+    assert lines(terminal)[-1] == "[ 5/11 reasoning_rl] from the store in 0:00"
+
+
 def test_a_failure_shows_the_error_the_end_of_the_log_and_its_path(clock, tmp_path):
     log = tmp_path / "rl.log"
     log.write_text("".join(f"line {i}\n" for i in range(100)) + "10%\r50%\r100%\n\nTraceback\n")

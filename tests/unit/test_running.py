@@ -3,9 +3,11 @@
 import io
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 import snakemake.cli
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from r1flow.commands.cli import main
 from r1flow.commands.running import Ungreeted
@@ -86,6 +88,27 @@ def test_snakemake_gets_the_words_and_its_exit_code_is_the_commands(called, caps
 def test_an_option_that_snakemake_does_not_have_is_one_line_and_starts_nothing(called, capsys):
     assert main(["run", "r1_zero", "--dryrum"]) == 2 and not called
     assert capsys.readouterr().err == "r1flow: run: Snakemake has no option --dryrum; `snakemake --help` lists them\n"
+
+
+REFUSED = {
+    "run --cores": "argument --cores/-c: expected one argument; `snakemake --help` lists what it takes",
+    "run --cores many": "must be integer or 'all'.",
+    "run --jobs many": "must be integer",
+    "run --set-threads x": "Invalid threads definition: entries have to be defined as RULE=THREADS pairs",
+    "run --executor slurm": "pip install -c constraints.txt -e .[slurm]",
+    "run --profile cluster": "pip install -c constraints.txt -e .[slurm]",
+}
+
+
+@pytest.mark.parametrize(("typed", "told"), REFUSED.items(), ids=REFUSED)
+def test_a_value_that_snakemake_refuses_is_one_line(called, capsys, monkeypatch, typed, told):
+    monkeypatch.setitem(ExecutorPluginRegistry().plugins, "slurm", None)
+    del ExecutorPluginRegistry().plugins["slurm"]  # whether it is installed or not
+    Path("cluster").mkdir()
+    Path("cluster/config.yaml").write_text("executor: slurm\n")
+    assert main(typed.split()) == 2 and not called
+    err = capsys.readouterr().err
+    assert err.startswith("r1flow: run: Snakemake says: ") and told in err and err.count("\n") == 1
 
 
 def test_only_the_greetings_lines_are_left_out():

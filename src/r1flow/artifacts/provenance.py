@@ -23,6 +23,7 @@ from r1flow.core.errors import UserError
 
 ASKING = ("api_key_env", "timeout_s", "attempts")  # keys that only say how to ask a server
 DECIDE = ("stage", "program", "config", "code", "libraries", "python")  # and the inputs' contents
+NOT_THERE = "not there yet"  # what is wrong with a folder that doesn't exist
 
 
 def describe_provenance(
@@ -116,7 +117,7 @@ def read_provenance(path: Path) -> dict[str, Any]:
 def recorded(folder: Path, hashed: manifest.Digest = manifest.sha256) -> tuple[dict[str, Any], str | None]:
     """The provenance of what lies in a stage's folder, and what is wrong with the folder, if anything is."""
     if not folder.exists():
-        return {}, "not computed yet"
+        return {}, NOT_THERE
     then, fault = proof_of(folder)
     fault = next(manifest.file_faults(folder, hashed), fault)
     return ({}, str(fault)) if fault else (then, None)

@@ -12,7 +12,7 @@ without Snakemake's words about itself at the start.
 import argparse
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from r1flow.commands.places import enter_project
 from r1flow.commands.words import add_words, split_words
@@ -37,18 +37,52 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from snakemake.cli import get_argument_parser, main
+    from snakemake.cli import main
 
     enter_project()
     words = split_words(arguments.typed)
     named = {option.partition("=")[0] for option in words.options}
     cores = [] if named & set(CORES) else ["--cores", "all"]
     config = [f"{key}={value}" for key, value in words.config.items()]
-    _, unknown = get_argument_parser().parse_known_args(words.options)
-    if unknown:
-        raise UserError(f"run: Snakemake has no option {unknown[0]}; `snakemake --help` lists them")
+    check_options(words.options)
     with redirect_stdout(Ungreeted(sys.stdout)), redirect_stderr(Ungreeted(sys.stderr)):
         main([*cores, *words.options, *(["--config", *config] if config else [])])
+
+
+def check_options(options: list[str]) -> None:
+    """Refuse what Snakemake would refuse, in a line of ours; it would print all of its options first."""
+    from snakemake.cli import get_argument_parser
+
+    given, unknown = parse(get_argument_parser(), options)
+    if unknown:
+        raise UserError(f"run: Snakemake has no option {unknown[0]}; `snakemake --help` lists them")
+    if given.profile:
+        parse(get_argument_parser(profiles=given.profile), options)
+
+
+def parse(parser: argparse.ArgumentParser, options: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What Snakemake's parser finds, and what it doesn't know; raises UserError for a value that it refuses."""
+    from snakemake.cli import parse_cores, parse_jobs
+    from snakemake.exceptions import CliException
+
+    def refuse(message: str) -> NoReturn:
+        remedy = "`snakemake --help` lists what it takes"
+        if "invalid choice: 'slurm'" in message:
+            remedy = "install Slurm's plugin: pip install -c constraints.txt -e .[slurm]"
+        raise UserError(f"run: Snakemake says: {message}; {remedy}")
+
+    parser.error = refuse
+    try:
+        given, unknown = parser.parse_known_args(options)
+        if given.cores is not None:
+            parse_cores(given.cores)
+        if given.jobs is not None:
+            parse_jobs(given.jobs)
+    except ValueError as error:
+        refuse(str(error))
+    except CliException as error:
+        refuse(error.msg)
+    return given, unknown
 
 
 class Ungreeted:

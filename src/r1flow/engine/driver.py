@@ -112,7 +112,10 @@ def main(argv: list[str] | None = None) -> None:
     what = f"{arguments.stage} {arguments.part}" if arguments.part else arguments.stage
     terminal = Progress(what, redirect_output(arguments.log), log=arguments.log)
     try:
-        metrics = sample_part(arguments, terminal) if arguments.part else execute(arguments, terminal)
+        if arguments.part:
+            metrics, how = sample_part(arguments, terminal), "done"
+        else:
+            metrics, how = execute(arguments, terminal)
     except KeyboardInterrupt:
         terminal.interrupted()
         sys.exit(130)
@@ -125,7 +128,7 @@ def main(argv: list[str] | None = None) -> None:
         if arguments.log:  # where the run's last lines have it from
             print(f"{FAILED}{' '.join(words.split())}", file=sys.stderr, flush=True)
         sys.exit(1)
-    terminal.finished(metrics)
+    terminal.finished(metrics, how)
 
 
 def in_words(error: Exception) -> str:
@@ -153,8 +156,8 @@ def redirect_output(log: Path | None) -> Any:
     return terminal
 
 
-def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
-    """Compute in scratch, or copy from the store, then publish; returns the stage's metrics."""
+def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str, Any], str]:
+    """Compute in scratch, or copy from the store, then publish; returns the metrics, and which of both it was."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
     result = COMPUTING / stage.name / made_by["identity"]  # of other runs too, which then take it from the store
@@ -162,14 +165,16 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]
         shutil.rmtree(stage.work, ignore_errors=True)
         stage.work.mkdir(parents=True)
         if store.take_outputs(stage.name, made_by["identity"], stage.work):
-            stage.tracker.tag("restored", "from the store")
+            how = "from the store"
+            stage.tracker.tag("restored", how)
         else:
+            how = "done"
             compute(stage, arguments, made_by)
         metrics = manifest.read_json(stage.work / "metrics.json")
         manifest.publish_outputs(stage.work, arguments.out.parent)
         stage.tracker.finish(metrics, arguments.out.parent)
         shutil.rmtree(scratch)  # still under the lock: another process may be waiting for this folder
-    return metrics
+    return metrics, how
 
 
 def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:

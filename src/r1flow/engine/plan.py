@@ -66,7 +66,10 @@ def step_of(run: "Run", job: str, manifests: dict[str, str | None], code: Code) 
     folder = Path(run.folder(job))
     with manifest.Hashes(folder) as remembered:
         then, fault = provenance.recorded(folder, remembered)
-    why = [fault] if fault else [*reasons_to_run(then, now, config, folder, sources)]
+    if fault:
+        why = [fault, *(unlike_usual(run, job, now, config, sources) if fault == provenance.NOT_THERE else [])]
+    else:
+        why = [*reasons_to_run(then, now, config, folder, sources)]
     moved = {} if why else libraries_moved(then, now)
     if run.libraries == "rerun":
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
@@ -109,6 +112,19 @@ def reasons_to_run(
         yield f"input {name}: is gone"
     if then["python"] != now["python"]:
         yield f"python {then['python']} → {now['python']}"
+
+
+def unlike_usual(
+    run: "Run", job: str, now: dict[str, Any], config: dict[str, Any], sources: dict[str, str]
+) -> Iterator[str]:
+    """How a job that isn't there yet differs from that of the experiment's run without a name of its own, if any."""
+    usual = Path("results", run.experiment, job)
+    if usual == Path(run.folder(job)):
+        return
+    then, fault = provenance.proof_of(usual)
+    if not fault:
+        for reason in reasons_to_run(then, now, config, usual, sources):
+            yield f"unlike {usual.parts[1]}: {reason}"
 
 
 def libraries_moved(then: dict[str, Any], now: dict[str, Any]) -> dict[str, str]:

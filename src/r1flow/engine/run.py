@@ -97,6 +97,10 @@ class Run:
     def name(self) -> str:
         return self.config["run"]
 
+    @property
+    def experiment(self) -> str:
+        return self.config["experiment"]
+
     @cached_property
     def stages(self) -> list[str]:
         """The stages this experiment asks for, in dataflow order; raises UserError for a circle."""

@@ -74,8 +74,8 @@ class Progress:
             return []
         return [f"{clock_time((now - since) / (done - before) * (total - done))} left"]
 
-    def finished(self, metrics: dict[str, Any]) -> None:
-        self.say("  ".join([f"done in {self.took()}", *headlines(metrics)]))
+    def finished(self, metrics: dict[str, Any], how: str = "done") -> None:
+        self.say("  ".join([f"{how} in {self.took()}", *headlines(metrics)]))
 
     def interrupted(self) -> None:
         self.say(f"interrupted after {self.took()}; the same command goes on with it")
