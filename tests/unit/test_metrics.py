@@ -17,6 +17,7 @@ from r1flow.core.metrics import (
     pass_at_k,
     per_problem,
     residuals,
+    share_interval,
     slope_interval,
     standard_error,
     summarise,
@@ -150,6 +151,14 @@ def test_enormous_answer_is_normalised_in_no_time():
 def test_standard_error_is_over_problems_not_samples():
     once = [row("a", True), row("b", False), row("c", True)]
     assert summarise(once)["se"] == summarise(once * 16)["se"] == pytest.approx(standard_error([1, 0, 1]))
+
+
+def test_an_interval_of_shares_ends_at_0_and_1_and_is_else_that_of_the_mean():
+    few, mean = share_interval([0.4, 0.0, 0.0, 0.0]), mean_interval([0.4, 0.0, 0.0, 0.0])
+    assert mean.low < 0 == few.low and few.high == mean.high and few.estimate == 0.1
+    assert share_interval([1.0, 0.9, 1.0]).high == 1.0 < mean_interval([1.0, 0.9, 1.0]).high
+    assert share_interval([0.4, 0.5, 0.6]) == mean_interval([0.4, 0.5, 0.6])
+    assert share_interval([0.5]).low is None
 
 
 def test_one_problem_has_a_mean_and_no_error():

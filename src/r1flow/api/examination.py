@@ -125,7 +125,7 @@ def evaluate(
     >>> found.interval.n, len(found.rows), found.metrics["pass_at_1"]
     (1, 2, 0.0)
     """
-    from r1flow.core.metrics import mean_interval, per_problem, summarise
+    from r1flow.core.metrics import per_problem, share_interval, summarise
     from r1flow.core.processes import ordered_map
     from r1flow.programs.evaluate.compute import grader
 
@@ -149,7 +149,7 @@ def evaluate(
     questions = [(asked[number], index) for number, index in pairs]
     with ordered_map() as each:
         rows = list(each(partial(sample_row, folder.name, grade), zip(questions, completions, strict=True)))
-    interval = mean_interval(per_problem(rows)["pass_at_1"].values())
+    interval = share_interval(per_problem(rows)["pass_at_1"].values())
     return Evaluation(str(folder), k, rows, summarise(rows), interval, left_out)
 
 

@@ -15,7 +15,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -59,6 +59,18 @@ def mean_interval(values: Iterable[float]) -> Interval:
         return Interval(mean, None, None, None, 1)
     half = t_quantile(len(values) - 1) * se
     return Interval(mean, mean - half, mean + half, se, len(values))
+
+
+def share_interval(shares: Iterable[float]) -> Interval:
+    """`mean_interval` of values in 0…1, such as problems solved; its bounds end at 0 and 1."""
+    return as_share(mean_interval(shares))
+
+
+def as_share(interval: Interval) -> Interval:
+    """The interval of a mean of shares, which can't be below 0 or above 1: a t interval of few problems may be."""
+    if interval.low is None:
+        return interval
+    return replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
 
 
 def paired_difference(first: PerProblem, second: PerProblem) -> Interval:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference
+from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, share_interval
 from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interval, describe_part
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
@@ -39,7 +39,7 @@ def search_lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
     solved, lines = solved_by_search(rows), []
     for (model, strategy, budget), used in tokens.items():
         line = {"model": model, "strategy": strategy, "budget": budget, "tokens": float(np.mean(used))}
-        line["accuracy"] = mean_interval(solved[model, strategy, budget].values())
+        line["accuracy"] = share_interval(solved[model, strategy, budget].values())
         by_chance = solved.get((model, CHANCE, budget))
         gain = paired_difference(solved[model, strategy, budget], by_chance) if by_chance else None
         lines.append(line | {"gain": gain})

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, Row, mean_interval, paired_difference
+from r1flow.core.metrics import Interval, Row, paired_difference, share_interval
 from r1flow.core.template import GENERAL, Response
 from r1flow.programs.report import figures
 from r1flow.programs.report.collect import BASES, Results
@@ -179,10 +179,10 @@ def stage_rows(results: Results) -> list[dict[str, Any]]:
             {
                 "model": model,
                 "is": MODEL_WORDS.get(model, ""),
-                "pass": mean_interval(reasoning.get(metric, {}).values()),
+                "pass": share_interval(reasoning.get(metric, {}).values()),
                 "leniently": model in BASES,
                 "skill": skills.get(model),
-                "general": mean_interval(general.get("pass_at_1", {}).values()),
+                "general": share_interval(general.get("pass_at_1", {}).values()),
             }
         )
     return rows
@@ -309,7 +309,7 @@ def score_lines(scores: Mapping[str, Any]) -> list[tuple[str, str, Interval, flo
         label, suffix = scorings(model)[-1]
         if table["pass_at_1"]:
             cons = float(np.mean(list(table[f"cons_at_k{suffix}"].values())))
-            lines.append((label, model, mean_interval(table[f"pass_at_1{suffix}"].values()), cons))
+            lines.append((label, model, share_interval(table[f"pass_at_1{suffix}"].values()), cons))
     return lines
 
 

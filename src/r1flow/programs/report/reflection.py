@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, Row, is_solved, mean_interval
+from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved, mean_interval
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
@@ -89,7 +89,7 @@ def with_intervals(evidence: Evidence, rows: Iterable[Mapping[str, Any]]) -> lis
     with_cells = []
     for row in rows:
         solved = row["solved"]
-        cells = {way: over_families(evidence, values) for way, values in solved.items()}
+        cells = {way: as_share(over_families(evidence, values)) for way, values in solved.items()}
         for name, (one, other) in {WORTH: (FORCED, FORBIDDEN), READS: (RIGHT, WRONG)}.items():
             if {one, other} <= solved.keys():
                 cells[name] = compare_families(evidence, solved[one], solved[other])
@@ -116,7 +116,8 @@ def placed_rows(
                 if share is not None:
                     placed[problem] = share * forced + (1 - share) * solved[start][FORBIDDEN][problem]
             difference = compare_families(evidence, solved[stage][OWN], placed)
-            compared.append({"pair": (stage, start), "placed": over_families(evidence, placed), "beyond": difference})
+            share = as_share(over_families(evidence, placed))
+            compared.append({"pair": (stage, start), "placed": share, "beyond": difference})
     return compared
 
 
@@ -166,16 +167,18 @@ def reflection_over(told: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, A
             cells = {}
             for name in [*WAYS, WORTH, READS]:
                 if name in first:
-                    cells[name] = mean_over_seeds(each, name)
+                    cells[name] = mean_over_seeds(each, name, is_share=name in WAYS)
             samples, of = sum(one["samples"] for one in each), sum(one["of"] for one in each)
             row = {"model": model, "family": family, "samples": samples, "of": of, "cells": cells}
             rows.append(row | {REFLECTS: float(np.mean([one[REFLECTS] for one in each]))})
     for stage, first in told[0]["placed"].items():
         each = [run["placed"][stage] for run in told]
         row = {"pair": (stage, first["start"])}
-        placed.append(row | {"placed": mean_over_seeds(each, "placed"), "beyond": mean_over_seeds(each, "beyond")})
+        share = mean_over_seeds(each, "placed", is_share=True)
+        placed.append(row | {"placed": share, "beyond": mean_over_seeds(each, "beyond")})
     return rows, placed
 
 
-def mean_over_seeds(told: Iterable[Mapping[str, Any]], name: str) -> Interval:
-    return mean_interval([run[name]["estimate"] for run in told])
+def mean_over_seeds(told: Iterable[Mapping[str, Any]], name: str, is_share: bool = False) -> Interval:
+    mean = mean_interval([run[name]["estimate"] for run in told])
+    return as_share(mean) if is_share else mean

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, Row, by_problem, is_solved, mean_interval, paired_difference
+from r1flow.core.metrics import Interval, Row, by_problem, is_solved, mean_interval, paired_difference, share_interval
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
@@ -54,8 +54,8 @@ def self_correction_of(rows: Sequence[Row]) -> dict[str, Any]:
         "broken": sum(map(is_broken, graded)),
         "wrong": sum(row["first_correct"] is False for row in graded),
         "doubted": sum(map(is_doubted, graded)),
-        "corrected_share": mean_interval(corrected.values()),
-        "second_try": mean_interval(second.values()),
+        "corrected_share": share_interval(corrected.values()),
+        "second_try": share_interval(second.values()),
         "difference": paired_difference(corrected, second),
         "tokens_several": mean_interval(row["length"] for row in graded if row["several_answers"]),
         "tokens_one": mean_interval(row["length"] for row in graded if not row["several_answers"]),

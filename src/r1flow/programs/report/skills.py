@@ -6,7 +6,7 @@ Skill is forced-think accuracy: every completion must begin with <think>. docs/c
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from r1flow.core.metrics import Interval
+from r1flow.core.metrics import Interval, as_share
 from r1flow.core.template import GENERAL
 from r1flow.recipe.claims import (
     CANT_TELL,
@@ -89,9 +89,9 @@ def skill_rows(evidence: Evidence) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "model": model,
-                    "asked": over_families(evidence, asked["solved"]),
+                    "asked": as_share(over_families(evidence, asked["solved"])),
                     "thinks": over_families(evidence, asked["thinking_rate"]).estimate,
-                    "skill": [over_families(evidence, given[t]["solved"]) for t in evidence.temperatures],
+                    "skill": [as_share(over_families(evidence, given[t]["solved"])) for t in evidence.temperatures],
                     **thought,
                 }
             )

@@ -13,9 +13,9 @@ from r1flow.core.metrics import (
     Row,
     by_problem,
     guess_at_k,
-    mean_interval,
     paired_difference,
     pass_at_k,
+    share_interval,
 )
 from r1flow.core.template import GENERAL
 from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, Part, describe_interval
@@ -40,9 +40,9 @@ def tries(samples: Mapping[str, Sequence[Row]], starts: Mapping[str, str]) -> di
         return {}
     lines, differences = {}, {}
     for model, at_ks in solved.items():
-        lines[model] = [mean_interval(values.values()) for values in at_ks]
+        lines[model] = [share_interval(values.values()) for values in at_ks]
     if guessed := guess_at_ks(next(iter(samples.values()))):
-        lines[GUESSING] = [mean_interval(values) for values in guessed]
+        lines[GUESSING] = [share_interval(values) for values in guessed]
     for stage, start in starts.items():
         if {stage, start} <= solved.keys():
             differences[stage, start] = list(map(paired_difference, solved[stage], solved[start]))
