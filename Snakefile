@@ -6,6 +6,9 @@
 include: "workflow/rules/common.smk"
 
 
+report: "workflow/report/workflow.rst"
+
+
 rule all:
     default_target: True
     input:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from fabricated_run import COUNTS, SKILLS, TASKS, fabricate_run, fabricate_samples
+from jsonschema import Draft202012Validator
 
 from r1flow.core.errors import UserError
 from r1flow.core.metrics import mean_interval
@@ -33,6 +34,7 @@ from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NOT_IN_RUN, TO
 ROOT = Path(__file__).parents[2]
 ZERO_ONLY = ("base", "zero_rl")
 DISTILL_ONLY = ("student_base", "distill")
+SCHEMA = Draft202012Validator(json.loads((ROOT / "docs/summary.schema.json").read_text()))
 VOID = {"meta", "br", "link"}
 
 
@@ -44,7 +46,9 @@ def make(
     beside = {"models": ["base", "align_rl"], "problems": 5}
     config = {"run": "tiny", "caveats": caveats or {}, "toy": toy, "side_by_side": beside}
     compute(SimpleNamespace(config=config, inputs=inputs, work=folder, seed=seed))
-    return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "summary.json").read_text())
+    summary = json.loads((folder / "summary.json").read_text())
+    SCHEMA.validate(summary)
+    return (folder / "report.html").read_text(encoding="utf-8"), summary
 
 
 class Balance(HTMLParser):
@@ -256,6 +260,20 @@ def test_a_stage_that_learnt_nothing_is_named_with_the_reason_before_the_claims(
     shown = page[page.index('id="shows"') : page.index('id="claims"')]
     assert "<code>zero_rl</code> learnt little or nothing: in 4 of 4 logged steps &lt;all&gt; rewards" in shown
     assert "learnt little or nothing" not in whole[0]
+
+
+def test_the_published_schema_knows_each_key_of_the_summary(whole):
+    _, summary = whole
+    SCHEMA.check_schema(SCHEMA.schema)
+    for place in (summary, summary["claims"]["C1"], summary["steps"]["zero_rl"]["base"], summary["skill"]["base"][0]):
+        place["unheard_of"] = 1
+        assert not SCHEMA.is_valid(summary)
+        del place["unheard_of"]
+        first = sorted(place)[0]
+        value = place.pop(first)
+        assert not SCHEMA.is_valid(summary)
+        place[first] = value
+    SCHEMA.validate(summary)
 
 
 def test_summary_has_every_model_task_and_claim(whole):

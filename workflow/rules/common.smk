@@ -229,14 +229,24 @@ def outputs(job):
     stage = stage_of(job)
     own = spec_of(program_of(stage, RUN.slice(stage))).outputs(RUN.slice(stage))
     common = ["metrics.json", "config.yaml", "provenance.json", "cost.json"]
-    return [flagged(f"{RUN.folder(job)}/{name}") for name in [*own, *common]]
+    return [flagged(stage, name, f"{RUN.folder(job)}/{name}") for name in [*own, *common]]
 
 
-def flagged(path):
-    if path.endswith("/"):
+# What `snakemake --report` shows: of a stage, a file and what the list calls it; workflow/report/ has their captions.
+PAGES = {
+    ("report", "report.html"): "report",
+    ("report", "samples.html"): "all completions",
+    ("evaluate", "metrics.json"): "scores of {model}",
+}
+
+
+def flagged(stage, name, path):
+    if name.endswith("/"):
         return directory(path.removesuffix("/"))
-    if path.endswith("report.html"):
-        return report(path, caption="../report/report.rst", category="Report")
+    if (stage, name) in PAGES:
+        caption = f"../report/{stage}-{Path(name).stem}.rst"
+        category = "Evaluations" if stage == "evaluate" else "Report"
+        return report(path, caption=caption, category=category, labels={"page": PAGES[stage, name]})
     return path
 
 
