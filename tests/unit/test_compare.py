@@ -9,6 +9,8 @@ from test_api import seeded
 from test_diff import FASTER
 from test_trace import make_run
 
+from r1flow.api.comparison import compare_runs
+from r1flow.api.comparison_page import render_comparison
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.commands.cli import main
 from r1flow.commands.compare import LONGEST
@@ -51,6 +53,39 @@ def test_the_json_is_as_documented(project, capsys):
     found = as_documented("compare", printed(capsys, "plain", "faster", "--json"))
     assert found["model"] == "zero_rl" and len(found["samples"]) == 5
     assert {row["verdict"] for row in found["differences"] if row["model"] == "base"} == {"equal"}
+
+
+def test_the_page_has_what_changed_the_figures_the_table_and_samples_as_text(project, capsys, tmp_path):
+    file = tmp_path / "faster.html"
+    assert printed(capsys, "plain", "faster", "--report", str(file)).endswith(f"as a page: {file}\n")
+    page = file.read_text()
+    assert "zero_rl.trainer.learning_rate: 0.0001 → 0.0002" in page and page.count("<svg") >= 3
+    assert "Paired differences of pass@1" in page and "zero_rl, A" in page and "zero_rl, B" in page
+    assert page.count('<div class="sample">') == 10 and "<script" not in page and "✓ right" in page
+    assert main(["compare", "plain", "faster", "--report", str(file)]) == 0
+    assert file.read_text() == page
+    equal = tmp_path / "equal.html"
+    printed(capsys, "plain", "plain", "--report", str(equal))
+    assert "Nothing in the configuration" in equal.read_text() and '<div class="sample">' not in equal.read_text()
+
+
+def test_a_model_s_text_and_a_run_s_name_are_text_on_the_page(made, capsys, tmp_path):
+    found = compare_runs(made / "results/plain", made / "results/faster")
+    [sample] = found.samples("zero_rl", 1)
+    sample["a"]["completion"] = "<img src=x onerror=alert(1)>"
+    sample["question"] = "</section><script>alert(2)</script>"
+    page = render_comparison(found, "zero_rl", [sample])
+    assert "<img" not in page and "<script" not in page and "&lt;img" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("page.txt", "ends with .html"), ("nowhere/x/page.html", "can't be written")]
+)
+def test_a_page_that_cannot_be_written_is_one_line(project, capsys, name, told):
+    (project / "none").write_text("a file")
+    assert main(["compare", "plain", "faster", "--report", name]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"r1flow: --report: {name}") and told in err and err.count("\n") == 1
 
 
 def test_equal_runs_show_no_samples(project, capsys):

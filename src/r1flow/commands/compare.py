@@ -22,6 +22,7 @@ from r1flow.artifacts.folders import run_folder
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, sample_told, tell
 from r1flow.core.errors import UserError
+from r1flow.core.files import write_whole
 
 if TYPE_CHECKING:
     from r1flow.api.comparison import Comparison
@@ -43,12 +44,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", help="whose samples to show (default: the last model that differs)")
     parser.add_argument("-n", type=int, default=5, metavar="N", help="how many problems to show (default: 5)")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write it as a page, with figures: FILE.html")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.n < 0:
         raise UserError(f"-n: {arguments.n} problems can't be shown; use 0 or more")
+    if arguments.report and arguments.report.suffix != ".html":
+        raise UserError(f"--report: {arguments.report} is to be a page; give it a name that ends with .html")
     groups = [seed_runs(name) if arguments.seeds else [run_folder(name)] for name in arguments.runs]
     from r1flow.api.comparison import compare_runs, compare_seeds, row_told
 
@@ -69,6 +73,14 @@ def run(arguments: argparse.Namespace) -> None:
         lines += ["", f"{model}: {len(samples)} problems, the first sample in each run"]
     for sample in samples:
         lines += ["", *side_by_side_told(sample)]
+    if arguments.report:
+        from r1flow.api.comparison_page import render_comparison
+
+        try:
+            write_whole(arguments.report, render_comparison(found, model, samples))
+        except OSError as error:
+            raise UserError(f"--report: {arguments.report} can't be written: {error.strerror}") from error
+        lines += ["", f"as a page: {arguments.report}"]
     tell(told, "\n".join(lines), arguments.json)
 
 

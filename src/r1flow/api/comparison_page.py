@@ -1,0 +1,107 @@
+"""The page that `r1flow compare A B --report FILE` writes: what changed, what that moved, curves, samples side by side.
+
+One file without scripts that loads nothing, in the report's style. Left out: what the terminal's table hasn't either.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from r1flow.api.comparison import MEASURES, Comparison, Difference, total, verdict_told
+from r1flow.api.stored import StoredRun
+from r1flow.core.metrics import Interval
+from r1flow.core.template import GENERAL
+from r1flow.programs.report.figures import COLOURS, INK, STYLE, Curve, canvas, draw_forest, smoothed, to_svg
+from r1flow.programs.report.templates import fill
+
+CURVES = {  # key of a stage's history: title, label, and what values are multiplied by
+    "reward": ("Reward by step", "mean reward", 1),
+    "dev/accuracy": ("Accuracy on the dev set by step", "right answers to dev problems, %", 100),
+    "length": ("Length by step", "tokens of a response", 1),
+}
+STYLES = ("--", "-")  # of A and of B
+
+
+def render_comparison(found: Comparison, model: str | None, samples: Sequence[Mapping[str, Any]]) -> str:
+    """The page's text; equal runs give equal text, but for the seconds that they took. `samples` are of `model`."""
+    figures = [draw_forest(rows, name) for name, rows in forests(found.differences).items() if rows]
+    for key, (title, label, times) in CURVES.items():
+        if curves := pairs_of_curves(found, key):
+            figures.append(draw_pairs(curves, key.replace("/", "-"), title, label, times))
+    costs = found.costs
+    whole = {name: total(costs, name) for name in ("flops_a", "flops_b", "seconds_a", "seconds_b")} if costs else None
+    return fill(
+        "comparison.html.jinja",
+        run=" and ".join(dict.fromkeys([found.a[0].name, found.b[0].name])),
+        a=[str(run.folder) for run in found.a],
+        b=[str(run.folder) for run in found.b],
+        changed=found.changed,
+        rows=[row_shown(each) for each in found.differences],
+        unit=found.differences[0].unit,
+        paired=all(each.paired for each in found.differences),
+        figures=figures,
+        costs=costs,
+        whole=whole,
+        model=model,
+        samples=samples,
+    )
+
+
+def row_shown(each: Difference) -> dict[str, Any]:
+    """A row of the page's table, in the measure's unit; longer isn't better, so lengths have no colour."""
+    name, scale, _, _ = MEASURES[each.task, each.measure]
+    row: dict[str, Any] = {"model": each.model, "measure": name, "a": scale * each.a, "b": scale * each.b}
+    for key, value in {"moved": each.interval.estimate, "low": each.interval.low, "high": each.interval.high}.items():
+        row[key] = None if value is None else scale * value
+    row["colour"] = {"better": "yes", "worse": "no"}.get(each.verdict, "none")
+    row["why"] = verdict_told(each).removeprefix(each.verdict).lstrip("; ")
+    return row | {"verdict": each.verdict}
+
+
+def forests(differences: Sequence[Difference]) -> dict[str, list[tuple[str, str, Interval]]]:
+    """The lines of two figures: pass@1 on reasoning problems, and on general prompts, of each model."""
+    lines: dict[str, list[tuple[str, str, Interval]]] = {"reasoning": [], "general": []}
+    for each in differences:
+        if each.measure == "pass_at_1":
+            label = f"{each.model}, general" if each.task == GENERAL else each.model
+            lines[each.task].append((label, each.model, each.interval))
+    return lines
+
+
+def pairs_of_curves(found: Comparison, key: str) -> dict[str, list[Curve]]:
+    """Of each training that both runs have, the curve in A and in B; of several seeds, the first one's."""
+    curves = {}
+    for stage in found.a[0].stages:
+        if stage in found.b[0].stages:
+            pair = [curve_of(run, stage, key) for run in (found.a[0], found.b[0])]
+            if all(pair):
+                curves[stage] = pair
+    return curves
+
+
+def curve_of(run: StoredRun, stage: str, key: str) -> Curve:
+    history = run.metrics[stage].get("history", [])
+    return [(row["step"], row[key]) for row in history if row.get(key) is not None]
+
+
+@plt.rc_context(STYLE)
+def draw_pairs(curves: Mapping[str, Sequence[Curve]], name: str, title: str, y_label: str, times: int) -> str:
+    """A line for each training in A, dashed, and in B: moving means over five values."""
+    figure, axes = canvas(3.1)
+    for stage, pair in curves.items():
+        for curve, run, style in zip(pair, ("A", "B"), STYLES, strict=True):
+            steps, values = np.array(curve, dtype=float).T
+            axes.plot(
+                steps,
+                times * smoothed(values, 5),
+                style,
+                color=COLOURS.get(stage, INK),
+                linewidth=1.8,
+                label=f"{stage}, {run}",
+            )
+    axes.set_xlabel("training step")
+    axes.set_ylabel(y_label)
+    figure.legend(loc="outside lower center", ncols=2, handlelength=2, columnspacing=1.2)
+    return to_svg(figure, name, title)
