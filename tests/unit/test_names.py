@@ -1,4 +1,4 @@
-"""One name, one meaning: no two modules of the package define functions or classes of one name, but for INTERFACES."""
+"""One name, one meaning: no two modules define functions, classes or types of one name, but for INTERFACES."""
 
 import ast
 from collections import defaultdict
@@ -27,13 +27,20 @@ INTERFACES = {
 
 
 def shared_names() -> set[str]:
-    """The names of top-level functions and classes that more than one module defines."""
+    """The names of top-level functions, classes and types (Row = dict[str, Any]) that more than one module defines."""
     modules: dict[str, set[Path]] = defaultdict(set)
     for path in PACKAGE.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 modules[node.name].add(path)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and is_type(node.targets[0].id):
+                modules[node.targets[0].id].add(path)
     return {name for name, paths in modules.items() if len(paths) > 1}
+
+
+def is_type(name: str) -> bool:
+    """Whether a name is written as types are; constants are all in capitals."""
+    return name[0].isupper() and not name.isupper()
 
 
 def test_no_two_modules_share_a_name() -> None:

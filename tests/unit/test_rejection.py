@@ -21,7 +21,7 @@ from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code
 from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.rejection.compute import (
-    Filter,
+    DropRule,
     Kept,
     Sample,
     build_filters,
@@ -45,7 +45,7 @@ def sample(text: str, index: int = 0, finished: bool = True, identity: str = "p1
     return Sample(problem(identity), index, text, len(text), finished)
 
 
-def judge(samples: list[Sample], chain: list[tuple[str, Filter | None]], keep_per_prompt: int) -> list[str | None]:
+def judge(samples: list[Sample], chain: list[tuple[str, DropRule | None]], keep_per_prompt: int) -> list[str | None]:
     return [reason for _, reason in judged(samples, chain, keep_per_prompt)]
 
 

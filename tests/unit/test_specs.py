@@ -10,18 +10,18 @@ import pytest
 from r1flow.core.errors import UserError
 from r1flow.programs import specs
 from r1flow.recipe import stages
-from r1flow.recipe.stages import Row
+from r1flow.recipe.stages import StageRow
 
 
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (Row("base", "grpo"), "recipe/stages.py: two rows are called 'base'; give one another name"),
-        (Row("taught", "sftt"), "recipe/stages.py: taught: there is no program 'sftt' in "),
-        (Row("taught", "sftt"), "; did you mean 'sft'?"),
+        (StageRow("base", "grpo"), "recipe/stages.py: two rows are called 'base'; give one another name"),
+        (StageRow("taught", "sftt"), "recipe/stages.py: taught: there is no program 'sftt' in "),
+        (StageRow("taught", "sftt"), "; did you mean 'sft'?"),
     ],
 )
-def test_a_row_that_cannot_be_is_refused(row: Row, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_cannot_be_is_refused(row: StageRow, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     specs.check_recipe()
     monkeypatch.setattr(stages, "ROWS", (*stages.ROWS, row))
     with pytest.raises(UserError) as refusal:

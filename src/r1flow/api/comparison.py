@@ -47,7 +47,7 @@ from r1flow.recipe.claims import MIN_PROBLEMS, MIN_STEPS
 if TYPE_CHECKING:
     import pandas as pd
 
-Scores = Mapping[tuple[str, str], PerProblem]  # (task, metric) -> problem, or seed -> value
+ScoreTable = Mapping[tuple[str, str], PerProblem]  # (task, metric) -> problem, or seed -> value
 
 # What is compared, with its name, the factor to its unit, and the verdicts on more and on less of it.
 MEASURES = {
@@ -235,13 +235,13 @@ def shared_models(a: Sequence[StoredRun], b: Sequence[StoredRun]) -> list[str]:
 # -- scores ------------------------------------------------------------------------------------------------------
 
 
-def stored_scores(paths: Mapping[str, Path]) -> dict[str, Scores]:
+def stored_scores(paths: Mapping[str, Path]) -> dict[str, ScoreTable]:
     """Of each model's samples.parquet, every measure of every problem that has it, over the samples as asked."""
     stored = read_rows(list(paths.values()), NEEDED)
     return {model: scores_of_rows(rows) for model, rows in zip(paths, stored, strict=True)}
 
 
-def scores_of_rows(rows: Sequence[Row]) -> Scores:
+def scores_of_rows(rows: Sequence[Row]) -> ScoreTable:
     asked = [row for row in rows if as_asked(row)]
     found = {}
     for task, metric in MEASURES:
@@ -251,7 +251,7 @@ def scores_of_rows(rows: Sequence[Row]) -> Scores:
     return found
 
 
-def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str, Scores]:
+def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str, ScoreTable]:
     """Of each model, every measure's mean over problems, by seed; raises UserError for two runs of one seed."""
     found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
     for model in models:
@@ -269,7 +269,7 @@ def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str
     return found
 
 
-def all_differences(a: Mapping[str, Scores], b: Mapping[str, Scores], unit: str) -> list[Difference]:
+def all_differences(a: Mapping[str, ScoreTable], b: Mapping[str, ScoreTable], unit: str) -> list[Difference]:
     """The differences of all models, one model after the other."""
     found = []
     for model in a:
@@ -277,7 +277,7 @@ def all_differences(a: Mapping[str, Scores], b: Mapping[str, Scores], unit: str)
     return found
 
 
-def differences_of(model: str, a: Scores, b: Scores, unit: str) -> list[Difference]:
+def differences_of(model: str, a: ScoreTable, b: ScoreTable, unit: str) -> list[Difference]:
     """Every measure that both have, B − A: over the units that both have if these are most, else over all, unpaired."""
     found = []
     for measure in MEASURES:

@@ -17,11 +17,11 @@ from r1flow.core.files import write_whole
 from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.data.loaders import Damaged, csv_rows
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 LONGEST_FIELD = 2**27  # characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds
 
 
-def read_table(path: Path, needed: Sequence[str]) -> list[Row]:
+def read_table(path: Path, needed: Sequence[str]) -> list[TableRow]:
     """The file's rows; raises UserError where it can't be read, has no rows, or a row lacks a needed column."""
     if not path.is_file():
         raise UserError(f"{path}: there is no such file")
@@ -39,7 +39,7 @@ def read_table(path: Path, needed: Sequence[str]) -> list[Row]:
     return rows
 
 
-def write_table(path: Path, rows: Sequence[Row]) -> None:
+def write_table(path: Path, rows: Sequence[TableRow]) -> None:
     """Write rows in the format that the name's ending says: the whole file or none; raises UserError."""
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -66,14 +66,14 @@ def ending_of(path: Path) -> str:
     return path.suffix
 
 
-def read_list(path: Path) -> list[Row]:
+def read_list(path: Path) -> list[TableRow]:
     rows = json.loads(path.read_bytes())
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it isn't a list of objects")
     return rows
 
 
-def read_csv(path: Path) -> list[Row]:
+def read_csv(path: Path) -> list[TableRow]:
     rows = []
     for number, row in enumerate(csv_rows(path, [], LONGEST_FIELD), 1):
         if isinstance(row, Damaged):
@@ -82,37 +82,37 @@ def read_csv(path: Path) -> list[Row]:
     return rows
 
 
-def read_parquet(path: Path) -> list[Row]:
+def read_parquet(path: Path) -> list[TableRow]:
     from r1flow.core.parquet import read_rows
 
     return read_rows([path])[0]
 
 
-def write_list(path: Path, rows: Sequence[Row]) -> None:
+def write_list(path: Path, rows: Sequence[TableRow]) -> None:
     write_whole(path, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
 
 
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
+def write_csv(path: Path, rows: Sequence[TableRow]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
         writer.writerows(rows)
 
 
-def write_parquet(path: Path, rows: Sequence[Row]) -> None:
+def write_parquet(path: Path, rows: Sequence[TableRow]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
     parquet.write_table(pa.Table.from_pylist(rows), path)
 
 
-READERS: dict[str, Callable[[Path], list[Row]]] = {
+READERS: dict[str, Callable[[Path], list[TableRow]]] = {
     ".jsonl": read_jsonl,
     ".json": read_list,
     ".csv": read_csv,
     ".parquet": read_parquet,
 }
-WRITERS: dict[str, Callable[[Path, Sequence[Row]], None]] = {
+WRITERS: dict[str, Callable[[Path, Sequence[TableRow]], None]] = {
     ".jsonl": write_jsonl,
     ".json": write_list,
     ".csv": write_csv,

@@ -31,7 +31,7 @@ from r1flow.recipe.stages import position
 if TYPE_CHECKING:
     from r1flow.core.metrics import Interval, PerProblem
 
-Run = Mapping[str, Record]  # by stage, in dataflow order
+RunRecords = Mapping[str, Record]  # by stage, in dataflow order
 
 NO_CAUSE = (
     "no recorded cause: config, code, inputs and libraries are the same, and only the bytes differ; perhaps the"
@@ -91,7 +91,7 @@ def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
     return int(not equal)
 
 
-def read_run(run: Path) -> Run:
+def read_run(run: Path) -> RunRecords:
     """Every stage of the run, the pinned data that it read included; raises UserError naming what isn't whole."""
     run = run_folder(run)
     written = [*run.resolve().glob("**/provenance.json"), *run.resolve().glob(f"**/{MANIFEST}")]
@@ -105,7 +105,7 @@ def read_run(run: Path) -> Run:
 # -- what differs, and why ---------------------------------------------------------------------------------------
 
 
-def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
+def differences(a: RunRecords, b: RunRecords, other: list[str]) -> Iterator[str]:
     """The first stage with other bytes and its causes, then the later ones, and any causes of their own."""
     if not other:
         return
@@ -123,18 +123,18 @@ def differences(a: Run, b: Run, other: list[str]) -> Iterator[str]:
             yield f"  {stage} has causes of its own: {'; '.join(own)}"
 
 
-def first_of(a: Run, b: Run, other: list[str]) -> str:
+def first_of(a: RunRecords, b: RunRecords, other: list[str]) -> str:
     """The stage where the differences begin: one that reads no other of them, whatever its place in the order."""
     return next((stage for stage in other if not sources_read(a[stage], b[stage]) & set(other)), other[0])
 
 
-def only_in_one(a: Run, alone: list[str]) -> Iterator[str]:
+def only_in_one(a: RunRecords, alone: list[str]) -> Iterator[str]:
     for name, stages in (("A", [s for s in alone if s in a]), ("B", [s for s in alone if s not in a])):
         if stages:
             yield f"only in {name} (the other run doesn't have it, or isn't finished): {', '.join(stages)}"
 
 
-def made_differently(a: Run, b: Run, remade: list[str], other: list[str]) -> Iterator[str]:
+def made_differently(a: RunRecords, b: RunRecords, remade: list[str], other: list[str]) -> Iterator[str]:
     for stage in remade:
         yield f"same bytes, made differently: {stage}: {'; '.join(causes(a[stage], b[stage])) or 'unrecorded'}"
     if remade and not other:
@@ -208,7 +208,7 @@ def artifacts(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[str]:
 # -- how far the results moved -----------------------------------------------------------------------------------
 
 
-def results(a: Run, b: Run, rows: list[dict[str, Any]]) -> Iterator[str]:
+def results(a: RunRecords, b: RunRecords, rows: list[dict[str, Any]]) -> Iterator[str]:
     """pass@1 of every model that both runs evaluated, and B − A in points."""
     stages = evaluated_alike(a, b)
     if not stages:
@@ -224,11 +224,11 @@ def results(a: Run, b: Run, rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{row['model']:<22}{row['task']:<10}{before:>8.1f}{after:>8.1f}   {after - before:+.1f} {spread}"
 
 
-def evaluated_alike(a: Run, b: Run) -> list[str]:
+def evaluated_alike(a: RunRecords, b: RunRecords) -> list[str]:
     return [stage for stage in a if stage.startswith("evaluate/") and stage in b]
 
 
-def compared(a: Run, b: Run) -> list[dict[str, Any]]:
+def compared(a: RunRecords, b: RunRecords) -> list[dict[str, Any]]:
     """pass@1 of every model and task in both runs, with the interval of B − A; empty where all samples are the same."""
     stages = evaluated_alike(a, b)
     if all(a[stage].sha256 == b[stage].sha256 for stage in stages):

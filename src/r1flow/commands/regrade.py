@@ -35,9 +35,11 @@ from r1flow.programs.rejection import compute as rejection
 from r1flow.programs.samplings import sampled_stages
 from r1flow.sampling import Completion
 
-Row = dict[str, Any]
+SampleRow = dict[str, Any]
 Number = tuple[str | None, str]  # task, name
-Graded = tuple[list[Row], list[Row | None], dict[Number, Any], dict[Number, Any]]  # rows and numbers, then and now
+Graded = tuple[
+    list[SampleRow], list[SampleRow | None], dict[Number, Any], dict[Number, Any]
+]  # rows and numbers, then and now
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,8 +62,8 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
     Raises UserError for a run without samples, and for files that aren't what their stage wrote or read.
     """
-    verdicts: list[Row] = []
-    numbers: list[Row] = []
+    verdicts: list[SampleRow] = []
+    numbers: list[SampleRow] = []
     words: list[str] = []
     for record in graded_stages(run):
         before, after, then, now = GRADERS[record.provenance["program"]](record)
@@ -124,7 +126,9 @@ def evaluation(record: Record) -> Graded:
     return rows, after, means(rows, temperatures, then), means(now, temperatures, ungradable)
 
 
-def regraded_row(row: Row, problem: Row | None, grade: Callable[[Row, Completion], Row]) -> Row | None:
+def regraded_row(
+    row: SampleRow, problem: SampleRow | None, grade: Callable[[SampleRow, Completion], SampleRow]
+) -> SampleRow | None:
     """The row as it would be written now; None when its problem can't be graded."""
     if problem is None:
         return None
@@ -133,7 +137,7 @@ def regraded_row(row: Row, problem: Row | None, grade: Callable[[Row, Completion
     return {name: verdict.get(name, value) for name, value in row.items()}
 
 
-def means(rows: list[Row], temperatures: list[float], ungradable: int) -> dict[Number, Any]:
+def means(rows: list[SampleRow], temperatures: list[float], ungradable: int) -> dict[Number, Any]:
     found = evaluate.summarise_evaluation(rows, temperatures)
     lines = dict(found["tasks"])
     for each in found["thinking"]:
@@ -164,7 +168,7 @@ def rejected(record: Record) -> Graded:
     return rows, after, counts(rows), counts(after)
 
 
-def counts(rows: list[Row]) -> dict[Number, Any]:
+def counts(rows: list[SampleRow]) -> dict[Number, Any]:
     kept = [row for row in rows if row["dropped"] is None]
     dropped = Counter(row["dropped"] for row in rows if row["dropped"] is not None)
     numbers = {
@@ -176,7 +180,7 @@ def counts(rows: list[Row]) -> dict[Number, Any]:
     return {(None, name): number for name, number in numbers.items()}
 
 
-def read_stored_samples(record: Record) -> list[Row]:
+def read_stored_samples(record: Record) -> list[SampleRow]:
     [rows] = read_rows([record.folder / "samples.parquet"])
     return rows
 
@@ -190,7 +194,7 @@ GRADERS: dict[str, Callable[[Record], Graded]] = {
 NAME = ("task", "problem_id", "sample_index", "thinking", "paraphrased", "intervention")  # what names a sample
 
 
-def sample_name(row: Row) -> tuple[Any, ...]:
+def sample_name(row: SampleRow) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in NAME)
 
 
@@ -200,7 +204,7 @@ SAMPLE = (*NAME, "gold", "answer")
 # -- what changed ------------------------------------------------------------------------------------------------
 
 
-def changed_verdicts(record: Record, before: list[Row], after: list[Row | None]) -> Iterator[Row]:
+def changed_verdicts(record: Record, before: list[SampleRow], after: list[SampleRow | None]) -> Iterator[SampleRow]:
     """One entry for each verdict of a sample that isn't what it was: {"verdict": "correct", "before": False, …}."""
     model = record.stage.partition("/")[2] or record.provenance["inputs"].get("model", {}).get("stage")
     for row, now in zip(before, after, strict=True):
@@ -211,14 +215,14 @@ def changed_verdicts(record: Record, before: list[Row], after: list[Row | None])
             yield {"stage": record.stage, "model": model, **sample, **verdict}
 
 
-def changed_numbers(record: Record, then: dict[Number, Any], now: dict[Number, Any]) -> Iterator[Row]:
+def changed_numbers(record: Record, then: dict[Number, Any], now: dict[Number, Any]) -> Iterator[SampleRow]:
     for task, name in dict.fromkeys([*then, *now]):
         before, after = then.get((task, name)), now.get((task, name))
         if before != after:
             yield {"stage": record.stage, "task": task, "number": name, "before": before, "after": after}
 
 
-def told(stage: str, rows: int, verdicts: list[Row], numbers: list[Row]) -> Iterator[str]:
+def told(stage: str, rows: int, verdicts: list[SampleRow], numbers: list[SampleRow]) -> Iterator[str]:
     """A stage's changes in words."""
     here = [change for change in verdicts if change["stage"] == stage]
     samples = {sample_name(change) for change in here}

@@ -13,7 +13,7 @@ A document is of one kind, drawn by the shares of the config:
     prose           phrases with their translations, and sentences about a word
 
 So a base model mostly answers at once, and sometimes thinks, in either language or in both mixed, and now and then
-with a second look (traces.py). Keep that in mind when you read what RL does to such a model: it selects, and invents
+with reflection (traces.py). Keep that in mind when you read what RL does to such a model: it selects, and invents
 little. In a share of the chats the words around the problem are made up, and some worked documents contain an
 error. Problems come from the corpus split only. Left out: real-world text.
 """
@@ -82,7 +82,7 @@ class CorpusWriter:
         return str(max(0, int(worked.problem.answer) + self.rng.choice((-10, -2, -1, 1, 2, 10))))
 
     def thought(self, original: Worked) -> tuple[str, str]:
-        """A chain of thought and the answer it comes to: right after a second look, else wrong in a share of them."""
+        """A chain of thought and the answer it comes to: right after reflection, else wrong in a share of them."""
         languages, right = self.languages(), original.problem.answer
         if self.rng.random() < self.config["reflection_share"]:
             return write_chain(original, self.rng, languages, 1.0, self.config["slip_share"]), right

@@ -34,7 +34,7 @@ from itertools import groupby
 
 from rensa import RMinHash, RMinHashLSH
 
-Words = tuple[str, ...]
+WordSequence = tuple[str, ...]
 
 
 class Kind(StrEnum):
@@ -101,7 +101,7 @@ FOLDED = str.maketrans({"²": "^2", "³": "^3"})
 SPELT = str.maketrans(dict(zip("−–·×⋅⁄÷’‘ʼ", "--***//'''", strict=True)))
 
 
-def words_of(text: str) -> Words:
+def words_of(text: str) -> WordSequence:
     """The words of a text; a sign belongs to the word that follows it."""
     if not text.isascii():
         text = PIECE.sub(lambda piece: unicodedata.normalize("NFKC", piece[0]), text.translate(FOLDED)).translate(SPELT)
@@ -129,17 +129,17 @@ class Index:
     """Benchmark texts, indexed for comparison; texts with the same words share one entry."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        numbers: dict[Words, list[int]] = defaultdict(list)
+        numbers: dict[WordSequence, list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
             if words := words_of(text):  # a text without words matches nothing
                 numbers[words].append(number)
         self.entries, self.numbers = list(numbers), list(numbers.values())
         self.entry_of = {words: entry for entry, words in enumerate(self.entries)}
         self.patterns = [pattern_of(words) for words in self.entries]
-        self.of_pattern: dict[Words, list[int]] = defaultdict(list)
+        self.of_pattern: dict[WordSequence, list[int]] = defaultdict(list)
         for entry, pattern in enumerate(self.patterns):
             self.of_pattern[pattern].append(entry)
-        self.unlisted: dict[Words, dict[int, None]] = {}
+        self.unlisted: dict[WordSequence, dict[int, None]] = {}
         self.short, self.long = self.places(SHORT), self.places(LONG)
         self.shingles = {n: set(runs(words, SHINGLE)) for n, words in enumerate(self.entries) if len(words) >= SHORT}
         self.known = set().union(*self.shingles.values())
@@ -147,9 +147,9 @@ class Index:
         for entry, shingles in self.shingles.items():
             self.lsh.insert(entry, sketch(shingles))
 
-    def places(self, length: int) -> dict[Words, list[tuple[int, int]]]:
+    def places(self, length: int) -> dict[WordSequence, list[tuple[int, int]]]:
         """The places of each run of `length` words, as (entry, position); none for runs that are common phrases."""
-        places: dict[Words, list[tuple[int, int]]] = defaultdict(list)
+        places: dict[WordSequence, list[tuple[int, int]]] = defaultdict(list)
         for entry, words in enumerate(self.entries):
             for position, run in enumerate(runs(words, length)):
                 places[run].append((entry, position))
@@ -187,7 +187,7 @@ class Index:
                 if entry != same and self.patterns[entry] != pattern:
                     yield from ((number, kind) for number in self.numbers[entry])
 
-    def with_other_numbers(self, pattern: Words, same: int | None) -> list[int]:
+    def with_other_numbers(self, pattern: WordSequence, same: int | None) -> list[int]:
         """Entries that differ in numbers only: all that were not listed for an earlier training text, else one."""
         waiting = self.unlisted.get(pattern, {})
         others = [entry for entry in waiting if entry != same]
@@ -195,7 +195,7 @@ class Index:
             del waiting[entry]
         return others or [entry for entry in self.of_pattern.get(pattern, ())[:2] if entry != same][:1]
 
-    def in_runs(self, words: Words) -> Iterator[tuple[int, Kind]]:
+    def in_runs(self, words: WordSequence) -> Iterator[tuple[int, Kind]]:
         """Entries that have a run of 13 words in common, or runs of 8 that cover enough of them."""
         starts = [start for start, run in enumerate(runs(words, SHORT)) if run in self.short]
         covered: dict[int, set[int]] = defaultdict(set)
@@ -206,7 +206,7 @@ class Index:
         for run in {words[start : start + LONG] for start in starts}:
             yield from ((entry, Kind.GRAM_13) for entry, _ in self.long.get(run, ()))
 
-    def near(self, words: Words, pattern: Words) -> Iterator[tuple[int, Kind]]:
+    def near(self, words: WordSequence, pattern: WordSequence) -> Iterator[tuple[int, Kind]]:
         """Entries of other patterns with at least half of all runs of 3 words in common."""
         shingles = set(runs(words, SHINGLE))
         if len(shingles & self.known) < NEARNESS * len(shingles):  # no entry can reach the threshold
@@ -217,12 +217,12 @@ class Index:
                 yield entry, Kind.NEAR
 
 
-def runs(words: Words, length: int) -> Iterator[Words]:
+def runs(words: WordSequence, length: int) -> Iterator[WordSequence]:
     """Every sequence of `length` adjacent words."""
     return zip(*(words[start:] for start in range(length)), strict=False)
 
 
-def pattern_of(words: Words) -> Words:
+def pattern_of(words: WordSequence) -> WordSequence:
     """The words with formulas masked: stretches of numbers, and of single letters with a sign on them or after them."""
     after = (*words[1:], "")
     masked = (MASK if is_formula(word, later) else word for word, later in zip(words, after, strict=True))
@@ -239,7 +239,7 @@ def is_formula(word: str, later: str) -> bool:
     return FORMULA.fullmatch(word) is not None
 
 
-def sketch(shingles: set[Words]) -> RMinHash:
+def sketch(shingles: set[WordSequence]) -> RMinHash:
     minhash = RMinHash(SLOTS, SEED)
     minhash.update([" ".join(shingle) for shingle in shingles])
     return minhash

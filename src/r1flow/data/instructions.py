@@ -11,8 +11,8 @@ reply to learn from: the stage general_data samples some. Left out: several inst
 from collections.abc import Iterator
 from typing import Any
 
-Rule = dict[str, Any]  # what judges replies (grading/replies.py)
-Instruction = tuple[str, Rule]
+RuleArguments = dict[str, Any]  # what judges replies (grading/replies.py)
+Instruction = tuple[str, RuleArguments]
 
 REQUESTS = (
     "Tell a short story about {}.",
@@ -83,6 +83,6 @@ def questions_of_kind(kind: str) -> Iterator[str]:
             yield from (f"{request.format(topic)} {instruction}" for instruction, _ in INSTRUCTIONS[kind])
 
 
-def rule_of(kind: str, question: str) -> Rule:
+def rule_of(kind: str, question: str) -> RuleArguments:
     """The rule that replies to a prompt of a kind must pass."""
     return next(rule for instruction, rule in INSTRUCTIONS[kind] if question.endswith(f" {instruction}"))

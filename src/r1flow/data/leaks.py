@@ -29,7 +29,7 @@ LEAKS_REMEDY = "docs/decontamination.md says what counts as a leak"
 EXAMPLES = 3  # shown of each kind, for each pair of files
 SHOWN = 300  # characters of an example
 
-Rows = list[tuple[str, str]]  # id and question
+QuestionRows = list[tuple[str, str]]  # id and question
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Match:
         return self.kind not in (Kind.MASKED, Kind.TEMPLATE) and self.evaluation not in reported_only
 
 
-def matches_by_file(training: dict[str, Rows], evaluation: dict[str, Rows]) -> dict[str, list[Match]]:
+def matches_by_file(training: dict[str, QuestionRows], evaluation: dict[str, QuestionRows]) -> dict[str, list[Match]]:
     """The matches of every training file; `training` and `evaluation` map file names to rows."""
     matches: dict[str, list[Match]] = {name: [] for name in training}
     for other, asked in evaluation.items():

@@ -38,7 +38,7 @@ from r1flow.tracking.left_out import Count
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, ParquetFile
 
-Row = dict[str, Any]
+FileRow = dict[str, Any]
 BATCH = 64  # rows of a Parquet file in memory at once, at most
 BATCH_BYTES = 100_000_000  # bytes of these rows together
 MOST_UNPACKED = 1000  # a column may unpack to at most this many times its size; texts reach 2 to 20
@@ -57,7 +57,7 @@ class Unusable(Exception):
     """A row that is undamaged but has nothing that we can use."""
 
 
-def load_source(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
+def load_source(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[FileRow]:
     """Our rows from these files of a source, with their ids; `count` is updated on the way."""
     for name in names:
         path = folder / name
@@ -82,7 +82,7 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
                 yield found
 
 
-def load_apart(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[Row]:
+def load_apart(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[FileRow]:
     """The same in a process apart (core/apart.py): whatever the files say, it has little memory and no endless time."""
     size = sum((folder / name).stat().st_size for name in names)
     where = ", ".join(str(folder / name) for name in names)
@@ -90,13 +90,13 @@ def load_apart(folder: Path, names: list[str], source: dict[str, Any], count: Co
     count.add(found)
 
 
-def counted_rows(folder: Path, names: list[str], source: dict[str, Any]) -> Generator[Row, None, Count]:
+def counted_rows(folder: Path, names: list[str], source: dict[str, Any]) -> Generator[FileRow, None, Count]:
     count = Count()
     yield from load_source(folder, names, source, count)
     return count
 
 
-def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[Row | Damaged]:
+def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[FileRow | Damaged]:
     """The unconverted rows of a file; raises UserError if it can't be read or lacks the columns."""
     if path.name.endswith(".parquet"):
         columns = sorted({column.partition(".")[0] for column in theirs(source)})
@@ -138,7 +138,7 @@ def theirs(source: dict[str, Any]) -> Iterator[str]:
     yield from source["where"]
 
 
-def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damaged]:
+def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow | Damaged]:
     """The rows of a Parquet file, one at a time; `limit` is for a row's bytes in memory, in these columns."""
     import pyarrow as pa
 
@@ -195,7 +195,7 @@ def weight(values: Any) -> int:
     return sum(map(weight, values.flatten())) if isinstance(values, pa.StructArray) else values.nbytes
 
 
-def unpacked(batch: Any, limit: int) -> Row | Damaged:
+def unpacked(batch: Any, limit: int) -> FileRow | Damaged:
     """The row of a batch of one; text that isn't UTF-8, or a date that Python can't represent, makes it damaged."""
     if weight(batch) > limit:
         return Damaged("row too large")
@@ -207,7 +207,7 @@ def unpacked(batch: Any, limit: int) -> Row | Damaged:
         return Damaged("wrong type")
 
 
-def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damaged]:
+def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[FileRow | Damaged]:
     """One row per line; a line beyond the limit is skipped in pieces, so that it is never in memory as a whole."""
     try:
         with file:
@@ -222,7 +222,7 @@ def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[Row | Damage
         raise UserError(f"{path}: can't be read to its end ({error}); fetch it again") from None
 
 
-def parsed_line(line: bytes) -> Row | Damaged:
+def parsed_line(line: bytes) -> FileRow | Damaged:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -230,7 +230,7 @@ def parsed_line(line: bytes) -> Row | Damaged:
     return row if isinstance(row, dict) else Damaged("not an object")
 
 
-def json_rows(path: Path) -> Iterator[Row | Damaged]:
+def json_rows(path: Path) -> Iterator[FileRow | Damaged]:
     """The rows of one JSON list; such files are read whole, so they must be small."""
     if path.stat().st_size > LIST_BYTES:
         raise UserError(
@@ -245,7 +245,7 @@ def json_rows(path: Path) -> Iterator[Row | Damaged]:
     return (row if isinstance(row, dict) else Damaged("not an object") for row in found)
 
 
-def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damaged]:
+def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow | Damaged]:
     """One row per record, whose values are texts; the first line names the columns."""
     csv.field_size_limit(limit)
     try:
@@ -261,11 +261,11 @@ def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[Row | Damag
         raise UserError(f"{path}: can't be read as CSV in UTF-8 ({error}); save it as such, or as .jsonl") from None
 
 
-def wanted(row: Row, where: dict[str, list[Any]]) -> bool:
+def wanted(row: FileRow, where: dict[str, list[Any]]) -> bool:
     return all(value_at(row, column) in allowed for column, allowed in where.items())
 
 
-def mapped(row: Row, source: dict[str, Any]) -> Row:
+def mapped(row: FileRow, source: dict[str, Any]) -> FileRow:
     """Our row, with its id; raises Damaged or Unusable."""
     found = dict(source["fixed"])
     for ours, column in source["columns"].items():
@@ -286,7 +286,7 @@ def mapped(row: Row, source: dict[str, Any]) -> Row:
     return found | {"id": row_id(found)}
 
 
-def row_id(row: Row) -> str:
+def row_id(row: FileRow) -> str:
     """12 hex digits of a hash of the question without spaces and case: data sets that share a problem share its id.
 
     For a preference pair the responses are hashed, too, and in a conversation what was said before.
@@ -299,7 +299,7 @@ def row_id(row: Row) -> str:
     return identity("question", canonical)
 
 
-def value_at(row: Row, column: str) -> Any:
+def value_at(row: FileRow, column: str) -> Any:
     """The value of a column, or for a.b of field b in column a; raises Damaged if it is missing."""
     value: Any = row
     for name in column.split("."):

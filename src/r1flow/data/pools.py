@@ -30,7 +30,7 @@ OWN = {"own": "data.train", "own_test": "data.test"}  # sources that users name 
 class Holder(Protocol):
     """What takes a file's rows: a list of them, or the file itself."""
 
-    def append(self, row: loaders.Row, /) -> None: ...
+    def append(self, row: loaders.FileRow, /) -> None: ...
 
 
 def share_rows(stage: "Stage", files: Mapping[str, Holder]) -> None:

@@ -59,7 +59,7 @@ REFUSED = {
 }
 GB = 1e9
 
-Progress = Callable[[int, int], None]
+TellBytes = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def fetch_files(
     revision: str,
     patterns: Collection[str] = (),
     hashes: Mapping[str, str] | None = None,
-    progress: Progress = lambda done, total: None,
+    progress: TellBytes = lambda done, total: None,
 ) -> Fetched:
     """The files of a hub repository at a commit, in huggingface_hub's cache; `kind` is "dataset" or "model".
 
@@ -296,7 +296,7 @@ def download(kind: str, repo: str, revision: str, names: list[str], told: type) 
     return Path(folder)
 
 
-def bar_class(progress: Progress, total: int) -> type:
+def bar_class(progress: TellBytes, total: int) -> type:
     """A class of invisible progress bars for huggingface_hub, which report the bytes fetched in all to `progress`."""
     from huggingface_hub.utils import tqdm
 

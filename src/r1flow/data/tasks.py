@@ -24,7 +24,7 @@ from r1flow.data.splits import identity
 from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, filled, wording_of
 from r1flow.grading.generated import gradable, scorer
 
-Step = tuple[str, int]  # what is computed, "8 + 16", and its value
+WorkedStep = tuple[str, int]  # what is computed, "8 + 16", and its value
 Metadata = dict[str, Any]
 NUMBER = re.compile(r"\d+")
 # reasoning-gym seeds row i with seed + i, so two datasets with near seeds would share rows.
@@ -37,7 +37,7 @@ class Worked:
 
     problem: Problem
     short: str  # the bare problem: "8 + 16 - 19"
-    steps: tuple[Step, ...]
+    steps: tuple[WorkedStep, ...]
     prose: str | None = None  # the solution in words, where it isn't written from the steps
 
 
@@ -47,9 +47,9 @@ class TaskFamily:
 
     short: Callable[[Metadata], str]
     canonical: Callable[[Metadata], str]  # equal for two spellings of one problem
-    steps: Callable[[Metadata], list[Step] | None]  # None: this module can't solve the problem in steps
+    steps: Callable[[Metadata], list[WorkedStep] | None]  # None: this module can't solve the problem in steps
     wordings: Wordings
-    fact: Callable[[random.Random, int], Step] | None = None  # a step as in solutions, with numbers up to a bound
+    fact: Callable[[random.Random, int], WorkedStep] | None = None  # a step as in solutions, with numbers up to a bound
     prose: Callable[[Metadata], str] | None = None  # the solution in words, for families without such steps
 
 
@@ -110,13 +110,13 @@ def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dic
     return (dataset[index] for index in range(config["draws"]))
 
 
-def usable_steps(family: TaskFamily, metadata: Metadata, least: int, greatest: int) -> list[Step] | None:
+def usable_steps(family: TaskFamily, metadata: Metadata, least: int, greatest: int) -> list[WorkedStep] | None:
     """The steps that solve a problem, or None if there are none within the bounds."""
     steps = family.steps(metadata)
     return steps if steps and all(least <= number <= greatest for number in numbers_of(steps)) else None
 
 
-def worked_out(task: str, entry: dict[str, Any], steps: list[Step], wordings: int) -> Worked:
+def worked_out(task: str, entry: dict[str, Any], steps: list[WorkedStep], wordings: int) -> Worked:
     """reasoning-gym's row as a problem, asked in one of so many wordings, with its steps."""
     family, metadata = FAMILIES[task], entry["metadata"]
     one, short = identity(task, family.canonical(metadata)), family.short(metadata)
@@ -151,13 +151,13 @@ def in_held_out_wording(worked: Worked) -> Problem:
     return replace(problem, question=filled(wording, worked.short))
 
 
-def numbers_of(steps: list[Step]) -> Iterator[int]:
+def numbers_of(steps: list[WorkedStep]) -> Iterator[int]:
     for text, value in steps:
         yield value
         yield from map(int, NUMBER.findall(text))
 
 
-def apply(left: int, operator: str, right: int) -> Step:
+def apply(left: int, operator: str, right: int) -> WorkedStep:
     """One step of arithmetic, written out."""
     value = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__}[operator]
     return f"{left} {operator} {right}", value(left, right)
@@ -166,7 +166,7 @@ def apply(left: int, operator: str, right: int) -> Step:
 # Sums and differences: from left to right.
 
 
-def sum_steps(metadata: Metadata) -> list[Step]:
+def sum_steps(metadata: Metadata) -> list[WorkedStep]:
     first, *rest = metadata["expression"].split()
     steps, total = [], int(first)
     for operator, term in zip(rest[::2], rest[1::2], strict=True):
@@ -175,7 +175,7 @@ def sum_steps(metadata: Metadata) -> list[Step]:
     return steps
 
 
-def sum_fact(rng: random.Random, greatest: int) -> Step:
+def sum_fact(rng: random.Random, greatest: int) -> WorkedStep:
     whole = rng.randint(0, greatest)
     part = rng.randint(0, whole)
     if rng.random() < 0.5:
@@ -191,7 +191,7 @@ def factors_in(metadata: Metadata) -> list[int]:
     return [int(number) for number in metadata["expression"].split(" * ")]
 
 
-def product_steps(metadata: Metadata) -> list[Step] | None:
+def product_steps(metadata: Metadata) -> list[WorkedStep] | None:
     numbers = factors_in(metadata)
     if len(numbers) > 2 and max(numbers) < 10:
         return digit_steps(numbers)
@@ -202,7 +202,7 @@ def product_steps(metadata: Metadata) -> list[Step] | None:
     return [tens, units, apply(tens[1], "+", units[1])]
 
 
-def digit_steps(digits: list[int]) -> list[Step] | None:
+def digit_steps(digits: list[int]) -> list[WorkedStep] | None:
     """Each digit times what came before; None if that has more than two digits, which is too hard for a single step."""
     steps, product = [], digits[0]
     for digit in digits[1:]:
@@ -213,7 +213,7 @@ def digit_steps(digits: list[int]) -> list[Step] | None:
     return steps
 
 
-def product_fact(rng: random.Random, greatest: int) -> Step:
+def product_fact(rng: random.Random, greatest: int) -> WorkedStep:
     big = rng.randint(1, 99)
     kind = rng.random()
     if kind < 0.6 or big < 11:
@@ -229,7 +229,7 @@ def product_fact(rng: random.Random, greatest: int) -> Step:
 LINEAR = re.compile(r"(?:(\d+) (-|\+) )?(?:(\d+)\*)?([a-z])(?: (-|\+) (\d+))? = (\d+)")
 
 
-def equation_steps(metadata: Metadata) -> list[Step] | None:
+def equation_steps(metadata: Metadata) -> list[WorkedStep] | None:
     match = LINEAR.fullmatch(metadata["equation"])
     if not match:
         return None
@@ -250,7 +250,7 @@ def equation_form(metadata: Metadata) -> str:
     return re.sub(r"[a-z]", "x", metadata["equation"])
 
 
-def equation_fact(rng: random.Random, greatest: int) -> Step:
+def equation_fact(rng: random.Random, greatest: int) -> WorkedStep:
     divisor = rng.randint(1, min(15, greatest))
     return apply(divisor * rng.randint(1, min(15, greatest // divisor)), "/", divisor)
 
@@ -258,7 +258,7 @@ def equation_fact(rng: random.Random, greatest: int) -> Step:
 # Greatest common divisors: Euclid's remainders.
 
 
-def gcd_steps(metadata: Metadata) -> list[Step] | None:
+def gcd_steps(metadata: Metadata) -> list[WorkedStep] | None:
     small, big = sorted(metadata["numbers"])
     steps = []
     while small:
@@ -271,7 +271,7 @@ def gcd_form(metadata: Metadata) -> str:
     return " and ".join(map(str, sorted(metadata["numbers"])))
 
 
-def gcd_fact(rng: random.Random, greatest: int) -> Step:
+def gcd_fact(rng: random.Random, greatest: int) -> WorkedStep:
     big = rng.randint(1, greatest)
     return apply(big, "%", rng.randint(1, big))
 
@@ -284,7 +284,7 @@ def animals(metadata: Metadata) -> str:
     return ", ".join(f"{count} {animal}{'s' if count > 1 else ''}" for animal, count in metadata["animals"].items())
 
 
-def leg_steps(metadata: Metadata) -> list[Step]:
+def leg_steps(metadata: Metadata) -> list[WorkedStep]:
     from reasoning_gym.arithmetic.leg_counting import ANIMALS
 
     products = [apply(count, "*", ANIMALS[animal]) for animal, count in metadata["animals"].items()]
@@ -295,7 +295,7 @@ def leg_steps(metadata: Metadata) -> list[Step]:
     return steps
 
 
-def leg_fact(rng: random.Random, greatest: int) -> Step:
+def leg_fact(rng: random.Random, greatest: int) -> WorkedStep:
     legs = rng.choice((2, 4, 6, 8, 10))
     return apply(rng.randint(1, max(1, greatest // legs)), "*", legs)
 
@@ -307,7 +307,7 @@ def worded_solution(metadata: Metadata) -> str:
     return metadata["answer_cot"].partition("####")[0].strip()
 
 
-def worded_steps(metadata: Metadata) -> list[Step] | None:
+def worded_steps(metadata: Metadata) -> list[WorkedStep] | None:
     """The solution, whose numbers the family's bounds hold for; None if the answer isn't a whole number."""
     value = metadata["answer_value"]
     return [(worded_solution(metadata), value)] if isinstance(value, int) else None

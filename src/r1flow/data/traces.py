@@ -2,7 +2,7 @@
 
     trace(worked, rng, ("en",))         "first 8 + 16 = 24, then 24 - 19 = 5, so the result is 5."
     trace(worked, rng, ("en", "de"))    "zuerst 8 + 16 = 24, then 24 - 19 = 5, also ist das Ergebnis 5."
-    … with a second look                "first 8 + 16 = 25, then 25 - 19 = 6, so the result is 6. wait, let me check:
+    … with reflection                   "first 8 + 16 = 25, then 25 - 19 = 6, so the result is 6. wait, let me check:
                                         8 + 16 = 18 + 6 = 24, then 24 - 19 = 14 - 9 = 5, so the answer is 5."
 
 A language identifier must label every phrase between two formulae correctly on its own; a test checks that. Left
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
-from r1flow.data.tasks import Step, Worked, apply
+from r1flow.data.tasks import Worked, WorkedStep, apply
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ def write_chain(
 ) -> str:
     """The chain of thought in words; each phrase in one of `languages`.
 
-    `reflect` is the chance of a second look: the chain states its answer, doubts it, and computes all again with its
+    `reflect` is the chance of reflection: the chain states its answer, doubts it, and computes all again with its
     hard steps in parts; what it states then is right. `slip` is the chance that the answer it doubts is wrong. A chain
-    without a second look ends with `answer` (default: the right one).
+    without reflection ends with `answer` (default: the right one).
     """
 
     def say(phrases: str) -> str:
         return rng.choice(getattr(VOICES[rng.choice(languages)], phrases))
 
-    def chain(steps: Sequence[Step], lead: str, write: Callable[[Step], str], answer: str) -> str:
+    def chain(steps: Sequence[WorkedStep], lead: str, write: Callable[[WorkedStep], str], answer: str) -> str:
         clauses = [f"{say('links') if number else lead} {write(step)}" for number, step in enumerate(steps)]
         return f"{', '.join(clauses)}, {say('closers')} {answer}."
 
@@ -80,11 +80,11 @@ def write_chain(
     return f"{doubted} {checked}"
 
 
-def written(step: Step) -> str:
+def written(step: WorkedStep) -> str:
     return f"{step[0]} = {step[1]}"
 
 
-def in_parts(step: Step) -> str:
+def in_parts(step: WorkedStep) -> str:
     """A step by way of easier ones, "59 * 8 = 400 + 72 = 472" and "83 - 47 = 43 - 7 = 36"; an easy one as it is.
 
     A product is that of the tens and that of the ones; sums and differences take the second number digit by digit.
@@ -101,7 +101,7 @@ def in_parts(step: Step) -> str:
     return " = ".join((text, *dict.fromkeys(between), str(value)))
 
 
-def mistaken(step: Step, rng: random.Random) -> Step:
+def mistaken(step: WorkedStep, rng: random.Random) -> WorkedStep:
     """The step with a value that is a little wrong."""
     text, value = step
     if value > 1:

@@ -2,8 +2,8 @@
 
     statements("8 + 6 = 15, so the answer is 15, wait, that is wrong, also ist das Ergebnis 14.")    # ["15", "14"]
 
-docs/claims.md ("Repairs") says what is measured with them. final.py chooses the one answer that a reward grades; it
-doesn't need this module, so an edit here reruns no training. Left out: answers in words without a box.
+docs/claims.md ("Self-correction") says what is measured with them. final.py chooses the one answer that a reward
+grades; it doesn't need this module, so an edit here reruns no training. Left out: answers in words without a box.
 """
 
 import re

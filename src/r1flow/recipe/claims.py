@@ -70,7 +70,7 @@ SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking 
 ACCURACIES = ("pass_at_1", "pass_at_1_lenient", "cons_at_k", "cons_at_k_lenient", "solved")
 
 # scope ("reasoning" or "general") -> metric of metrics.PROBLEM_METRICS -> problem -> value
-Scores = Mapping[str, Mapping[str, PerProblem]]
+ModelScores = Mapping[str, Mapping[str, PerProblem]]
 SCOPES = {"reasoning": "reasoning problems", "general": "general prompts"}
 
 
@@ -84,7 +84,7 @@ class Evidence:
     rollouts that think, in tokens. `dev` has the accuracies on the dev problems by step (empty: not measured).
     """
 
-    scores: Mapping[str, Scores]
+    scores: Mapping[str, ModelScores]
     accuracy: Mapping[str, Sequence[float]] = field(default_factory=dict)
     stages: Collection[str] = ()
     thinking: Mapping[str, Mapping[float, Mapping[str, PerProblem]]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from r1flow.data.packages import PACKAGE
 
 
 @dataclass(frozen=True)
-class Row:
+class StageRow:
     """One stage."""
 
     stage: str
@@ -28,28 +28,28 @@ class Row:
 
 
 ROWS = (
-    Row("data", "data"),
-    Row("base", "pretrain", "#7b8794"),
-    Row("zero_rl", "grpo", "#c8102e"),
-    Row("zero_rl_language", "grpo", "#79b4e0", ablation_of="zero_rl"),
-    Row("zero_rl_random", "grpo", "#e58a9a", ablation_of="zero_rl"),
-    Row("zero_rl_format", "grpo", "#8f5a3c", ablation_of="zero_rl"),
-    Row("self_data", "rejection"),
-    Row("self_sft", "sft", "#d1499b", rows_of="self_data"),
-    Row("general_data", "rejection", is_optional=True),
-    Row("cold_start_data", "rejection", general_of="general_data", is_optional=True),
-    Row("cold_start", "sft", "#5c9e31", rows_of="cold_start_data", general_of="general_data"),
-    Row("reasoning_rl", "grpo", "#1f6fb2"),
-    Row("rejection", "rejection", general_of="general_data"),
-    Row("sft_mix", "sft", "#8a5fbf", rows_of="rejection"),
-    Row("reward_model", "reward_model"),
-    Row("align_rl", "grpo", "#0b3c5d", rewarded_by="reward_model"),
-    Row("student_base", "pretrain", "#a9b4c0"),
-    Row("student_rl", "grpo", "#d9822b"),
-    Row("distill", "sft", "#0f8b8d", rows_of="rejection"),
-    Row("search", "search"),
-    Row("evaluate", "evaluate"),
-    Row("report", "report"),
+    StageRow("data", "data"),
+    StageRow("base", "pretrain", "#7b8794"),
+    StageRow("zero_rl", "grpo", "#c8102e"),
+    StageRow("zero_rl_language", "grpo", "#79b4e0", ablation_of="zero_rl"),
+    StageRow("zero_rl_random", "grpo", "#e58a9a", ablation_of="zero_rl"),
+    StageRow("zero_rl_format", "grpo", "#8f5a3c", ablation_of="zero_rl"),
+    StageRow("self_data", "rejection"),
+    StageRow("self_sft", "sft", "#d1499b", rows_of="self_data"),
+    StageRow("general_data", "rejection", is_optional=True),
+    StageRow("cold_start_data", "rejection", general_of="general_data", is_optional=True),
+    StageRow("cold_start", "sft", "#5c9e31", rows_of="cold_start_data", general_of="general_data"),
+    StageRow("reasoning_rl", "grpo", "#1f6fb2"),
+    StageRow("rejection", "rejection", general_of="general_data"),
+    StageRow("sft_mix", "sft", "#8a5fbf", rows_of="rejection"),
+    StageRow("reward_model", "reward_model"),
+    StageRow("align_rl", "grpo", "#0b3c5d", rewarded_by="reward_model"),
+    StageRow("student_base", "pretrain", "#a9b4c0"),
+    StageRow("student_rl", "grpo", "#d9822b"),
+    StageRow("distill", "sft", "#0f8b8d", rows_of="rejection"),
+    StageRow("search", "search"),
+    StageRow("evaluate", "evaluate"),
+    StageRow("report", "report"),
 )
 # What a stage does, as MLflow shows it, and the section of the DeepSeek-R1 report that it follows.
 ABOUT = {

@@ -23,7 +23,7 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.rewarding import users_own
 from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
-from r1flow.rewards.scores import Completion, LogMetric, Reward, Scores, log_scores
+from r1flow.rewards.scores import LogMetric, Reward, RewardInput, Scores, log_scores
 
 WATCHED_ROWS = 1000  # the share of failures is over this many of the latest rows that a part applies to
 REWARD = "reward"  # how the columns of TRL's table of completions begin that have the rows' scores
@@ -65,7 +65,7 @@ def combine(
     parts = [build(label, spec, reward_model_dir) for label, spec in specs.items()]
 
     def combined(
-        prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
+        prompts: list[Any], completions: list[RewardInput], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
         parsed = [Response.parse(c) if isinstance(c, str) else c for c in completions]  # once, for all of the parts
         table = [scored(part, prompts, parsed, columns) for part in parts]
@@ -80,7 +80,7 @@ def combine(
     return combined
 
 
-def scored(part: WeightedReward, prompts: list[Any], completions: list[Completion], columns: dict[str, Any]) -> Scores:
+def scored(part: WeightedReward, prompts: list[Any], completions: list[RewardInput], columns: dict[str, Any]) -> Scores:
     """A part's scores; in a plain list, as from a user's own reward, None means that the reward doesn't apply."""
     found = part.reward(prompts=prompts, completions=completions, **columns)
     if len(found) != len(prompts):

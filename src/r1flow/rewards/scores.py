@@ -19,7 +19,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.template import APART, Response
 from r1flow.grading.verdict import Cause
 
-Completion = str | list[dict[str, Any]]
+RewardInput = str | list[dict[str, Any]]
 Reward = Callable[..., list[float | None]]
 LogMetric = Callable[[str, float], None]
 
@@ -56,7 +56,7 @@ def reward(score: Callable[..., Scores]) -> Reward:
 
     @wraps(score)
     def call(
-        prompts: list[Any], completions: list[Completion], log_metric: LogMetric | None = None, **columns: Any
+        prompts: list[Any], completions: list[RewardInput], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
         scores = score(prompts, [Response.parse(text_of(c)) for c in completions], **columns)
         if log_metric:

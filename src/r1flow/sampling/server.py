@@ -38,7 +38,7 @@ BACKOFF_S = 1.0  # the first pause; each further one is twice as long
 # A server takes missing options from the model's generation_config.json, which the other engines don't read.
 NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 LONGEST_TOKEN = 128  # characters: large vocabularies have tokens for long runs of spaces
-Request = tuple[str, str, dict[str, Any] | None]  # method, path after /v1, JSON
+HttpRequest = tuple[str, str, dict[str, Any] | None]  # method, path after /v1, JSON
 Made = TypeVar("Made")
 
 
@@ -131,7 +131,7 @@ class ServerSampler:
         return completions([until(ids, self.eos_ids)], self.words, self.eos_ids)[0]
 
     def ask(
-        self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None = None
+        self, requests: list[HttpRequest], read: Callable[[Any], Made], on_progress: OnProgress | None = None
     ) -> list[Made]:
         """`read(reply)` for each request, in order; the first request without a usable reply raises UserError."""
         try:
@@ -146,11 +146,11 @@ class ServerSampler:
             ) from first
 
     async def ask_all(
-        self, requests: list[Request], read: Callable[[Any], Made], on_progress: OnProgress | None
+        self, requests: list[HttpRequest], read: Callable[[Any], Made], on_progress: OnProgress | None
     ) -> list[Made]:
         free, done = asyncio.Semaphore(self.endpoint.concurrency), 0
 
-        async def one(client: "AsyncClient", request: Request) -> Made:
+        async def one(client: "AsyncClient", request: HttpRequest) -> Made:
             nonlocal done
             async with free:
                 made = await self.endpoint.patiently(self.ask_once, client, request, read)
@@ -163,7 +163,7 @@ class ServerSampler:
             tasks = [group.create_task(one(client, request)) for request in requests]
         return [task.result() for task in tasks]
 
-    async def ask_once(self, client: "AsyncClient", request: Request, read: Callable[[Any], Made]) -> Made:
+    async def ask_once(self, client: "AsyncClient", request: HttpRequest, read: Callable[[Any], Made]) -> Made:
         response = await self.endpoint.request(client, *request)
         try:
             return read(response.json())

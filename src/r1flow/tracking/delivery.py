@@ -104,7 +104,7 @@ HEADLINES = {"reasoning": "pass_at_1", "general": "general"}  # task: how the pa
 SCORE = re.compile(r"eval/(reasoning|general|paraphrased|thinking_[\d.]+)/pass_at_1")  # also shown on the model
 SECTIONS = ("curve/", "trainer/", "eval/", "rows/", "stage/", "system/", "pass_at_1/", "general/")
 
-Record = dict[str, Any]
+SpoolLine = dict[str, Any]
 # What MLflow says of a run or an experiment that somebody deleted in its UI; its records wait until it is restored.
 DELETED = "must be in the 'active' state"
 RESTORE = (
@@ -333,7 +333,7 @@ class Delivery:
             self.ledger["offsets"][name] = offsets[-1]
             self.save()
 
-    def offer(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+    def offer(self, name: str, kind: str, records: tuple[SpoolLine, ...]) -> None:
         """Send the records. If MLflow refuses the group, send each alone, and set aside what is refused again.
 
         Raises MlflowException if the server is at fault, so that delivery is tried again later.
@@ -358,7 +358,7 @@ class Delivery:
         if error.error_code == "BAD_REQUEST":
             self.client.set_tag(self.run_id(name), *SOURCE)
 
-    def set_aside(self, name: str, record: Record, error: MlflowException) -> None:
+    def set_aside(self, name: str, record: SpoolLine, error: MlflowException) -> None:
         aside, reason = refused_records(self.folder), hide(str(error))
         with aside.open("a") as file:
             entry = {"file": name, "run_id": self.run_id(name), "reason": reason, "record": record}
@@ -369,7 +369,7 @@ class Delivery:
             flush=True,
         )
 
-    def unread(self, file: Path) -> Iterator[tuple[Record, int]]:
+    def unread(self, file: Path) -> Iterator[tuple[SpoolLine, int]]:
         """Whole lines not delivered yet, each with the offset of its end."""
         offset = self.ledger["offsets"].get(file.stem, 0)
         with file.open("rb") as stream:
@@ -379,7 +379,7 @@ class Delivery:
                     offset += len(line)
                     yield record_of_line(line), offset
 
-    def hand_on(self, name: str, kind: str, records: tuple[Record, ...]) -> None:
+    def hand_on(self, name: str, kind: str, records: tuple[SpoolLine, ...]) -> None:
         if kind not in ("start", "damaged"):
             self.run_id(name)
         if kind == "metrics":
@@ -414,7 +414,7 @@ class Delivery:
 
     # -- one method per kind of record ---------------------------------------------------------------------------
 
-    def on_start(self, name: str, record: Record) -> None:
+    def on_start(self, name: str, record: SpoolLine) -> None:
         run = self.ledger["runs"].get(name)
         if not run or run["began"] != record["time"]:  # otherwise delivery failed half-way through this record
             if run and run["open"]:  # an attempt that died; this one writes to the same file
@@ -426,17 +426,17 @@ class Delivery:
             self.client.log_dict(self.run_id(name), record["whole"], "config.yaml")
         self.log_inputs(name)
 
-    def lost_start(self, name: str) -> Record:
+    def lost_start(self, name: str) -> SpoolLine:
         """What is known of a writer whose first line is damaged; always the same, because find_run looks for it."""
         run, _, time = self.folder.name.rpartition("-")
         stage = name.replace(".", "/")  # evaluate.zero_rl
         tags = {"run": run} if name == PARENT else {"run": run, "stage": stage}
         return {"name": run if name == PARENT else stage, "time": int(time), "tags": tags, "config": {}}
 
-    def on_damaged(self, name: str, record: Record) -> None:
+    def on_damaged(self, name: str, record: SpoolLine) -> None:
         print(f"{self.folder}: {name}: skipped a line that can't be read", file=sys.stderr, flush=True)
 
-    def create_run(self, name: str, record: Record) -> dict[str, Any]:
+    def create_run(self, name: str, record: SpoolLine) -> dict[str, Any]:
         tags = self.tags(name, record)
         note = {key: tags.pop(key) for key in (NOTE,) if key in tags}  # people edit it, so it finds no run
         run = self.find_run(record, tags) or self.client.create_run(
@@ -458,7 +458,7 @@ class Delivery:
             write_json(self.folder.parent / SHOWN, shown)
         return made
 
-    def find_run(self, record: Record, tags: dict[str, str]) -> Any:
+    def find_run(self, record: SpoolLine, tags: dict[str, str]) -> Any:
         """The run of this record if an earlier attempt made it and was killed or got no reply."""
         when = f"attributes.start_time = {record['time']}"
         for run in self.client.search_runs([self.experiment_id], when):
@@ -466,7 +466,7 @@ class Delivery:
                 return run
         return None
 
-    def tags(self, name: str, record: Record) -> dict[str, str]:
+    def tags(self, name: str, record: SpoolLine) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
         own = {key: without_nul(str(value))[:TAG_CHARS] for key, value in record["tags"].items() if value}
         return own | parent | dict([SOURCE])
@@ -488,7 +488,7 @@ class Delivery:
         if datasets or models:
             self.client.log_inputs(self.run_id(name), datasets, models)
 
-    def on_metrics(self, name: str, records: tuple[Record, ...]) -> None:
+    def on_metrics(self, name: str, records: tuple[SpoolLine, ...]) -> None:
         points: list[Point] = []
         for record in records:
             for key, value in record["values"].items():
@@ -535,13 +535,13 @@ class Delivery:
         for some in chunks([Metric(*point) for point in points], METRICS_PER_CALL):
             self.client.log_batch(run_id, metrics=some)
 
-    def on_tag(self, name: str, record: Record) -> None:
+    def on_tag(self, name: str, record: SpoolLine) -> None:
         value = without_nul(record["value"])[:TAG_CHARS]
         self.client.log_batch(self.run_id(name), tags=[RunTag(mlflow_name(record["key"]), value)])
         if record["key"].startswith("claims."):
             self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
 
-    def on_table(self, name: str, record: Record) -> None:
+    def on_table(self, name: str, record: SpoolLine) -> None:
         """All rows of this table so far, as one file: `log_table` would add them twice when a reply was lost."""
         rows = list(itertools.chain.from_iterable(part["rows"] for part in self.tables(name, record)))
         file = f"{mlflow_name(record['name'])}.json"
@@ -557,9 +557,9 @@ class Delivery:
         if entry not in known:
             self.client.set_tag(self.run_id(name), MLFLOW_LOGGED_ARTIFACTS, json.dumps([*known, entry]))
 
-    def tables(self, name: str, record: Record) -> list[Record]:
+    def tables(self, name: str, record: SpoolLine) -> list[SpoolLine]:
         """The records of this table up to this one, since the stage's last start."""
-        parts: list[Record] = []
+        parts: list[SpoolLine] = []
         with (self.folder / f"{name}.jsonl").open("rb") as file:
             for line in file:
                 if line.startswith(b'{"kind": "start"'):
@@ -573,7 +573,7 @@ class Delivery:
                         break
         return parts
 
-    def on_outputs(self, name: str, record: Record) -> None:
+    def on_outputs(self, name: str, record: SpoolLine) -> None:
         """Log a finished stage's outputs, unless replaced since: a few small files, the model by reference."""
         folder = Path(record["folder"])
         there = sha256(folder / MANIFEST) if (folder / MANIFEST).is_file() else None
@@ -589,7 +589,7 @@ class Delivery:
             self.tell_origin(name, record["manifest"], model)
             self.client.set_tag(self.run_id(name), "manifest", record["manifest"])
 
-    def register(self, name: str, record: Record) -> Any:
+    def register(self, name: str, record: SpoolLine) -> Any:
         """The model in MLflow, made known now if it isn't yet; the weights stay where they are."""
         mlflow.set_tracking_uri(self.uri)
         own = f"source_run_id = '{self.run_id(name)}'"
@@ -628,7 +628,7 @@ class Delivery:
             )
             self.client.set_tag(run, NOTE, note[:TAG_CHARS])
 
-    def on_end(self, name: str, record: Record) -> None:
+    def on_end(self, name: str, record: SpoolLine) -> None:
         if name == PARENT:  # told when the stages' runs are there, too
             self.ledger["runs"][PARENT]["ending"] = record | {"kind": "end"}
         elif record["status"] != "FINISHED":
@@ -636,7 +636,7 @@ class Delivery:
         self.client.set_terminated(self.run_id(name), record["status"], record["time"])
         self.ledger["runs"][name]["open"] = False
 
-    def on_ending(self, name: str, record: Record) -> None:
+    def on_ending(self, name: str, record: SpoolLine) -> None:
         """Log the report's pages, unless replaced since, and begin the description with links to them and to stages."""
         run, pages = self.run_id(name), []
         for file, digest in record.get("pages", {}).items():
@@ -649,7 +649,7 @@ class Delivery:
         note = record.get("note") or self.ledger["runs"][name].get("note", "")
         self.client.set_tag(run, NOTE, without_nul(f"{links}\n\n{note}")[:TAG_CHARS])
 
-    def tell_failure(self, name: str, record: Record) -> None:
+    def tell_failure(self, name: str, record: SpoolLine) -> None:
         """Begin a failed stage's description with the error and the end of its log, and log that as an artifact."""
         run = self.ledger["runs"][name]
         log = Path(run.get("log") or "")
@@ -794,7 +794,7 @@ def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
         yield items[start : start + size]
 
 
-def record_of_line(line: bytes) -> Record:
+def record_of_line(line: bytes) -> SpoolLine:
     """The record of a line; of kind "damaged" if the line is none, such as one that a full disk cut short."""
     try:
         record = json.loads(line)

@@ -10,27 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-Row = Mapping[str, float]
+StepMetrics = Mapping[str, float]
 
 WINDOW = 5  # logged steps in a row, after which it is said while the training runs
 ALIKE = 0.95  # of the prompts; over five sets of completions the trainings of r1_tiny reach 0.66 at most
 CUT = 0.5  # of the completions
 
 
-def is_alike(row: Row) -> bool:
+def is_alike(row: StepMetrics) -> bool:
     return row.get("zero_variance", 0.0) >= ALIKE
 
 
-def is_cut(row: Row) -> bool:
+def is_cut(row: StepMetrics) -> bool:
     return row.get("truncated", 0.0) > CUT
 
 
-def is_still(row: Row) -> bool:
+def is_still(row: StepMetrics) -> bool:
     """No gradient although rewards differ."""
     return row.get("grad_norm") == 0 and not is_alike(row)
 
 
-def why_alike(rows: Sequence[Row], config: Mapping[str, Any]) -> str:
+def why_alike(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> str:
     said, trainer = "all completions of a prompt had the same reward, which teaches nothing", config["trainer"]
     accuracy = [row["accuracy"] for row in rows if "accuracy" in row]
     if sum(map(is_cut, rows)) > len(rows) / 2:
@@ -46,28 +46,30 @@ def why_alike(rows: Sequence[Row], config: Mapping[str, Any]) -> str:
     return f"{said}; raise {more}, or use rewards that tell these completions apart"
 
 
-def why_cut(rows: Sequence[Row], config: Mapping[str, Any]) -> str:
+def why_cut(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> str:
     share = sum(row["truncated"] for row in rows) / len(rows)
     limit = config["trainer"]["max_completion_length"]
     said = f"{share:.0%} of the completions were truncated, without an answer"
     return f"{said}; raise trainer.max_completion_length ({limit})"
 
 
-def why_still(rows: Sequence[Row], config: Mapping[str, Any]) -> str:
+def why_still(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> str:
     said = "the gradient was 0 although rewards differed, so that no weight changes"
     if config["trainer"].get("mask_truncated_completions"):
         return f"{said}; set trainer.mask_truncated_completions to false, which leaves out what is truncated"
     return f"{said}; look at the rewards' weights, and at what trainer.delta and trainer.epsilon leave out of the loss"
 
 
-OBSTACLES: dict[str, tuple[Callable[[Row], bool], Callable[[Sequence[Row], Mapping[str, Any]], str]]] = {
+OBSTACLES: dict[
+    str, tuple[Callable[[StepMetrics], bool], Callable[[Sequence[StepMetrics], Mapping[str, Any]], str]]
+] = {
     "equal rewards": (is_alike, why_alike),
     "truncated": (is_cut, why_cut),
     "no gradient": (is_still, why_still),
 }
 
 
-def obstacles_now(rows: Sequence[Row], config: Mapping[str, Any]) -> dict[str, str]:
+def obstacles_now(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> dict[str, str]:
     """What kept the latest WINDOW logged steps from teaching anything, and what to change: {"truncated": "…"}."""
     latest = rows[-WINDOW:]
     if len(latest) < WINDOW:
@@ -79,7 +81,7 @@ def obstacles_now(rows: Sequence[Row], config: Mapping[str, Any]) -> dict[str, s
     return found
 
 
-def obstacles_met(rows: Sequence[Row], config: Mapping[str, Any]) -> list[str]:
+def obstacles_met(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> list[str]:
     """The same of a whole training: met in half of its logged steps or more, or in WINDOW in a row."""
     found = []
     for is_met, why in OBSTACLES.values():

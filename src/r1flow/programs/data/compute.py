@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     from r1flow.tracking.stage import Stage
 
-Chat = Callable[[str], str]  # a question → the prompt, as the chat template renders it
+RenderPrompt = Callable[[str], str]  # a question → the prompt, as the chat template renders it
 Problems = dict[str, dict[str, list[Worked]]]  # split → family → problems
-Prompts = dict[str, list[General]]  # split → general prompts
+PromptsBySplit = dict[str, list[General]]  # split → general prompts
 PROBLEM_SPLITS = ("rl", "rejection", *EXAMS)
 GENERAL_SPLITS = ("sft", "rl", *EXAMS)
 WRITTEN = ("corpus", "cold_start")  # splits from whose problems solutions are written
@@ -69,7 +69,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
 def take_problems(stage: "Stage") -> Problems:
     """Problems of the user's own, by split, which take the place of generated ones."""
-    taken: dict[str, list[loaders.Row]] = {}
+    taken: dict[str, list[loaders.FileRow]] = {}
     for pool in stage.config.get("pools", ()):
         taken |= {file: [] for file in pool["into"]}
     if taken:
@@ -122,7 +122,7 @@ def generate(
 
 
 def write_corpus(
-    config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, folder: Path
+    config: dict[str, Any], seed: int, problems: Problems, prompts: PromptsBySplit, folder: Path
 ) -> list[dict[str, str]]:
     """The rows of the corpus; a tokenizer that is trained on them is saved in the folder."""
     chat = chat_prompt(config["template"])
@@ -180,9 +180,9 @@ def problems_in(families: dict[str, list[Worked]]) -> list[Problem]:
     return [worked.problem for worked in chain.from_iterable(families.values())]
 
 
-def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
+def draw_prompts(config: dict[str, Any], seed: int) -> PromptsBySplit:
     """General prompts by split; the config limits how many there are of each kind."""
-    prompts: Prompts = {split: [] for split in config["general_shares"]}
+    prompts: PromptsBySplit = {split: [] for split in config["general_shares"]}
     counts: dict[tuple[str, str], int] = {}
     for prompt in general.all_prompts(config["general_kinds"], seed):
         split = split_of(prompt.id, config["general_shares"])
@@ -193,7 +193,9 @@ def draw_prompts(config: dict[str, Any], seed: int) -> Prompts:
     return prompts
 
 
-def questions_of(problems: Problems, prompts: Prompts) -> tuple[dict[str, leaks.Rows], dict[str, leaks.Rows]]:
+def questions_of(
+    problems: Problems, prompts: PromptsBySplit
+) -> tuple[dict[str, leaks.QuestionRows], dict[str, leaks.QuestionRows]]:
     """Ids and questions behind every file: first the training files, then the evaluation sets."""
     reasoning = {split: problems_in(families) for split, families in problems.items()}
     behind = {**reasoning, "preferences": prompts.get("preferences", [])}
@@ -214,7 +216,7 @@ def reworded(rows: Iterable[Worked]) -> list[Problem]:
     return [in_held_out_wording(worked) for worked in rows if has_paraphrases(worked.problem.task)]
 
 
-def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
+def leave_out(ids: set[str], problems: Problems, prompts: PromptsBySplit) -> None:
     """Remove these rows from all splits; raises UserError when that leaves a split without rows of some family."""
     for split, families in problems.items():
         for task, rows in families.items():
@@ -227,7 +229,7 @@ def leave_out(ids: set[str], problems: Problems, prompts: Prompts) -> None:
         prompts[split] = [prompt for prompt in rows if prompt.id not in ids]
 
 
-def chat_prompt(template: str) -> Chat:
+def chat_prompt(template: str) -> RenderPrompt:
     """A function that renders a question as a prompt by a chat template."""
     from jinja2 import TemplateError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -246,7 +248,7 @@ def chat_prompt(template: str) -> Chat:
     return lambda question: f"{before}{question}{after}"
 
 
-def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
+def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: RenderPrompt) -> None:
     """Raise UserError when the tokenizer renders prompts differently from those in the corpus."""
     messages = [{"role": "user", "content": "8 + 16 ="}]
     if tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True) != chat("8 + 16 ="):
@@ -254,7 +256,9 @@ def check_chat(tokenizer: "PreTrainedTokenizerBase", chat: Chat) -> None:
         raise UserError(f"data.template: {what}; take one like those in conf/template/")
 
 
-def write_documents(config: dict[str, Any], seed: int, problems: Problems, prompts: Prompts, chat: Chat) -> list[str]:
+def write_documents(
+    config: dict[str, Any], seed: int, problems: Problems, prompts: PromptsBySplit, chat: RenderPrompt
+) -> list[str]:
     """The corpus, from the problems and prompts of its own split."""
     worked = {task: rows for task, rows in problems["corpus"].items() if is_used(task, "corpus")}
     greatest = {task: config["tasks"][task]["numbers"][1] for task in worked}
@@ -282,7 +286,7 @@ def cold_start(worked: Worked, rng: random.Random, config: dict[str, float]) -> 
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 
-def general_files(config: dict[str, Any], seed: int, prompts: Prompts) -> dict[str, list[Any]]:
+def general_files(config: dict[str, Any], seed: int, prompts: PromptsBySplit) -> dict[str, list[Any]]:
     files: dict[str, list[Any]] = {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
     if config["preferences"]:
         rng = random.Random(f"{seed}/preferences")

@@ -76,7 +76,7 @@ SCHEMA = pa.schema(
         "intervention": pa.string(),  # how the thought was changed (interventions.py); null: it is the model's own
     }
 )
-Grade = Callable[[dict[str, Any], Completion], dict[str, Any]]
+GradeSample = Callable[[dict[str, Any], Completion], dict[str, Any]]
 Question = tuple[dict[str, Any], int, str]  # a problem, the sample's index, and what its completion begins with
 Map = Callable[[Callable, Iterable], Iterator]  # ordered_map's
 CHANGED = "interventions"  # the folder of their shards, which can't be sampled before the samples that they change
@@ -183,7 +183,9 @@ def grade_all(
         yield way, question, row
 
 
-def row_of(model: str, grade: Grade, asked_and_answered: tuple[tuple[Way, Question], Completion]) -> dict[str, Any]:
+def row_of(
+    model: str, grade: GradeSample, asked_and_answered: tuple[tuple[Way, Question], Completion]
+) -> dict[str, Any]:
     (way, (problem, index, opening)), completion = asked_and_answered
     row = grade(problem, replace(completion, text=opening + completion.text))
     columns = {name: value for name, value in way._asdict().items() if name != "params"}
@@ -281,7 +283,7 @@ def answer(
     return shards.sample_shards(stage, rows, part, name=name)
 
 
-def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> Grade:
+def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> GradeSample:
     """A function from (problem, completion) to the sample's row, without model and index."""
     return partial(grade_sample, language, languages, any_of(reflection_words))
 

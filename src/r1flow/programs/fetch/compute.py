@@ -26,7 +26,7 @@ from r1flow.artifacts.manifest import write_json
 from r1flow.core.errors import UserError
 from r1flow.core.schema import BEFORE, FIELDS, FILES
 from r1flow.data import leaks
-from r1flow.data.loaders import Row
+from r1flow.data.loaders import FileRow
 from r1flow.data.pools import share_rows, tell_sources
 from r1flow.tracking.left_out import tell_counts
 
@@ -88,7 +88,7 @@ class RowFile:
         self.part = path.with_suffix(".part").open("w+b")
         self.places: list[tuple[str, int, int]] = []  # id, where its line begins, the line's length in bytes
 
-    def append(self, row: Row) -> None:
+    def append(self, row: FileRow) -> None:
         if BEFORE in row and BEFORE not in self.fields:
             self.fields.append(BEFORE)
         line = json.dumps({name: row[name] for name in self.fields if name in row}, ensure_ascii=False).encode() + b"\n"
@@ -118,7 +118,7 @@ class RowFile:
         return len(kept)
 
 
-def all_asked(row: Row) -> str:
+def all_asked(row: FileRow) -> str:
     """What may give an evaluation problem away: the question, and what was said before it."""
     return "\n".join([*(turn["content"] for turn in json.loads(row.get(BEFORE, "[]"))), row["question"]])
 

@@ -90,7 +90,7 @@ class Kept:
     size: int
 
 
-Filter = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the cause as the reason
+DropRule = Callable[[Sample], bool | Cause]  # True: drop; a cause: drop, with the cause as the reason
 
 
 def compute(stage: Stage) -> dict[str, Any]:
@@ -266,18 +266,18 @@ FILTERS = {
 }
 
 
-def build_filters(specs: list[dict[str, Any]]) -> list[tuple[str, Filter | None]]:
+def build_filters(specs: list[dict[str, Any]]) -> list[tuple[str, DropRule | None]]:
     """A config's filters in order (filters.py has checked them); None for `duplicate`, which compares samples."""
     return [(spec["name"], build_filter(spec["name"], spec.get("args") or {})) for spec in specs]
 
 
-def build_filter(name: str, args: dict[str, Any]) -> Filter | None:
+def build_filter(name: str, args: dict[str, Any]) -> DropRule | None:
     return None if name == DUPLICATE else partial(FILTERS[name], **args)
 
 
 def judged(
     samples: Iterable[Sample],
-    chain: list[tuple[str, Filter | None]],
+    chain: list[tuple[str, DropRule | None]],
     keep_per_prompt: int,
     each: Callable[..., Iterator[Any]] = map,
 ) -> Iterator[tuple[Sample, str | None]]:
@@ -292,7 +292,7 @@ def judged(
 
 
 def judge_group(
-    chain: list[tuple[str, Filter | None]], keep_per_prompt: int, group: list[Sample]
+    chain: list[tuple[str, DropRule | None]], keep_per_prompt: int, group: list[Sample]
 ) -> list[tuple[Sample, str | None]]:
     """`judged` for the samples of one problem; of duplicates, and beyond the limit, the earlier samples are kept."""
     with_reasons: list[tuple[Sample, str | None]] = []
@@ -308,7 +308,7 @@ def judge_group(
     return with_reasons
 
 
-def first_reason(sample: Sample, chain: list[tuple[str, Filter | None]], seen: set[str]) -> str | None:
+def first_reason(sample: Sample, chain: list[tuple[str, DropRule | None]], seen: set[str]) -> str | None:
     for name, drops in chain:
         dropped = drops(sample) if drops else canonical(sample.text) in seen
         if dropped:

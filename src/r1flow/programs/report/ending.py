@@ -9,7 +9,7 @@ C1 holds here, +42.7 points [39.2, 46.2]: RL alone lifts the base model.
 from collections.abc import Mapping
 from typing import Any
 
-from r1flow.core.metrics import Interval, t_quantile
+from r1flow.core.metrics import Interval, as_share, t_quantile
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.collect import BASES
 from r1flow.programs.report.templates import difference
@@ -39,8 +39,10 @@ def share(score: Mapping[str, Any] | None, scoring: str) -> str:
         return "–"
     if se is None:
         return f"{100 * mean:.1f}"
-    half = t_quantile(score["n_problems"] - 1) * se
-    return f"{100 * mean:.1f} [{100 * (mean - half):.1f}, {100 * (mean + half):.1f}]".replace("-", "−")
+    n = score["n_problems"]
+    half = t_quantile(n - 1) * se
+    interval = as_share(Interval(mean, mean - half, mean + half, se, n))
+    return f"{100 * mean:.1f} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
 
 
 def tell_verdicts(summary: Mapping[str, Any]) -> list[str]:

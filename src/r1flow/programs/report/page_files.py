@@ -18,7 +18,7 @@ from r1flow.core.metrics import Interval
 from r1flow.programs.report.figures import Curves
 from r1flow.recipe.claims import describe_interval
 
-Rows = list[tuple[Any, ...]]  # of a CSV file, the first with the names of the columns
+CsvRows = list[tuple[Any, ...]]  # of a CSV file, the first with the names of the columns
 BOUNDS = ("estimate", "low", "high")
 OWN = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" font-family="sans-serif"'
 
@@ -36,32 +36,32 @@ def write_page_files(folder: Path, page: str, shown: Mapping[str, Any], pictures
         write_rows(folder.parent / name, rows)
 
 
-def list_curves(curves: Curves) -> Rows:
-    rows: Rows = [("stage", "step", "value")]
+def list_curves(curves: Curves) -> CsvRows:
+    rows: CsvRows = [("stage", "step", "value")]
     for stage, (curve,) in curves.items():
         rows += [(stage, step, round(value, 6)) for step, value in curve]
     return rows
 
 
-def list_scores(lines: Iterable[tuple[str, str, Interval, float]]) -> Rows:
-    rows: Rows = [("model", *BOUNDS, "cons_at_k")]
+def list_scores(lines: Iterable[tuple[str, str, Interval, float]]) -> CsvRows:
+    rows: CsvRows = [("model", *BOUNDS, "cons_at_k")]
     return rows + [(label, *bounds(interval), round(cons, 6)) for label, _, interval, cons in lines]
 
 
-def list_forest(lines: Iterable[tuple[str, str, Interval]]) -> Rows:
-    rows: Rows = [("difference", *BOUNDS)]
+def list_forest(lines: Iterable[tuple[str, str, Interval]]) -> CsvRows:
+    rows: CsvRows = [("difference", *BOUNDS)]
     return rows + [(label.replace("\n", " "), *bounds(interval)) for label, _, interval in lines]
 
 
-def list_tries(lines: Mapping[str, Iterable[tuple[int, Interval]]]) -> Rows:
-    rows: Rows = [("model", "k", *BOUNDS)]
+def list_tries(lines: Mapping[str, Iterable[tuple[int, Interval]]]) -> CsvRows:
+    rows: CsvRows = [("model", "k", *BOUNDS)]
     for label, line in lines.items():
         rows += [(label, k, *bounds(interval)) for k, interval in line]
     return rows
 
 
-def list_search(lines: Iterable[Mapping[str, Any]]) -> Rows:
-    rows: Rows = [("model", "strategy", "budget", "tokens", *BOUNDS)]
+def list_search(lines: Iterable[Mapping[str, Any]]) -> CsvRows:
+    rows: CsvRows = [("model", "strategy", "budget", "tokens", *BOUNDS)]
     for line in lines:
         rows.append((line["model"], line["strategy"], line["budget"], line["tokens"], *bounds(line["accuracy"])))
     return rows
