@@ -675,7 +675,7 @@ def test_what_cannot_be_loaded_is_a_line(monkeypatch, tmp_path, error, said):
     with pytest.raises(UserError, match=rf"model: can't be loaded as a model: '?{said}'?$"):
         load_sampler(model, "transformers", batch_size=1)
     error = None
-    assert load_sampler(model, "transformers", batch_size=1) == "a sampler"
+    assert load_sampler(model, "transformers", batch_size=1).sampler == "a sampler"
     assert asked == [("model", {"engine": "transformers", "batch_size": 1})] * 2
     assert quiet == ["disable_progress_bar", "set_verbosity_error"] * 2
 

@@ -478,3 +478,16 @@ def test_a_checker_that_is_not_known_is_no_exact_one() -> None:
     with pytest.raises(ValueError, match="the checker 'special_judge' isn't known"):
         code.tests_of(tests)
     assert code.passes_tests("print(2)", tests).correct is None
+
+
+def test_a_block_that_is_indented_with_its_fence_is_read_as_it_would_run():
+    text = "1. So:\n   ```python\n   def f():\n       return 1\n   ```\n"
+    assert list(code.blocks(text)) == [("python", "def f():\n    return 1")]
+
+
+@pytest.mark.parametrize(
+    "test", [{"call": "f", "args": "1 +", "output": 1}, {"call": "f; x", "args": [1], "output": 1}]
+)
+def test_tests_that_no_program_could_pass_are_ungradable(test):
+    with pytest.raises(ValueError, match="tests: "):
+        code.one(test)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from documented import as_documented
@@ -156,3 +157,19 @@ def test_a_refusal_comes_before_torch(tmp_path):
 
     code = "from r1flow.commands.cli import main; main(['evaluate', 'nowhere', '--data', 'a.jsonl'])"
     assert not HEAVY & loaded_by(code, tmp_path)
+
+
+def test_a_sampler_says_what_is_given_to_it_wrongly(monkeypatch):
+    sampler = examination.ModelSampler(Path("model"), SimpleNamespace(sample=lambda *given: given, positions=None))
+    for words, told in [
+        (["hello"], "prompts: one text"),
+        ([["hello"]], "seeds: none"),
+        ([["hello"], None, [1, 2]], "seeds: 2 were given for 1"),
+        ([["hello"], None, [1], None, []], "openings: 0 were given for 1"),
+    ]:
+        with pytest.raises(UserError, match=told):
+            sampler.sample(*words)
+    assert sampler.sample([], seeds=[]) == []
+    monkeypatch.setattr(examination, "room_for", lambda folder, inner, prompts: 7)
+    _, params, seeds, *_ = sampler.sample(["hello"], seeds=range(1))
+    assert (params.temperature, params.top_p, params.max_new_tokens, seeds) == (0.6, 0.95, 7, [0])

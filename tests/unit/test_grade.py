@@ -169,3 +169,12 @@ def test_a_disk_that_is_full_leaves_no_half_file(tmp_path, ending):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+def test_lists_within_lists_without_end_are_one_line(ending, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path(f"deep.{ending}").write_text("[" * 200_000)
+    assert main(["grade", f"deep.{ending}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"r1flow: deep.{ending}: ") and err.count("\n") == 1

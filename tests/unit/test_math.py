@@ -596,3 +596,23 @@ def test_the_worker_agrees_on_all_of_gsm8k() -> None:
 def test_importing_it_imports_neither_torch_nor_sympy() -> None:
     program = "import sys, r1flow.grading.math, r1flow.rewards; sys.exit(bool({'torch', 'sympy'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+COPIED = [  # gold, a question that has its value, and the gold in another spelling
+    ("6", r"\log_264", "6.0"),
+    ("6+9i", "(1+2i)6-3i", "9i+6"),
+    ("7i", "3i+4i", "7i"),
+    ("2x", r"\frac{d}{dx} x^2", "x*2"),
+    ("x^2", r"\int 2x\,dx", "x*x"),
+    (r"\frac{n(n+1)}{2}", r"\sum_{k=1}^n k", "n(n+1)/2"),
+]
+
+
+@pytest.mark.parametrize(("gold", "copy", "finished"), COPIED)
+def test_a_copied_question_is_no_answer_and_the_worked_out_one_is(gold, copy, finished):
+    assert math.equal(gold, copy) is False
+    assert math.equal(gold, finished) is True and math.equal(gold, gold) is True
+
+
+def test_a_gold_that_leaves_an_operation_open_may_be_given_so():
+    assert math.equal(r"\sum_{k=1}^n k^2", r"\sum_{k=1}^n k^2")

@@ -180,7 +180,10 @@ def source(**columns: str) -> dict[str, Any]:
 
 def test_a_question_may_be_a_conversation_of_one_question():
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 3?"}]
-    assert question_asked(turns) == "2 + 3?" == question_asked("2 + 3?")
+    assert question_asked(turns) == "Be brief.\n\n2 + 3?"
+    assert question_asked(turns[1:]) == "2 + 3?" == question_asked("2 + 3?")
+    with pytest.raises(loaders.Unusable, match="a tool's turn"):
+        question_asked([*turns, {"role": "tool", "content": "5"}])
     with pytest.raises(loaders.Unusable, match="several turns"):
         question_asked([*turns, *turns])
 

@@ -1225,6 +1225,12 @@ def test_files_that_a_later_run_has_replaced_are_not_shown_as_an_earlier_ones(pr
     assert store.client.search_logged_models([found.info.experiment_id]) == []
 
 
+def test_an_execution_that_was_interrupted_is_killed_and_not_failed(project, store):
+    begin(project)
+    spool.end_execution("tiny", project, "KILLED", "interrupted; the same command goes on")
+    assert store()["tiny"].info.status == "KILLED"
+
+
 # -- system metrics ----------------------------------------------------------------------------------------------
 
 SMI = """#!/bin/sh

@@ -56,8 +56,8 @@ def insert(path: Path, before: str, line: str) -> None:
 def add_stage(project: Checkout, stage: str, program: str, colour: str) -> None:
     insert(
         project.folder / "src/r1flow/recipe/stages.py",
-        '    Row("evaluate", ',
-        f'    Row("{stage}", "{program}", "{colour}"),\n',
+        '    StageRow("evaluate", ',
+        f'    StageRow("{stage}", "{program}", "{colour}"),\n',
     )
     groups = f"  - {program}@{stage}: default\n"
     groups += f"  - reward@{stage}.rewards: zero\n" if program == "grpo" else ""
@@ -117,7 +117,9 @@ def test_a_row_that_cannot_be_is_refused_in_a_line_when_the_workflow_is_read(
 ) -> None:
     project = with_package(empty_checkout, monkeypatch)
     package = project.folder / "src/r1flow"
-    insert(package / "recipe/stages.py", '    Row("evaluate", ', f'    Row("{stage}", "{program}", "#0a0b0c"),\n')
+    insert(
+        package / "recipe/stages.py", '    StageRow("evaluate", ', f'    StageRow("{stage}", "{program}", "#0a0b0c"),\n'
+    )
     done = project.snakemake("--dry-run")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     line = f"r1flow: {package}/recipe/stages.py: {said.format(package)}"

@@ -56,6 +56,7 @@ KILLED = (
     "SIGKILL mostly comes from the kernel, when memory runs out (`dmesg` tells). The same command goes on where the"
     " stage was; with a smaller batch_size or trainer.per_device_train_batch_size it needs less memory, and begins again."
 )
+INTERRUPTED = "interrupted; the same command goes on where the stages were"
 endings = []  # what a run that failed or was interrupted says last
 
 
@@ -84,7 +85,7 @@ logger.addFilter(is_told)
 def interrupt(signum, frame):
     """Stop at the first Ctrl-C, once; Snakemake would end with tracebacks at the second."""
     on_interrupt(lambda *_: os.write(2, b"r1flow: the stages are being stopped; wait a moment\n"))
-    endings.append("interrupted; the same command goes on where the stages were")
+    endings.append(INTERRUPTED)
     raise KeyboardInterrupt
 
 
@@ -277,6 +278,6 @@ onsuccess:
 
 onerror:
     endings.extend(RUN.failures())
-    RUN.end("FAILED", endings)
+    RUN.end("KILLED" if INTERRUPTED in endings else "FAILED", endings)
     lines = [f"r1flow: {printable(ending)}" for ending in endings]
     atexit.register(print, "\n".join(lines), file=sys.stderr)

@@ -65,7 +65,50 @@ class Evaluation:
         return "\n".join([*lines, *([f"problems left out: {reasons}"] if reasons else [])])
 
 
-def load_sampler(model: Path | str, engine: str = AUTO, batch_size: int = 64) -> Sampler:
+@dataclass(frozen=True)
+class ModelSampler:
+    """A sampler with usual settings, and with a line for what is given to it wrongly; `load_sampler` makes it."""
+
+    folder: Path
+    sampler: Sampler
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.sampler.tokenizer
+
+    @property
+    def positions(self) -> int | None:
+        """The most tokens of a prompt and its completion; None: no limit is known."""
+        return self.sampler.positions
+
+    def sample(
+        self,
+        prompts: Sequence[str],
+        params: SamplingParams | None = None,
+        seeds: Sequence[int] | None = None,
+        on_progress: OnProgress | None = None,
+        openings: Sequence[str] | None = None,
+    ) -> list[Completion]:
+        """One completion for each prompt, in their order; raises UserError without a seed for each of them.
+
+        Without `params` the temperature is 0.6 and top-p 0.95, and a response may be as long as the model has room, up
+        to 1,024 tokens.
+        `openings` are the texts that the responses begin with, one for each prompt; completions don't repeat them.
+        """
+        if isinstance(prompts, str):
+            raise UserError("prompts: one text was given; give a list of them, [text]")
+        for name, given in {"seeds": seeds, "openings": openings}.items():
+            if given is not None and len(given) != len(prompts):
+                raise UserError(f"{name}: {len(given)} were given for {len(prompts)} prompts; give one for each")
+        if seeds is None:
+            raise UserError("seeds: none were given; give a number for each prompt, [1, 2, …]")
+        if not prompts:
+            return []
+        params = params or SamplingParams(0.6, 0.95, room_for(self.folder, self.sampler, list(prompts)))
+        return self.sampler.sample(list(prompts), params, list(seeds), on_progress, openings)
+
+
+def load_sampler(model: Path | str, engine: str = AUTO, batch_size: int = 64) -> ModelSampler:
     """A sampler of the model in a folder; `batch_size` rows are decoded together.
 
     `auto` is our own engine where it can sample the model, else vLLM on a GPU where it is installed, else
@@ -93,7 +136,7 @@ def load_sampler(model: Path | str, engine: str = AUTO, batch_size: int = 64) ->
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
-        return sampling.load_sampler(folder, engine=engine, batch_size=batch_size)
+        return ModelSampler(folder, sampling.load_sampler(folder, engine=engine, batch_size=batch_size))
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"{folder}: can't be loaded as a model: {reason}") from error

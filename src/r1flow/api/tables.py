@@ -27,6 +27,10 @@ def read_table(path: Path, needed: Sequence[str]) -> list[TableRow]:
         raise UserError(f"{path}: there is no such file")
     try:
         rows = READERS[ending_of(path)](path)
+    except RecursionError:
+        raise UserError(
+            f"{path}: can't be read as {ending_of(path)} (lists within lists, too many); write it anew"
+        ) from None
     except (OSError, ValueError) as error:  # UnicodeDecodeError is a ValueError
         raise UserError(f"{path}: can't be read as {ending_of(path)} ({error}); write it again, in UTF-8") from None
     if not rows:

@@ -23,4 +23,12 @@ def model_folder(given: Path) -> Path:
         if (folder / "config.json").is_file():
             return folder
     what = "has no config.json" if given.is_dir() else "is no folder"
+    if inside := model_inside(given) or model_inside(RESULTS / given):
+        raise UserError(f"{given} {what}; {inside} has one, name that")
     raise UserError(f"{given} {what}; name a model's folder, for example results/r1_tiny/align_rl/model")
+
+
+def model_inside(folder: Path) -> Path | None:
+    """The first model's folder one or two levels below a folder, None without one."""
+    found = sorted({path.parent for path in [*folder.glob("*/config.json"), *folder.glob("*/*/config.json")]})
+    return found[0] if found else None

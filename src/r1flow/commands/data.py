@@ -4,7 +4,9 @@ r1flow data check words.csv
 """
 
 import argparse
+import json
 import statistics
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,15 @@ from r1flow.data.decontaminate import Kind
 from r1flow.data.sources import here
 from r1flow.engine.own_data import SHARES, columns_of, own_source
 from r1flow.grading.problems import is_gradable
+from r1flow.model.weights import read_object
 from r1flow.tracking.left_out import Count
 
 # How columns with the question and the right answer are called, the most certain names first.
 QUESTION = ("question", "problem", "prompt", "query", "input", "instruction", "messages")
 ANSWER = ("answer", "final_answer", "solution", "target", "gold", "label", "output", "response")
 SHOWN = 3  # rows
+# What an experiment on the file says (docs/your-data.md).
+EXPERIMENT = "# @package _global_\ndefaults: [r1_smol, _self_]\ndata: {data}\n"
 WIDTH = 70  # characters of a question that is shown
 
 DESCRIPTION = """\
@@ -40,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--question", metavar="COLUMN", help="the column with the question (default: by its name)")
     parser.add_argument("--answer", metavar="COLUMN", help="the column with the right answer (default: by its name)")
-    parser.add_argument("--model", type=Path, metavar="DIR", help="count tokens as this model does (default: words)")
+    parser.add_argument("--model", type=Path, metavar="DIR", help="show prompts and count tokens as this model does")
     add_json(parser)
 
 
@@ -62,9 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     found["splits"] = {split: len(of_split) for split, of_split in rows.items()}
     found |= resemblance(rows)
     found["lengths"] = length_range(problems, model)
-    found["examples"] = [{key: row[key] for key in ("question", "answer")} for row in problems[:SHOWN]]
-    words = [f"data.train={file}", *(f"data.{ours}={name}" for ours, name in columns.items() if ours != name)]
-    found["overrides"] = " ".join(words)
+    found["examples"] = examples_of(problems, model)
+    values = {"train": str(file)} | {ours: name for ours, name in columns.items() if ours != name}
+    found["overrides"] = " ".join(f"data.{key}={value}" for key, value in values.items())
+    found["experiment"] = EXPERIMENT.format(data=json.dumps(values, ensure_ascii=False))
     tell(found, told_in_words(found, names), arguments.json)
     return 1 if count.lost or ungradable or found["leaks"] else 0
 
@@ -108,18 +114,47 @@ def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def length_range(problems: list[dict[str, Any]], model: Path | None) -> dict[str, Any]:
-    """The least, median and greatest length of the questions: tokens of whole prompts, or words without a model."""
+    """The least, median and greatest length of the questions: tokens of whole prompts, or words without a model.
+
+    `positions` is how many tokens of a prompt and its response the model has room for; null where that isn't known.
+    """
     if model is None:
-        counts, unit = [len(row["question"].split()) for row in problems], "words"
+        counts, unit, positions = [len(row["question"].split()) for row in problems], "words", None
     else:
-        from transformers import AutoTokenizer
-
         from r1flow.core.template import prompt_ids, render
-        from r1flow.model.pretrained import read_pretrained
 
-        tokenizer, unit = read_pretrained(AutoTokenizer, model), "tokens of the prompt"
+        tokenizer, unit, positions = tokenizer_of(model), "tokens of the prompt", positions_in_config(model)
         counts = [len(prompt_ids(tokenizer, render(tokenizer, row["question"]))) for row in problems]
-    return {"unit": unit, "least": min(counts), "median": statistics.median(counts), "most": max(counts)}
+    size = {"least": min(counts), "median": statistics.median(counts), "most": max(counts)}
+    return {"unit": unit, **size, "positions": positions}
+
+
+def examples_of(problems: list[dict[str, Any]], model: Path | None) -> list[dict[str, Any]]:
+    """The first problems; with a model also their prompts as it is given them, and how many tokens these have."""
+    examples = [{key: row[key] for key in ("question", "answer")} for row in problems[:SHOWN]]
+    for example in examples:
+        prompt, tokens = None, None
+        if model:
+            from r1flow.core.template import prompt_ids, render
+
+            prompt = render(tokenizer_of(model), example["question"])
+            tokens = len(prompt_ids(tokenizer_of(model), prompt))
+        example |= {"prompt": prompt, "tokens": tokens}
+    return examples
+
+
+@cache
+def tokenizer_of(model: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    from r1flow.model.pretrained import read_pretrained
+
+    return read_pretrained(AutoTokenizer, model)
+
+
+def positions_in_config(model: Path) -> int | None:
+    positions = read_object(model / "config.json").get("max_position_embeddings")
+    return positions if isinstance(positions, int) else None
 
 
 def told_in_words(found: dict[str, Any], names: list[str]) -> str:
@@ -132,6 +167,8 @@ def told_in_words(found: dict[str, Any], names: list[str]) -> str:
         question = " ".join(row["question"].split())
         shown = question if len(question) <= WIDTH else f"{question[: WIDTH - 1]}…"
         lines.append(f"  {shown:<{WIDTH}}  {' '.join(row['answer'].split())[:WIDTH]}")
+        if row["prompt"] is not None:
+            lines.append(f"    as a prompt of {row['tokens']} tokens: {row['prompt']!r}")
     for reason, rows in found["left_out"].items():
         lines.append(f"left out: {rows} rows, {reason}; first: {found['first_left_out'][reason]}")
     if wrong := found["ungradable"]:
@@ -147,5 +184,10 @@ def told_in_words(found: dict[str, Any], names: list[str]) -> str:
         lines.append("  such as {!r} and {!r}".format(*found["first_leak"]))
     size = found["lengths"]
     lines.append(f"lengths: {size['least']} to {size['most']} {size['unit']}, median {size['median']:g}")
-    lines.append(f'to train on it: make run overrides="{found["overrides"]}"')
+    if size["positions"]:
+        room = size["positions"] - size["most"]
+        lines[-1] += f"; the model has {size['positions']} positions, so the longest leaves {room} to its response"
+    lines.append("as an experiment of yours, conf/experiment/NAME.yaml:")
+    lines += [f"  {line}" for line in found["experiment"].splitlines()]
+    lines.append(f"to train on it: r1flow run r1_smol {found['overrides']} run=NAME")
     return "\n".join(lines)

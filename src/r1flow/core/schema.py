@@ -94,7 +94,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(text.split("\n") if text else [], 1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{path}: line {number} isn't JSON ({error}); make the file again") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}: line {number} isn't a JSON object with named fields; make the file again")

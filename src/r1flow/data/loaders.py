@@ -128,6 +128,8 @@ def column_names(path: Path) -> Iterator[list[str]]:
 
 
 def unreadable_parquet(path: Path, error: Exception) -> UserError:
+    if isinstance(error, MemoryError):  # Arrow's is one: read_apart says what was too large
+        raise error
     return UserError(f"{path}: can't be read as Parquet ({str(error).splitlines()[0]}); fetch it again")
 
 
@@ -351,13 +353,16 @@ def gold(value: Any) -> str:
 
 
 def question_asked(value: Any) -> str:
-    """A question as text, or what the user says in a conversation of one question."""
+    """A question as text, or what the user says in a conversation of one question, after what the system says."""
     if not isinstance(value, list):
         return text(value)
-    asked = [turn for turn in value if turn["role"] == "user"]
-    if len(asked) != 1:
-        raise Unusable("several turns" if asked else "no question")
-    return text(asked[0]["content"])
+    roles = [turn["role"] for turn in value]
+    if not {"system", "developer", "user", "assistant"}.issuperset(roles):
+        raise Unusable("a tool's turn")
+    if roles.count("user") != 1:
+        raise Unusable("several turns" if "user" in roles else "no question")
+    told = [text(turn["content"]) for turn in value if turn["role"] != "assistant"]
+    return "\n\n".join(filter(None, told))
 
 
 def after_hashes(value: Any) -> str:

@@ -100,14 +100,19 @@ def check_family(task: str) -> None:
 
 def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """reasoning-gym's rows for a family."""
+    start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
+    dataset = dataset_of(task, start, config["draws"], config.get("generator", {}))
+    return (dataset[index] for index in range(config["draws"]))
+
+
+def dataset_of(task: str, seed: int, size: int, options: dict[str, Any]) -> Any:
+    """reasoning-gym's dataset of a family; raises UserError for options that it refuses."""
     from reasoning_gym import create_dataset  # the import takes 1 s
 
-    start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
     try:
-        dataset = create_dataset(task, seed=start, size=config["draws"], **config.get("generator", {}))
+        return create_dataset(task, seed=seed, size=size, **options)
     except (TypeError, AssertionError, ValueError) as error:
         raise UserError(f"data.tasks.{task}.generator: reasoning-gym refuses it: {error}") from error
-    return (dataset[index] for index in range(config["draws"]))
 
 
 def usable_steps(family: TaskFamily, metadata: Metadata, least: int, greatest: int) -> list[WorkedStep] | None:

@@ -169,8 +169,10 @@ def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
-    notes = settle_own_model(run, conf) + settle_own_data(run) + settle_families(run)
-    faults: list[str] = []
+    notes: list[str] = []
+    faults = faults_in(lambda: notes.extend(settle_own_model(run, conf)))
+    faults += faults_in(lambda: notes.extend(settle_own_data(run)))
+    faults += faults_in(lambda: notes.extend(settle_families(run)))
     for stage in STAGES:  # the run's values, unless the stage's own block has others
         program = program_of(stage, run[stage])
         schema = spec_of(program).keys

@@ -84,8 +84,14 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
 
 
 def columns_of(file: Path) -> list[str]:
-    """The names of a file's columns, read in a process apart."""
-    return next(read_apart("r1flow.data.loaders:column_names", file, size=file.stat().st_size, what=file))
+    """The names of a file's columns, read in a process apart; raises UserError for a CSV file without commas."""
+    names = next(read_apart("r1flow.data.loaders:column_names", file, size=file.stat().st_size, what=file))
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise UserError(
+            f"{file}: its only column is {names[0]!r}; columns are to be separated by commas, so save it again as CSV"
+            " with commas"
+        )
+    return names
 
 
 def check_columns(place: str, columns: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.contract import Contract, contract_apart, weights_faults
+from r1flow.artifacts.folders import model_inside
 from r1flow.core.errors import UserError
 from r1flow.core.files import read_yaml
 from r1flow.data.gguf import is_gguf
@@ -113,10 +114,8 @@ def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
     if folder.is_file():
         raise UserError(f"{folder} is a file; name the folder of a model (config.json, *.safetensors, tokenizer.json)")
     if not (folder / "config.json").is_file() and not (folder / "adapter_config.json").is_file():
-        inside = sorted({path.parent for path in [*folder.glob("*/config.json"), *folder.glob("*/*/config.json")]})
-        hint = (
-            f"{inside[0]} has one: model={inside[0]}" if inside else "name the folder that save_pretrained has written"
-        )
+        inside = model_inside(folder)
+        hint = f"{inside} has one: model={inside}" if inside else "name the folder that save_pretrained has written"
         raise UserError(f"{folder} has no config.json, so it is no model; {hint}")
     if is_whole:
         check_model_files(folder)

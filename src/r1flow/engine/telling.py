@@ -39,7 +39,8 @@ class Telling:
             seconds = self.schedule.left()
             told += f", {in_minutes(seconds)} on {cores} core{'s' if cores > 1 else ''}"
             if seconds > SLOW and not multiplies_bfloat16():
-                told += " (this CPU has no bfloat16 and computes in float32; experiment=r1_micro takes a few minutes)"
+                told += " (this CPU has no bfloat16 and computes in float32;"
+                told += " experiment=r1_micro takes minutes, and gives no verdicts)"
         name = f"results/{self.run.name} of the experiment {self.run.config['experiment']}"
         return f"{name}: {told}; curves: make ui; Ctrl-C stops it, and the same command goes on"
 

@@ -290,9 +290,9 @@ def rounds(decimal: str, other: str, value: Any, places: int) -> bool:
 
 # Is the answer worked out? A question that is copied into the answer equals the gold, too.
 
+OPERATIONS = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
 COMPUTED = (
-    sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.core.expr.UnevaluatedExpr,
-    Application, sympy.Union, sympy.Intersection, sympy.Complement,
+    *OPERATIONS, sympy.core.expr.UnevaluatedExpr, Application, sympy.Union, sympy.Intersection, sympy.Complement,
 )  # fmt: skip
 DIVISION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\}|(?<![\w.}])(\d+)\s*(?:/|\\div\b)\s*(\d+)", re.ASCII
@@ -311,7 +311,11 @@ def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bo
     if grader.is_equation(gold) and not is_name(sides_of(gold)[0]):
         return True
     gold, answer = (sides_of(side)[-1] if grader.is_equation(side) else side for side in (gold, answer))
-    if gold.free_symbols or is_finished(answer_text):
+    if answer.has(*OPERATIONS) and not gold.has(*OPERATIONS):
+        return False
+    if {symbol.name for symbol in gold.free_symbols} - {"i"}:  # in 9i alone it is read as a letter
+        return True
+    if is_finished(answer_text):
         return True
     if is_finished(gold_text):
         return False

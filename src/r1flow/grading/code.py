@@ -9,9 +9,11 @@ compared, except spaces at line ends and empty lines at the end; where a test ex
 The only language is Python with its standard library; another one needs an entry in LANGUAGES.
 """
 
+import ast
 import json
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -284,16 +286,17 @@ def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> st
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
     """The closed code blocks of a text, with their names; read in one pass, since a pattern could take hours."""
-    name, fence, body = None, "", []
+    name, fence, body, indented = None, "", [], False
     for line in text.split("\n"):
         mark = line.strip()
         described = mark.lstrip(mark[:1])
         if name is None and mark.startswith((FENCE, "~~~")) and "`" not in described:
             fence, body = mark[: len(mark) - len(described)], []
+            indented = line[:1].isspace()  # as within a list
             # Of python:main.py, python,editable and python3.12, what comes before a mark.
             name = re.match(r"\w*", described.strip(" {}.").lower())[0]
         elif name is not None and mark.startswith(fence) and not mark.strip(fence[0]):
-            yield name, "\n".join(body)
+            yield name, textwrap.dedent("\n".join(body)) if indented else "\n".join(body)
             name = None
         elif name is not None:
             body.append(line)
@@ -511,14 +514,26 @@ def one(test: Any) -> Test:
     if name is None and test.get("testtype") != "functional":
         stdin, outputs = lines_as_text(test.get("input", "")), (lines_as_text(test["output"]),)
         return Test(stdin=stdin, outputs=outputs, checker=checker_of(test))
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
     if "args" in test:
-        args = test["args"] if isinstance(test["args"], str) else source_of(list_of(test["args"]))
+        if isinstance(test["args"], str):
+            args = test["args"]
+            refuse_no_python(args)
+        else:
+            args = source_of(list_of(test["args"]))
         return Test(call=name, args=args, outputs=(test["output"],), checker=checker_of(test))
     args = [from_json(line) for line in lines_as_text(test["input"]).split("\n") if line.strip()]
     outputs = (from_json(lines_as_text(test["output"])),)
     return Test(call=name, args=source_of(args), outputs=outputs, checker=checker_of(test))
+
+
+def refuse_no_python(args: str) -> None:
+    """Raises ValueError for arguments that are no Python, which no program could pass."""
+    try:
+        ast.parse(f"f({args})", mode="eval")
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"tests: the arguments {args[:80]!r} are no Python: {error}") from None
 
 
 def checker_of(test: dict[str, Any]) -> str | None:

@@ -50,8 +50,8 @@ class UnfinishedError(Exception):
 @lru_cache(maxsize=8192)
 def is_finished(text: str) -> bool:
     text = THOUSANDS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
-    exact, _, rounded = text.partition("\\approx")
-    text = FRACTIONS.sub(r"\\frac", rounded if NAME.fullmatch(exact) else exact)
+    exact, found, rounded = text.partition("\\approx")
+    text = FRACTIONS.sub(r"\\frac", rounded if found and NAME.fullmatch(exact) else exact)
     text = PLAIN_NAMES.sub(r"\\", text)
     if "\\begin" in text:
         name, _, matrix = text.partition("=")

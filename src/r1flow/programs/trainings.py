@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.contract import contract_apart
+from r1flow.artifacts.folders import model_inside
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops, training_flops
 from r1flow.data.gguf import is_gguf
@@ -101,10 +102,10 @@ def check_start(source: str, revision: str | None, stages: Collection[str]) -> N
     if revision is not None:
         check_revision("model", source, revision)
     elif not any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
-        raise UserError(
-            f"init_from: {source!r} is no stage and no model's folder (no config.json in it); name a folder, one of the"
-            f" stages {', '.join(stages)}, or a hub id with its revision"
-        )
+        inside = model_inside(folder)
+        others = f"name a folder, one of the stages {', '.join(stages)}, or a hub id with its revision"
+        hint = f"{inside} has one" if inside else others
+        raise UserError(f"init_from: {source!r} is no stage and no model's folder (no config.json in it); {hint}")
     else:
         try:
             check_model_files(folder)

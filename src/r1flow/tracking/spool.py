@@ -77,7 +77,7 @@ def start_execution(run: str, root: Path, facts: dict[str, str], config: dict[st
 
 
 def end_execution(run: str, root: Path, status: str, *outcome: Any) -> None:
-    """Close the record with MLflow's "FINISHED" or "FAILED", and wait a little for the last of it to be delivered."""
+    """Close the record with MLflow's FINISHED, FAILED or KILLED, and wait a little for its delivery."""
     if execution := _executions.pop(run, None):
         execution.end(status, *outcome)
 
