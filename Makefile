@@ -39,7 +39,7 @@ $(VENV)/.tests-ready: $(VENV)/.ready
 	@touch $@
 
 run: setup ## run the whole recipe (experiment=, overrides=, run=, options=)
-	snakemake --cores all $(options) $(CONFIG)
+	r1flow run $(options) $(CONFIG)
 
 seeds: setup ## run it with several seeds, and report on all (experiment=, seeds=, overrides=, run=)
 	r1flow seeds $(call quoted,$(experiment)) --seeds $(seeds) --overrides $(call quoted,$(overrides)) --run $(call quoted,$(run))
