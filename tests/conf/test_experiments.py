@@ -515,11 +515,14 @@ LOOKS += ["glpat-hunter2hunter2", "xoxb-hunter2-hunter2", "AKIAHUNTER2HUNTER2XX"
 LOOKS += ["r8_hunter2hunter2hunter2", "gsk_hunter2hunter2hunter2", "nvapi-hunter2hunter2hunter2"]
 LOOKS += ["dckr_pat_hunter2hunter2hunter2", "npm_hunter2hunter2hunter2", "pypi-hunter2hunter2hunter2"]
 LOOKS += ["Basic aHVudGVyMg==", "eyJhbGciOiJIUzI1.eyJzdWIiOiJ4", "-----BEGIN RSA PRIVATE KEY-----", "x: hf_Hunter2x"]
+LOOKS += ["sk-proj-hunterhunter", "sk_live_hunter2hunter2", "xai-hunter2hunter2hunter2", "whsec_hunter2hunter2hunter2"]
+LOOKS += ["lsv2_pt_hunter2hunter2", "ya29.hunter2hunter2hunter2", f"Token {40 * 'a'}", f"Bearer {24 * 'a'}"]
 LOOKS += ["https://h/b?X-Amz-Signature=hunter2", "https://h/b?sv=1&sig=hunter2", "https://h/?X-Amz-Credential=hunter2"]
 LOOKS += ["https://h/b?X-Goog-Signature=hunter2&x=1", "s3://me:hunter2@h", "https://h/#access_token=hunter2"]
 NAMES = ["password", "db_password", "passwd", "pwd", "passphrase", "client_secret", "secrets", "credentials", "cookie"]
 NAMES += ["github_token", "bearer_token", "refresh_token", "private_key", "aws_secret_access_key", "Authorization"]
 NAMES += ["X-Api-Key", "apiKey", "accessToken", "AWS_ACCESS_KEY_ID", "ssh_key", "WANDB_API_KEY", "OPENAI_KEY"]
+NAMES += ["pass", "db_pw", "bearer"]
 HARMLESS = {
     "eos_token": "</s>",
     "pad_token": "x",

@@ -266,7 +266,7 @@ def test_a_project_below_a_folder_that_others_cannot_read_is_refused(tmp_path, m
         check_place()
 
 
-def test_what_is_said_to_make_reaches_snakemake_as_it_is(tmp_path):
+def test_what_is_said_to_make_reaches_r1flow_run_as_it_is(tmp_path):
     said = """a.b='c "d" `touch ran`'; touch ran"""
     lines = subprocess.run(
         ["make", "--no-print-directory", "-n", "run", f"overrides={said}"],
@@ -275,7 +275,7 @@ def test_what_is_said_to_make_reaches_snakemake_as_it_is(tmp_path):
         text=True,
         check=True,
     ).stdout.splitlines()
-    shell = f"snakemake() {{ printf '%s\\n' \"$@\"; }}; {lines[-1]}"
+    shell = f"r1flow() {{ printf '%s\\n' \"$@\"; }}; {lines[-1]}"
     words = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True).stdout.splitlines()
     assert f"overrides={said}" in words and "experiment=r1_tiny" in words and not list(tmp_path.iterdir())
 

@@ -197,6 +197,8 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
         (r"it is 3\sqrt{2}", None),
         ("about 1,234.5 in all", "1234.5"),
         ("it is −5", "-5"),
+        ("it is .5", ".5"),
+        ("it is ...5", "5"),
         ("in 2020, 5 people", "5"),
         *(
             (text, None)

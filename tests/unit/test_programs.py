@@ -104,7 +104,7 @@ def test_hostile_text_scores_0(text: str) -> None:
         ("<answer>print(1)</answer>", "print(1)"),
         ("<answer>see\n```python\na\n```\n</answer>", "a"),
         ("```python\na\n```\n<answer>print(1)</answer>", "print(1)"),
-        ("  ```Python\n  if a:\n      b\n  ```", "  if a:\n      b"),
+        ("  ```Python\n  if a:\n      b\n  ```", "if a:\n    b"),
         ("```\na\n```", None),
         ("```python\na", None),
         ("", None),

@@ -126,7 +126,7 @@ def test_a_run_begins_with_what_there_is_to_do(telling_of, monkeypatch):
     first = said.opening(2)
     assert first.startswith("results/mine of the experiment r1_tiny: 3 jobs, about 50 minutes on 2 cores; curves: ")
     monkeypatch.setattr(telling, "multiplies_bfloat16", lambda: False)
-    assert "computes in float32; experiment=r1_micro takes a few minutes" in said.opening(1)
+    assert "computes in float32; experiment=r1_micro takes minutes, and gives no verdicts" in said.opening(1)
 
 
 def test_a_run_says_how_far_it_is_once_each_time(telling_of, tmp_path, monkeypatch):

@@ -1231,6 +1231,17 @@ def test_an_execution_that_was_interrupted_is_killed_and_not_failed(project, sto
     assert store()["tiny"].info.status == "KILLED"
 
 
+def test_a_data_set_has_the_rows_of_its_files(project, store):
+    begin(project)
+    Path("data").mkdir()
+    counts = {"rl.jsonl": {"read": 9, "kept": 7, "left_out": {"leak": 2}}, "dev.jsonl": {"read": 3, "kept": 3}}
+    Path("data/metrics.json").write_text(json.dumps({"counts": counts}))
+    with stage("zero_rl", {"data": "ab" * 32, "other": "cd" * 32}, sources={"data": "data", "other": "nowhere"}):
+        pass
+    found = {each.dataset.name: each.dataset.profile for each in store()["zero_rl"].inputs.dataset_inputs}
+    assert json.loads(found.pop("data")) == {"num_rows": 10, "rl.jsonl": 7, "dev.jsonl": 3} and not any(found.values())
+
+
 # -- system metrics ----------------------------------------------------------------------------------------------
 
 SMI = """#!/bin/sh

@@ -359,8 +359,10 @@ def question_asked(value: Any) -> str:
     roles = [turn["role"] for turn in value]
     if not {"system", "developer", "user", "assistant"}.issuperset(roles):
         raise Unusable("a tool's turn")
-    if roles.count("user") != 1:
-        raise Unusable("several turns" if "user" in roles else "no question")
+    if "user" not in roles:
+        raise Unusable("no question")
+    if roles.count("user") > 1:
+        raise Unusable("several turns")
     told = [text(turn["content"]) for turn in value if turn["role"] != "assistant"]
     return "\n\n".join(filter(None, told))
 

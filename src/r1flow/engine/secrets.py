@@ -13,15 +13,17 @@ from r1flow.core.errors import UserError
 TOKENS = "hub|hf|auth|access|api|bearer|session|refresh|id|security|service|oauth|user|personal|git|github|gitlab|wandb"
 TOKENS += "|mlflow|tracking|openai|anthropic|client|secret"
 KEYS = "api|access|secret|private|auth|signing|encryption|account|ssh|hf|wandb|openai|anthropic|aws|azure"
-WORDS = "password|passwd|passphrase|pwd|secrets?|credentials?|authorization|cookies?"
-KEY = re.compile(rf"(.*_)?({TOKENS})_?token|token|(.*_)?({KEYS})_?key(_id)?|(.*_)?({WORDS})", re.I)
+WORDS = "password|passwd|passphrase|pwd|pw|bearer|secrets?|credentials?|authorization|cookies?"
+KEY = re.compile(rf"(.*_)?({TOKENS})_?token|token|pass|(.*_)?({KEYS})_?key(_id)?|(.*_)?({WORDS})", re.I)
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")  # accessToken, X-Api-Key
 IN_ADDRESS = "token|key|secret|passw|pwd|signature|credential"
 ADDRESS = re.compile(rf"://[^/\s]*@|://\S*[?&;#]([^=&\s]*({IN_ADDRESS})[^=&\s]*|sig|auth|access|sas|code)=", re.I)
 LOOK = re.compile(
-    r"(?<![A-Za-z0-9])(hf_(?=[a-zA-Z0-9]*[0-9A-Z])[A-Za-z0-9]{6,}|sk-(?=[\w-]*\d)[\w-]{8,}|gh[opsur]_[A-Za-z0-9]{8,}"
+    r"(?<![A-Za-z0-9])(hf_(?=[a-zA-Z0-9]*[0-9A-Z])[A-Za-z0-9]{6,}|sk-(?:proj-|ant-|or-|(?=[\w-]*\d))[\w-]{8,}|gh[opsur]_[A-Za-z0-9]{8,}"
     r"|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|AIza[\w-]{20,}|dapi[0-9a-f]{20,}"
     r"|(?:r8|gsk|npm|dckr_pat|pplx)[_-](?=\w*\d)\w{16,}|nvapi-[\w-]{16,}|pypi-[\w-]{16,}|SG\.[\w-]{16,}"
+    r"|sk_(?:live|test)_\w{8,}|xai-\w{16,}|lsv2_(?:pt|sk)_\w{8,}|whsec_\w{16,}|ya29\.[\w-]{16,}"
+    r"|(?i:token)\s+[0-9a-f]{40}|(?i:bearer)\s+[\w.~+/=-]{20,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]+|(?i:bearer|basic)\s+(?=\S*[\d=])[\w.~+/=-]{6,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
 )
 ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\b")

@@ -40,7 +40,9 @@ READS_A_PART = {"fraction_simplification", "gsm_symbolic", "number_sorting", "ti
 # A float's "nan" passes where a distance is compared; a huge exponent takes for ever in Fraction and Decimal.
 NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNORECASE)
 # A sign belongs to a number unless it stands between two numbers; a comma only as a thousands separator.
-NUMBER = re.compile(r"(?:(?<![\d)])(?<![\d)] )-)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?", re.ASCII)
+NUMBER = re.compile(
+    r"(?:(?<![\d)])(?<![\d)] )-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)", re.ASCII
+)
 FRACTION_OR_NUMBER = re.compile(
     rf"-?\\[dt]?frac\s*(?:(?:\{{\s*\d+\s*\}}|\d)\s*(?:\{{\s*\d+\s*\}}|\d(?!\d)))"
     rf"|{NUMBER.pattern}(?:\s?/\s?\d+(?!\d|\.\d))?",

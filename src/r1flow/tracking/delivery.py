@@ -446,6 +446,7 @@ class Delivery:
             "id": known_id(run.info.run_id),
             "stage": record["tags"].get("stage", record["name"]),
             "inputs": record.get("inputs", {}),
+            "rows": record.get("rows", {}),
             "began": record["time"],
             "open": True,
             "split": record["config"].get("split"),
@@ -483,7 +484,9 @@ class Delivery:
             if model := self.model_of(digest):
                 models.append(LoggedModelInput(model.model_id))
             else:
-                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}))
+                rows = self.ledger["runs"][name].get("rows", {}).get(word, {})
+                profile = json.dumps({"num_rows": sum(rows.values()), **rows}) if rows else None
+                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}), profile=profile)
                 datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
         if datasets or models:
             self.client.log_inputs(self.run_id(name), datasets, models)

@@ -266,7 +266,8 @@ class StageRun:
         if colour := self.shown.get("colour"):
             tags["mlflow.runColor"] = colour
         name, log = f"{self.stage} · {self.run}", self.shown.get("log")
-        self.append("start", name=name, tags=tags, config=self.config, inputs=inputs, log=log)
+        rows = rows_of_files(self.shown.get("sources", {}))
+        self.append("start", name=name, tags=tags, config=self.config, inputs=inputs, rows=rows, log=log)
         self.sampling = start_sampling(self.log_metrics)
         return self
 
@@ -314,6 +315,17 @@ class StageRun:
                     self.tag(f"{name}.{key}", word)
         manifest = sha256(out / MANIFEST) if (out / MANIFEST).is_file() else None
         self.append("outputs", folder=str(out), manifest=manifest, is_model=(out / "model").is_dir())
+
+
+def rows_of_files(sources: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Of each input whose stage has counted them, how many rows its files have: {"data": {"rl.jsonl": 1198, …}}."""
+    rows = {}
+    for name, folder in sources.items():
+        metrics = Path(folder, "metrics.json")
+        counts = read_json(metrics).get("counts", {}) if metrics.is_file() else {}
+        if counts:
+            rows[name] = {file: count["kept"] for file, count in counts.items()}
+    return rows
 
 
 def evaluation_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
