@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 experiment ?= r1_tiny
 overrides ?=
 run ?=
-libraries ?= refuse
+libraries ?=
 options ?=
 seeds ?= 11 12 13 14 15
 # pip, with a line a minute on how far it is where there is no terminal
@@ -18,7 +18,7 @@ INSTALL = $(PYTHON) workflow/scripts/install.py $(VENV)
 # the environment, with the first Python that fits: make PYTHON=python3.13 chooses one
 MAKE_VENV = test -x $(VENV)/bin/python || { python=$$($(PYTHON) workflow/scripts/supported.py) && "$$python" -m venv $(VENV); }
 quoted = '$(subst ','\'',$(1))'
-CONFIG = --config $(foreach word,experiment overrides run libraries,$(word)=$(call quoted,$($(word))))
+CONFIG = --config $(foreach word,experiment overrides run libraries,$(if $($(word)),$(word)=$(call quoted,$($(word)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run seeds test test-slow report ui lint bench reward-check docs vllm vllm-cpu clean

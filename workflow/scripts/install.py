@@ -32,7 +32,8 @@ def main() -> int:
     words = arguments.words
     print(f"installing into {arguments.environment}: {' '.join(words)} ({SIZE})", flush=True)
     python = str(arguments.environment / "bin/python")
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", *words]
+    # --use-pep517: packages without a wheel are built as newer versions of pip do; older ones would warn of each
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--use-pep517", *words]
     return subprocess.call(pip) if sys.stdout.isatty() else call_and_tell(pip, arguments.environment, arguments.every)
 
 
