@@ -5,9 +5,10 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,8 @@ def test_a_stage_that_is_killed_alone_is_explained(empty_checkout):
     assert " was killed. SIGKILL mostly comes from the kernel, when memory" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("when", ["Building DAG", "data] started"])
-def test_ctrl_c_twice_ends_with_a_line(empty_checkout, when):
+@pytest.mark.parametrize(("when", "killed"), [("Building DAG", set()), ("data] started", {"r1_micro"})])
+def test_ctrl_c_twice_ends_with_a_line_and_what_had_begun_is_killed_and_not_failed(empty_checkout, when, killed):
     """Snakemake would end with tracebacks of 70 lines: the second one interrupts its waiting for the stages."""
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "experiment=r1_micro"]
     piped = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
@@ -96,6 +97,17 @@ def test_ctrl_c_twice_ends_with_a_line(empty_checkout, when):
         said += run.stderr.read()
     assert run.returncode == 1 and "Traceback" not in said
     assert said.splitlines()[-1].startswith("r1flow: interrupted")
+    wait_for_delivery(empty_checkout.folder)
+    found = statuses(empty_checkout.folder)
+    assert killed <= found.keys() and set(found.values()) <= {"KILLED"}
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    """How the runs ended that MLflow has, by name; none where no run had begun."""
+    if not (folder / "mlflow.db").exists():
+        return {}
+    with closing(sqlite3.connect(folder / "mlflow.db")) as store:
+        return dict(store.execute("SELECT name, status FROM runs").fetchall())
 
 
 @pytest.mark.slow

@@ -124,6 +124,16 @@ class Comparison:
     b: Sequence[StoredRun]
     differences: list[Difference]
 
+    @property
+    def unit(self) -> str:
+        """What the intervals are over: problem, seed."""
+        return self.differences[0].unit
+
+    @property
+    def paired(self) -> bool:
+        """Whether both runs have the same units in every measure."""
+        return all(each.paired for each in self.differences)
+
     @cached_property
     def changed(self) -> list[str]:
         """Each value of the configuration that differs, by stage and path; seeds, and stages of one run only, aside."""
@@ -189,7 +199,7 @@ class Comparison:
         return rows
 
     def __str__(self) -> str:
-        return "\n".join([*heading(self), "", *table_told(self.differences), *costs_told(self.costs)])
+        return "\n".join([*heading(self), "", *table_told(self), *costs_told(self.costs)])
 
 
 def compare_runs(a: StoredRun | Path | str, b: StoredRun | Path | str) -> Comparison:
@@ -332,20 +342,19 @@ def heading(found: Comparison) -> list[str]:
     return lines + ([f"changed: {more} values more (r1flow diff lists them by stage)"] if more > 0 else [])
 
 
-def table_told(rows: Sequence[Difference]) -> list[str]:
+def table_told(found: Comparison) -> list[str]:
     """The differences, a line each and one for a model without any, and what the intervals say."""
     lines = [f"{'model':<18}{'measure':<14}{'A':>8}{'B':>8}   {'B − A, 95 % interval':<26}verdict"]
-    for model in dict.fromkeys(each.model for each in rows):
-        own = [each for each in rows if each.model == model]
+    for model in dict.fromkeys(each.model for each in found.differences):
+        own = [each for each in found.differences if each.model == model]
         if all(each.verdict == EQUAL for each in own):
             lines.append(f"{model:<18}equal in all of this")
             continue
         for number, each in enumerate(own):
             lines.append(f"{model if number == 0 else '':<18}{measure_told(each)}")
-    unit, paired = rows[0].unit, all(each.paired for each in rows)
-    over = f"over {'the same' if paired else 'other'} {unit}s{', paired' if paired else ''}"
+    over = f"over {'the same' if found.paired else 'other'} {found.unit}s{', paired' if found.paired else ''}"
     lines += ["", f"Intervals are {over}. Of 20 differences with nothing behind them, one has an interval without 0."]
-    if unit == "problem":
+    if found.unit == "problem":
         lines += ["They don't say what another training run would give: for that, r1flow seeds, then --seeds here."]
     return lines
 

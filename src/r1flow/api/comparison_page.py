@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from r1flow.api.comparison import MEASURES, Comparison, Difference, total, verdict_told
-from r1flow.api.stored import StoredRun
 from r1flow.core.metrics import Interval
 from r1flow.core.template import GENERAL
+from r1flow.programs.report.collect import curve_of
 from r1flow.programs.report.figures import COLOURS, INK, STYLE, Curve, canvas, draw_forest, smoothed, to_svg
 from r1flow.programs.report.templates import fill
 
@@ -26,7 +26,7 @@ STYLES = ("--", "-")  # of A and of B
 
 def render_comparison(found: Comparison, model: str | None, samples: Sequence[Mapping[str, Any]]) -> str:
     """The page's text; equal runs give equal text, but for the seconds that they took. `samples` are of `model`."""
-    figures = [draw_forest(rows, name) for name, rows in forests(found.differences).items() if rows]
+    figures = [draw_forest(rows, task) for task, rows in forests(found.differences).items()]
     for key, (title, label, times) in CURVES.items():
         if curves := pairs_of_curves(found, key):
             figures.append(draw_pairs(curves, key.replace("/", "-"), title, label, times))
@@ -39,8 +39,8 @@ def render_comparison(found: Comparison, model: str | None, samples: Sequence[Ma
         b=[str(run.folder) for run in found.b],
         changed=found.changed,
         rows=[row_shown(each) for each in found.differences],
-        unit=found.differences[0].unit,
-        paired=all(each.paired for each in found.differences),
+        unit=found.unit,
+        paired=found.paired,
         figures=figures,
         costs=costs,
         whole=whole,
@@ -61,12 +61,12 @@ def row_shown(each: Difference) -> dict[str, Any]:
 
 
 def forests(differences: Sequence[Difference]) -> dict[str, list[tuple[str, str, Interval]]]:
-    """The lines of two figures: pass@1 on reasoning problems, and on general prompts, of each model."""
-    lines: dict[str, list[tuple[str, str, Interval]]] = {"reasoning": [], "general": []}
+    """The lines of a figure for each task, reasoning problems and general prompts: pass@1 of each model."""
+    lines: dict[str, list[tuple[str, str, Interval]]] = {}
     for each in differences:
         if each.measure == "pass_at_1":
             label = f"{each.model}, general" if each.task == GENERAL else each.model
-            lines[each.task].append((label, each.model, each.interval))
+            lines.setdefault(each.task, []).append((label, each.model, each.interval))
     return lines
 
 
@@ -75,15 +75,10 @@ def pairs_of_curves(found: Comparison, key: str) -> dict[str, list[Curve]]:
     curves = {}
     for stage in found.a[0].stages:
         if stage in found.b[0].stages:
-            pair = [curve_of(run, stage, key) for run in (found.a[0], found.b[0])]
+            pair = [curve_of(run.metrics[stage], key) for run in (found.a[0], found.b[0])]
             if all(pair):
                 curves[stage] = pair
     return curves
-
-
-def curve_of(run: StoredRun, stage: str, key: str) -> Curve:
-    history = run.metrics[stage].get("history", [])
-    return [(row["step"], row[key]) for row in history if row.get(key) is not None]
 
 
 @plt.rc_context(STYLE)

@@ -70,8 +70,7 @@ class Results:
 
     def history(self, stage: str, key: str) -> list[tuple[float, float]]:
         """(step, value) for every step of a training that has the value."""
-        rows = self.metrics.get(stage, {}).get("history", [])
-        return [(row["step"], row[key]) for row in rows if row.get(key) is not None]
+        return curve_of(self.metrics.get(stage, {}), key)
 
     def values(self, stage: str, key: str) -> list[float]:
         """`history` without the steps."""
@@ -168,6 +167,11 @@ class Results:
     @cached_property
     def tries(self) -> dict[str, Any]:
         return tries(self.samples, self.starts)
+
+
+def curve_of(metrics: Mapping[str, Any], key: str) -> list[tuple[float, float]]:
+    """(step, value) for every step of a stage's metrics.json that has the value."""
+    return [(row["step"], row[key]) for row in metrics.get("history", []) if row.get(key) is not None]
 
 
 def order_models(names: Iterable[str]) -> list[str]:

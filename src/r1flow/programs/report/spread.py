@@ -21,7 +21,7 @@ from scipy.special import stdtr
 
 from r1flow.core.metrics import Interval, as_share, mean_interval
 from r1flow.core.template import GENERAL
-from r1flow.programs.report.collect import BASES
+from r1flow.programs.report.collect import BASES, curve_of
 from r1flow.programs.report.figures import (
     GREY,
     INK,
@@ -379,10 +379,7 @@ def curves_over(runs: Sequence[SeedRun], key: str) -> Curves:
     """Each RL stage's curve in every run, over the steps at which all of them have a value."""
     curves = {}
     for stage in RL_STAGES:
-        by_step = []
-        for run in runs:
-            history = run.metrics.get(stage, {}).get("history", [])
-            by_step.append({row["step"]: row[key] for row in history if row.get(key) is not None})
+        by_step = [dict(curve_of(run.metrics.get(stage, {}), key)) for run in runs]
         common = sorted(set.intersection(*map(set, by_step)))
         if common:
             curves[stage] = [[(step, values[step]) for step in common] for values in by_step]
