@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -225,6 +226,31 @@ def test_rows_stop_at_the_end_of_text_or_at_the_limit(model) -> None:
         assert 1 <= len(new) <= 20
         assert EOS not in new[:-1]
         assert new[-1] == EOS or len(new) == 20
+
+
+STOPS = tuple(range(10, 22))
+
+
+@pytest.mark.parametrize("engine", ["r1flow", "transformers"])
+def test_a_stopped_row_is_the_beginning_of_the_one_that_goes_on(folder, engine) -> None:
+    prompts = texts(30)
+    seeds = list(range(len(prompts)))
+    sampler = load_sampler(folder, engine, 16)
+    whole, stopped = (sampler.sample(prompts, replace(FREE, stops=stops), seeds) for stops in ((), STOPS))
+    assert any(row.ids[-1] in STOPS for row in stopped) and any(row.finished for row in stopped)
+    for row, longer in zip(stopped, whole, strict=True):
+        first = next((place for place, token in enumerate(longer.ids, 1) if token in STOPS), len(longer.ids))
+        assert row.ids == longer.ids[:first]
+        assert row.finished == (row.ids[-1] == EOS)
+
+
+def test_a_stopped_row_depends_on_its_prompt_and_seed_and_not_on_its_neighbours(model) -> None:
+    prompts, engine = ids_of(texts(30)), engine32(model)
+    params, seeds = replace(FREE, stops=STOPS), [100 + i for i in range(len(prompts))]
+    together = engine.generate(prompts, params, seeds, 64)
+    order = random.Random(2).sample(range(len(prompts)), len(prompts))
+    shuffled = engine.generate([prompts[i] for i in order], params, [seeds[i] for i in order], 7)
+    assert shuffled == [together[i] for i in order]
 
 
 def test_a_higher_limit_only_adds_tokens(model) -> None:

@@ -4,6 +4,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,6 +111,17 @@ def test_nothing_is_left_to_the_servers_own_settings(folder) -> None:
         "min_p": 0.0,
         "repetition_penalty": 1.0,
     }
+
+
+def test_a_server_is_told_where_a_step_ends_and_what_goes_on_is_cut(folder) -> None:
+    params = replace(PARAMS, stops=(5, 9))
+    with speaking(folder, lambda body: tells([7, 9, 7])) as fake:
+        [row] = sampler(folder, fake).sample(["2 + 2"], params, [7])
+        assert (row.ids, row.finished) == ([7, 9], False)
+    assert asked(fake)[0]["stop_token_ids"] == [0, 5, 9]
+    with speaking(folder) as fake, pytest.raises(UserError, match=r"engine_options\.plain: .*can't end a step"):
+        sampler(folder, fake, plain=True).sample(["2 + 2"], params, [7])
+    assert not asked(fake)
 
 
 def test_completions_come_back_in_the_rows_order_whatever_order_they_are_answered_in(folder) -> None:

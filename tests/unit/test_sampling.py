@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from r1flow.core.errors import UserError
+from r1flow.data.tokenizer import train_tokenizer
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.config import check_keys
 from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RULES, STAGES
-from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards
+from r1flow.sampling import STEP_MARKS, Completion, SamplingParams, encode, load_sampler, seed_of, shards, step_ends
 from r1flow.sampling.shards import WHOLE, ShardPart
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +52,19 @@ def test_a_bad_call_is_refused_by_name_before_anything_is_loaded(tmp_path, engin
 def test_the_call_is_importable_without_torch() -> None:
     code = "import sys, r1flow.sampling; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_step_ends_with_every_token_that_has_a_mark(tmp_path) -> None:
+    sentences = ["first 2 + 3 = 5, then 1.5. next", "wait! so what?\nyes"]
+    tokenizer = train_tokenizer(sentences * 9, 300, "{{ messages[0].content }}")
+    tokens = [tokenizer.decode([token]) for token in range(len(tokenizer))]
+    for rule, marks in STEP_MARKS.items():
+        ends = step_ends(tokenizer, rule)
+        for token, text in enumerate(tokens):
+            is_special = token in tokenizer.all_special_ids
+            assert (token in ends) == (not is_special and any(mark in text for mark in marks))
+    ids = tokenizer("2 + 3 = 5, then")["input_ids"]
+    assert [tokens[token] for token in ids if token in step_ends(tokenizer, "clause")] == [", "]
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------

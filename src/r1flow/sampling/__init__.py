@@ -48,6 +48,8 @@ AUTO = "auto"  # one of the engines, by the model and the device: of a stage, en
 BY_TORCH = ("r1flow", "transformers")  # engines that sample by torch in this process; GRPO's rollouts need one
 ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
+# A step of a response ends with one of these marks, by the name of the rule; a decimal point ends a sentence, too.
+STEP_MARKS = {"line": "\n", "sentence": "\n.!?", "clause": "\n.!?,;:"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class SamplingParams:
     temperature: float  # 0: greedy
     top_p: float  # 1: the whole distribution
     max_new_tokens: int
+    stops: tuple[int, ...] = ()  # token ids after which a row ends, unfinished, besides those that end the text
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -179,6 +182,13 @@ def check_room_left(ids: Sequence[Sequence[int]], params: SamplingParams, positi
             f" the model has {positions} positions; lower max_new_tokens (max_completion_length in a trainer, or raise"
             " engine_options.max_model_len of vllm), or take such prompts out"
         )
+
+
+def step_ends(tokenizer: Any, rule: str) -> tuple[int, ...]:
+    """The tokens whose text has a mark that ends a step, by a rule of STEP_MARKS: `stops` of SamplingParams."""
+    texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))], skip_special_tokens=True)
+    marks = set(STEP_MARKS[rule])
+    return tuple(token for token, text in enumerate(texts) if marks & set(text))
 
 
 def seed_of(stage_seed: int, problem_id: str, sample_index: int) -> int:

@@ -71,7 +71,7 @@ class Engine:
         for start in range(0, len(prompts), batch_size):
             rows = slice(start, start + batch_size)
             draws_RT = uniforms(seeds[rows], params.max_new_tokens).to(self.model.device)
-            done += decode(weights, prompts[rows], params, draws_RT, self.eos_ids, logps)
+            done += decode(weights, prompts[rows], params, draws_RT, [*self.eos_ids, *params.stops], logps)
             if on_progress:
                 on_progress(len(done), len(prompts))
         return done
@@ -190,7 +190,7 @@ def decode(
     prompts: list[list[int]],
     params: SamplingParams,
     draws_RT: Tensor,
-    eos_ids: list[int],
+    ends: list[int],
     logps: list[list[float]] | None = None,
 ) -> list[list[int]]:
     """One batch of rows, from prompts to new ids; their log-probabilities are added to `logps`, one list per row."""
@@ -200,7 +200,7 @@ def decode(
     cos_TD, sin_TD = rotary_tables(weights, max(map(len, prompts)) + params.max_new_tokens, device)
     out_RT = torch.full((len(prompts), params.max_new_tokens), -1, device=device)
     logp_RT = torch.zeros(out_RT.shape, device=device)
-    eos = torch.tensor(eos_ids, dtype=torch.long, device=device)
+    end_E = torch.tensor(ends, dtype=torch.long, device=device)
     alive_R = torch.ones(len(prompts), dtype=torch.bool, device=device)
     for t in range(params.max_new_tokens):
         token_R = choose(logits_RV, draws_RT[batch.row_R, t], params)
@@ -208,7 +208,7 @@ def decode(
         if logps is not None:
             logp_RV = (logits_RV / (params.temperature or 1)).log_softmax(-1)
             logp_RT[batch.row_R, t] = logp_RV.gather(1, token_R[:, None])[:, 0]
-        alive_R &= ~torch.isin(token_R, eos)
+        alive_R &= ~torch.isin(token_R, end_E)
         left = int(alive_R.sum())
         if left == 0 or t + 1 == params.max_new_tokens:
             break

@@ -52,11 +52,11 @@ class TransformersSampler:
 
         check_room_left(ids, params, self.positions)
         inputs = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
-        width = inputs["input_ids"].shape[1]
+        width, ends = inputs["input_ids"].shape[1], [*self.eos_ids, *params.stops]
         config = GenerationConfig(
             max_new_tokens=params.max_new_tokens,
             do_sample=False,
-            eos_token_id=self.eos_ids,
+            eos_token_id=ends,
             pad_token_id=self.tokenizer.pad_token_id,
         )
         chooser = Chooser(params, draws_RT, width)
@@ -66,7 +66,7 @@ class TransformersSampler:
             generation_config=config,
             logits_processor=LogitsProcessorList([chooser]),
         )
-        return [until(row, self.eos_ids) for row in output_RT[:, width:].tolist()]
+        return [until(row, ends) for row in output_RT[:, width:].tolist()]
 
 
 class Chooser:

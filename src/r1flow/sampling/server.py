@@ -88,7 +88,7 @@ class ServerSampler:
         asked = zip(prompts, openings or [""] * len(prompts), seeds, strict=True)
         bodies = [self.body(prompt, opening, params, seed) for prompt, opening, seed in asked]
         path = "/chat/completions" if self.chat else "/completions"
-        read = partial(self.completion, params.max_new_tokens)
+        read = partial(self.completion, params)
         return self.ask([("POST", path, body) for body in bodies], read, on_progress)
 
     def body(self, prompt: str, opening: str, params: SamplingParams, seed: int) -> dict[str, Any]:
@@ -98,16 +98,21 @@ class ServerSampler:
             "top_p": params.top_p,
             "max_tokens": params.max_new_tokens,
         }
+        if self.plain and params.stops:
+            raise UserError(
+                "engine_options.plain: a server that is asked for text can't end a step by its tokens; set plain and"
+                " chat to false, take another engine, or leave out the strategies that search over steps"
+            )
         if self.plain:
             asked = {"messages": json.loads(prompt)} if self.chat else {"prompt": unmarked(prompt) + opening}
             return common | asked | {"seed": seed & 0x7FFFFFFF}  # some servers take at most 31 bits
         [ids] = encode(self.words, [prompt], [opening])
-        return (
-            common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": self.eos_ids, "return_token_ids": True}
-        )
+        ends = [*self.eos_ids, *params.stops]
+        return common | NEUTRAL | {"prompt": ids, "seed": seed, "stop_token_ids": ends, "return_token_ids": True}
 
-    def completion(self, most: int, reply: dict[str, Any]) -> Completion:
-        """The completion of up to `most` tokens in a reply; for a malformed reply, any Python exception is raised."""
+    def completion(self, params: SamplingParams, reply: dict[str, Any]) -> Completion:
+        """The completion in a reply; for a malformed reply, or one that is too long, any Python exception is raised."""
+        most = params.max_new_tokens
         choice = reply["choices"][0]
         refused = self.chat and choice["finish_reason"] == "content_filter"  # a valid reply, and a retry gives the same
         if choice["finish_reason"] not in ("stop", "length") and not refused:
@@ -128,7 +133,7 @@ class ServerSampler:
             raise ValueError("token_ids that the model's tokenizer doesn't have")
         if len(ids) > most:
             raise ValueError(f"{len(ids)} token_ids for max_tokens {most}")
-        return completions([until(ids, self.eos_ids)], self.words, self.eos_ids)[0]
+        return completions([until(ids, [*self.eos_ids, *params.stops])], self.words, self.eos_ids)[0]
 
     def ask(
         self, requests: list[HttpRequest], read: Callable[[Any], Made], on_progress: OnProgress | None = None

@@ -64,7 +64,7 @@ class VllmSampler:
             top_p=params.top_p,
             max_tokens=params.max_new_tokens,
             seed=seed,
-            stop_token_ids=self.eos_ids,
+            stop_token_ids=[*self.eos_ids, *params.stops],
             detokenize=False,
         )
 
