@@ -13,6 +13,7 @@ beside that (shards that survive a kill, <think> given, paraphrases), and everyt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,7 +182,7 @@ def evaluate(
     prompts = [prompt_in_template(folder, sampler, problem["question"]) for problem in asked]
     if max_new_tokens is None:
         params = replace(params, max_new_tokens=room_for(folder, sampler, prompts))
-    pairs = [(number, index) for number in range(len(asked)) for index in range(k)]
+    pairs = list(product(range(len(asked)), range(k)))  # of a problem and a sample's index
     completions = sampler.sample(
         [prompts[number] for number, _ in pairs],
         params,

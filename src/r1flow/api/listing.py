@@ -61,6 +61,7 @@ def listed_run(run: StoredRun) -> ListedRun:
     jobs = Run(facts["config"]).jobs if facts else None
     done = run.stages if jobs is None else [job for job in jobs if job in run.stages]
     whole = "report" in done if jobs is None else len(done) == len(jobs)
+    state = FINISHED if whole else UNFINISHED
     model = "align_rl" if "align_rl" in run.models else next(reversed(run.models), None)
     scores = read_file(run.folder_of(f"{EVALUATE}{model}") / "metrics.json")["tasks"] if model else {}
     changed = max((run.folder_of(stage) / MANIFEST).stat().st_mtime for stage in run.stages)
@@ -70,7 +71,7 @@ def listed_run(run: StoredRun) -> ListedRun:
         # data has a seed of its own, and a pinned one is shared by the runs
         seed=next((each["seed"] for stage, each in made.items() if stage != "data" and "seed" in each), None),
         overrides=facts and facts.get("overrides"),
-        state=RUNNING if is_running(project, run.name) else FINISHED if whole else UNFINISHED,
+        state=RUNNING if is_running(project, run.name) else state,
         done=len(done),
         jobs=jobs and len(jobs),
         changed=changed,

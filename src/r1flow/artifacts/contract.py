@@ -135,8 +135,9 @@ def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
 def describe_model(folder: Path, labels: str | None) -> Contract:
     """The weights' part of the contract; `ends_at` are the ids that end a text by the model's own settings."""
     config, generation = read_contract(folder / "config.json"), read_contract(folder / "generation_config.json")
-    ends = generation.get("eos_token_id", config.get("eos_token_id"))
-    ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    ends = generation.get("eos_token_id", config.get("eos_token_id", []))
+    if not isinstance(ends, list):
+        ends = [] if ends is None else [ends]
     wanted = {"architectures": list, "max_position_embeddings": int, "vocab_size": int, "quantization_config": dict}
     for key, kind in wanted.items():
         if not isinstance(config.get(key), kind | None):

@@ -131,15 +131,16 @@ def length_range(problems: list[dict[str, Any]], model: Path | None) -> dict[str
 
 def examples_of(problems: list[dict[str, Any]], model: Path | None) -> list[dict[str, Any]]:
     """The first problems; with a model also their prompts as it is given them, and how many tokens these have."""
-    examples = [{key: row[key] for key in ("question", "answer")} for row in problems[:SHOWN]]
-    for example in examples:
+    examples = []
+    for row in problems[:SHOWN]:
+        example = {"question": row["question"], "answer": row["answer"]}
         prompt, tokens = None, None
         if model:
             from r1flow.core.template import prompt_ids, render
 
             prompt = render(tokenizer_of(model), example["question"])
             tokens = len(prompt_ids(tokenizer_of(model), prompt))
-        example |= {"prompt": prompt, "tokens": tokens}
+        examples.append(example | {"prompt": prompt, "tokens": tokens})
     return examples
 
 

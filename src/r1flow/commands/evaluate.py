@@ -64,7 +64,10 @@ def run(arguments: argparse.Namespace) -> None:
         batch_size=arguments.batch_size,
         on_progress=say_progress if sys.stderr.isatty() else None,
     )
-    wrong = [{name: row[name] for name in SHOWN} for row in found.rows if row["correct"] is False]
+    wrong = []
+    for row in found.rows:
+        if row["correct"] is False:
+            wrong.append({name: row[name] for name in SHOWN})
     lines = [str(found)]
     if arguments.wrong is not None:
         write_table(arguments.wrong, wrong)

@@ -77,7 +77,9 @@ def regrade(run: Path, as_json: bool = False) -> int:
 def graded_stages(run: Path) -> list[Record]:
     """The run's stages with graded samples, each as it was written."""
     stages = reversed(sampled_stages())  # the evaluations first: theirs are the numbers of the report
-    folders = [folder for stage in stages for folder in (run / stage, *sorted((run / stage).glob("*/")))]
+    folders: list[Path] = []
+    for stage in stages:
+        folders += [run / stage, *sorted((run / stage).glob("*/"))]
     found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
     if not found:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
@@ -245,4 +247,6 @@ def told(stage: str, rows: int, verdicts: list[SampleRow], numbers: list[SampleR
 
 
 def cell_text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else brief(value) if isinstance(value, str) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return brief(value) if isinstance(value, str) else str(value)

@@ -158,7 +158,8 @@ def research_told(done: "Research", told: dict[str, Any]) -> Iterator[str]:
     verdicts = [turn["correct"] for turn in told["turns"] if turn.get("correct") is not None]
     if verdicts:
         yield f"right by turn: {', '.join('yes' if verdict else 'no' for verdict in verdicts)}"
-    read, written = (sum(getattr(turn, name) for turn in done.turns) for name in ("tokens_read", "tokens_written"))
+    read = sum(turn.tokens_read for turn in done.turns)
+    written = sum(turn.tokens_written for turn in done.turns)
     failed = sum(turn.said is None for turn in done.turns)
     yield f"{read:,} tokens read, {written:,} written; {len(done.turns)} turns, {failed} of them without a valid reply"
     yield f"all turns: {told['out']}/research.md"

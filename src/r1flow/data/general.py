@@ -224,6 +224,12 @@ def refusal(question: str, rng: random.Random) -> str:
     return reasoned(rng.choice(HARM_THOUGHTS), reply) if rng.random() < 0.5 else reply
 
 
+def instruction_kind(kind: str) -> PromptKind:
+    """Instructions that a rule can check; nobody has written replies to them."""
+    questions, rule = partial(instructions.questions_of_kind, kind), partial(instructions.rule_of, kind)
+    return PromptKind(questions, lambda question, rng: "", rule)
+
+
 KINDS = {
     "greeting": PromptKind(lambda: each_with_each(HELLOS, HELLO_ENDS), greeting, lambda question: {"type": "greets"}),
     "identity": PromptKind(
@@ -236,10 +242,5 @@ KINDS = {
     ),
     "writing": PromptKind(writings, writing, lambda question: {"type": "sentence_with", "word": word_of(question)}),
     "harmful": PromptKind(harms, refusal, lambda question: {"type": "refuses"}),
-    **{
-        kind: PromptKind(
-            partial(instructions.questions_of_kind, kind), lambda question, rng: "", partial(instructions.rule_of, kind)
-        )
-        for kind in instructions.INSTRUCTIONS
-    },
+    **{kind: instruction_kind(kind) for kind in instructions.INSTRUCTIONS},
 }

@@ -14,6 +14,7 @@ Prompts are compared, not responses; for the corpus, the problems and prompts fr
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from r1flow.data.decontaminate import COMMON, RULE, Index, Kind
 from r1flow.tracking.left_out import Count
 
 # The evaluation sets that a data folder may have.
-EVALUATION = tuple(f"{form.format(split)}.jsonl" for form in ("{}", "general_{}", REWORDED) for split in EXAMS)
+EVALUATION = tuple(f"{form.format(split)}.jsonl" for form, split in product(("{}", "general_{}", REWORDED), EXAMS))
 REPORT = "decontamination.json"
 LEAKS_REMEDY = "docs/decontamination.md says what counts as a leak"
 EXAMPLES = 3  # shown of each kind, for each pair of files

@@ -57,9 +57,12 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
     pools.append({"take": ["own.train"], "into": shares})
     if program_of("data", data) == "fetch":
         pools += [pool for pool in map(without_problems, data["pools"]) if pool["into"]]
-        taken = {take.partition(".")[0] for pool in pools for take in pool["take"]}
+        taken: set[str] = set()
+        made: set[str] = set()
+        for pool in pools:
+            taken |= {take.partition(".")[0] for take in pool["take"]}
+            made |= set(pool["into"])
         sources |= {name: source for name, source in data["sources"].items() if name in taken}
-        made = {file for pool in pools for file in pool["into"]}
         data["rows"] = {file: limit for file, limit in data["rows"].items() if file in made}
     else:
         data["damaged_share"] = DAMAGED_SHARE

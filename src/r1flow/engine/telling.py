@@ -68,7 +68,7 @@ def outcome(run: "Run") -> str:
         told = run.summary["models"]
         scores = tell_scores({model: told[model] for model in run.models if model in told})
     made = [model for model in run.models if Path(run.folder(model), "model").is_dir()]
-    model = "align_rl" if "align_rl" in made else made[-1] if made else None
+    model = "align_rl" if "align_rl" in made else next(reversed(made), None)
     lines = [*scores, *told_results(run), *shown_addresses(Path())]
     lines += [f"next: r1flow chat {run.folder(model)}/model"] if model else []
     return printable("\n".join(lines))

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 import sympy
@@ -319,10 +320,14 @@ def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bo
         return True
     if is_finished(gold_text):
         return False
-    kinds = {kind for part in sympy.preorder_traversal(answer) for kind in left_over(part)}
+    kinds = all_left_over(answer)
     if is_undone(answer_text) and not is_undone(gold_text):
         return False
-    return not kinds or kinds <= {kind for part in sympy.preorder_traversal(gold) for kind in left_over(part)}
+    return not kinds or kinds <= all_left_over(gold)
+
+
+def all_left_over(value: Any) -> set[str]:
+    return set().union(*map(left_over, sympy.preorder_traversal(value)))
 
 
 def left_over(part: Any) -> Iterator[str]:
@@ -359,9 +364,10 @@ def is_undone(text: str) -> bool:
 def is_expanded(value: Any) -> bool:
     """Whether no product and no power of a sum is left."""
     parts = list(sympy.preorder_traversal(value))
-    products = (part for part in parts if isinstance(part, sympy.Mul))
-    powers = (part for part in parts if isinstance(part, sympy.Pow) and part.exp.is_Integer and part.exp > 1)
-    return not any(isinstance(inner, sympy.Add) for part in (*products, *powers) for inner in part.args)
+    products = [part for part in parts if isinstance(part, sympy.Mul)]
+    powers = [part for part in parts if isinstance(part, sympy.Pow) and part.exp.is_Integer and part.exp > 1]
+    inner = chain.from_iterable(part.args for part in products + powers)
+    return not any(isinstance(part, sympy.Add) for part in inner)
 
 
 def is_factored(value: Any) -> bool:

@@ -337,10 +337,8 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
         return result
     status = failure(result)
     if status is None:
-        right = any(
-            returned(result.report, value, test.checker) if test.call else printed(result.stdout, value, test.checker)
-            for value in test.outputs
-        )
+        told, says = (result.report, returned) if test.call else (result.stdout, printed)
+        right = any(says(told, value, test.checker) for value in test.outputs)
         status = Status.PASSED if right else Status.WRONG_OUTPUT
     return Outcome(status, result.seconds)
 

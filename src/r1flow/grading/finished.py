@@ -19,6 +19,7 @@ Other forms (functions, factorials, binomials, roots in roots) count as finished
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
 
@@ -261,7 +262,7 @@ class Reading:
         if token == "e":
             if self.take("^"):
                 terms = self.group().number()
-                if any(value == 0 or {"i", "log"} & {name for name, _ in parts} for value, parts in terms):
+                if any(value == 0 or names_of(parts) & {"i", "log"} for value, parts in terms):
                     raise UnfinishedError
                 return "e", hash(tuple(terms))
             return "e", 1
@@ -285,7 +286,9 @@ class Reading:
         return "root", (index << 64) | hash(without_powers(inside, index)) & (2**64 - 1)
 
     def logarithm(self, token: str) -> tuple[str, int]:
-        base = self.group().integer() if token == "\\log" and self.take("_") else (10 if token == "\\log" else 0)
+        base = 10 if token == "\\log" else 0
+        if base and self.take("_"):
+            base = self.group().integer()
         digits = self.rest.pop() if self.peek()[:1].isdigit() else ""
         inside = int(digits) if digits.isdigit() else self.group().integer()
         if inside < 2 or (base and (base < 2 or one_base(inside, base))):
@@ -304,10 +307,14 @@ def fraction(above: list[Term], below: list[Term]) -> tuple[int | None, list[tup
     shared = gcd(*values)
     if divisor > 1 and shared % divisor == 0 and shared:
         raise UnfinishedError
-    if {name for name, _ in constants} & {name for _, parts in above for name, _ in parts}:
+    if any(names_of(constants) & names_of(parts) for _, parts in above):
         raise UnfinishedError
     over = [("sum", 0)] if len(above) > 1 else list(above[0][1])
     return None if values != [0] else 0, [*over, *((name, -detail) for name, detail in constants)]
+
+
+def names_of(parts: Iterable[tuple[str, int]]) -> set[str]:
+    return {name for name, _ in parts}
 
 
 def nearest_root(value: int, index: int) -> int:

@@ -454,9 +454,10 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
     """
     match = SCALE.search(text)
     if match and plain(text[: match.start()].strip(" $")):
-        return text[: match.start()].strip(" $"), "celsius^1" if match[1] else "fahrenheit^1" if match[
-            2
-        ] else "degree^1"
+        scale = "degree"
+        if match[1] or match[2]:
+            scale = "celsius" if match[1] else "fahrenheit"
+        return text[: match.start()].strip(" $"), f"{scale}^1"
     match = IN_CHINESE.search(text)
     if match and plain(text[: match.start()].strip(" $")):
         named = CHINESE_UNITS.get(match[1])

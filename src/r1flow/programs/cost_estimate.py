@@ -80,7 +80,9 @@ def known(values: Iterable[float]) -> list[float]:
 
 def least(count: float, limit: float | None) -> float:
     """The smaller of both; if the count is unknown and there is a limit, the limit."""
-    return count if limit is None else limit if math.isnan(count) else min(count, limit)
+    if limit is None:
+        return count
+    return limit if math.isnan(count) else min(count, limit)
 
 
 class PlannedRun(Protocol):

@@ -36,8 +36,10 @@ class Scores(list[float | None]):
         """From one entry per row: a score, the cause of a missing score, or a score with the cause why it is low."""
         scores = cls()
         for entry in rows:
-            value, cause = entry if isinstance(entry, tuple) else (None if isinstance(entry, Cause) else entry, entry)
-            if isinstance(cause, Cause):
+            value, cause = entry if isinstance(entry, tuple) else (entry, None)
+            if isinstance(entry, Cause):
+                value, cause = None, entry
+            if cause is not None:
                 scores.causes[len(scores)] = cause
             scores.append(value)
         return scores

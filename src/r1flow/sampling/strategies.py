@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
+from itertools import chain
 from typing import Any, NamedTuple
 
 from r1flow.core.errors import UserError, did_you_mean
@@ -220,7 +221,9 @@ def most_voted(attempt: Attempt, samples: Sequence[Completion], weights: Sequenc
         texts = sorted(attempt.drawn_by(samples[number].text) for number in members)
         return round(sum(sorted(weights[number] for number in members)), 9), texts[-1]
 
-    classes = [[number for answer in equals for number in votes[answer]] for equals in equal_answers(sorted(votes))]
+    classes = []
+    for equals in equal_answers(sorted(votes)):
+        classes.append(list(chain.from_iterable(votes[answer] for answer in equals)))
     members = max(classes, key=weight)
     return best_scored(attempt, [samples[number] for number in members], [weights[number] for number in members])
 
@@ -290,7 +293,8 @@ def run_together(
             if not requests:
                 raise UserError(f"strategies.{attempt.label}: it asks for nothing; return a completion instead")
             attempt.reserve(len(requests), "what it asks for")
-        new = list(dict.fromkeys(each for requests in asked.values() for each in requests if each not in drawn))
+        distinct = dict.fromkeys(chain.from_iterable(asked.values()))  # in the order in which they are asked for
+        new = [request for request in distinct if request not in drawn]
         for request, completion in zip(new, draw(new) if new else [], strict=True):
             drawn[request] = replace(completion, text=request.opening + completion.text)
         further = {}

@@ -80,7 +80,10 @@ def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
         found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
     lib = interpreter.lib(python)
     shown = [*filter(os.path.isdir, interpreter.SYSTEM_FOLDERS), *([python, str(lib)] if lib else [])]
-    for folder in sorted({str(parent) for path in shown for parent in Path(path).parents} | {"/dev"}):
+    folders = {"/dev"}
+    for path in shown:
+        folders.update(map(str, Path(path).parents))
+    for folder in sorted(folders):
         found += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
     for path in shown:
         found += ["--ro-bind", path, path]

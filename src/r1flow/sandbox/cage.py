@@ -111,7 +111,8 @@ def end(child: int) -> None:
 
 def main() -> None:
     caller, uid, filter, status = map(int, sys.argv[1:5])
-    paths, folders = ([path for path in word.split(":") if path] for word in sys.argv[5:7])
+    paths = list(filter(None, sys.argv[5].split(":")))
+    folders = list(filter(None, sys.argv[6].split(":")))
     command = sys.argv[7:]
     instructions = os.pread(filter, 1 << 20, 0)
     os.set_inheritable(filter, False)

@@ -623,7 +623,8 @@ class Delivery:
         run, stage = self.run_id(name), self.ledger["runs"][name]["stage"]
         same = f"tags.manifest = '{manifest}' and tags.stage = '{stage}'"
         first = self.client.search_runs([self.experiment_id], same, max_results=1, order_by=["start_time"])
-        origin = model.source_run_id if model else first[0].info.run_id if first else run
+        earlier = first[0].info.run_id if first else run
+        origin = model.source_run_id if model else earlier
         if origin != run:
             link = f"[an earlier run]({run_address(self.experiment_id, origin)})"
             note = (

@@ -8,6 +8,7 @@ Left out: runs that have ended and are whole in MLflow, whose records are gone.
 
 import json
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 
 from r1flow.tracking.spool import PARENT, pointer
@@ -36,8 +37,8 @@ def follow_stages(run: str, root: Path = Path()) -> list[Followed] | None:
         return None
     if not folder.is_dir():
         return None
-    stages = [follow_stage(name, lines) for name, lines in told]
-    return [stage for _, stage in sorted(stages, key=lambda pair: pair[0])]
+    stages = sorted((follow_stage(name, lines) for name, lines in told), key=itemgetter(0))
+    return [stage for _, stage in stages]
 
 
 def follow_stage(file: str, lines: list[str]) -> tuple[int, Followed]:

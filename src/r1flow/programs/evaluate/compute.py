@@ -373,5 +373,7 @@ def grade_general(problem: dict[str, Any], response: Response, finished: bool) -
 
 def track(stage: "Stage", rows: list[dict[str, Any]]) -> None:
     """Send rows to tracking as a table: MLflow's comparison groups by the first column and shows the second."""
-    columns = ("question", "completion", "correct", "answer", "gold", "task")
-    stage.log_table("samples", [{key: row[key] for key in columns} for row in rows])
+    shown = []
+    for row in rows:
+        shown.append({key: row[key] for key in ("question", "completion", "correct", "answer", "gold", "task")})
+    stage.log_table("samples", shown)

@@ -1,6 +1,7 @@
 """Facts about the program that fetches data from a hub or folders, for plan, checks and report (programs/specs.py)."""
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
@@ -26,7 +27,7 @@ class Fetch(Place):
 
 # General prompts of evaluation sets are judged by rules, and prompts from outside have no rules. Our wordings don't fit
 # problems from outside.
-UNFETCHED = {form.format(split) for form in ("general_{}", REWORDED) for split in EXAMS}
+UNFETCHED = {form.format(split) for form, split in product(("general_{}", REWORDED), EXAMS)}
 FETCHED = [file for file in FILES if file not in UNFETCHED]
 
 

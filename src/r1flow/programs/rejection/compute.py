@@ -285,7 +285,8 @@ def judged(
 
     The samples of one problem must follow each other; `each` maps a function over the problems in order.
     """
-    groups = (list(group) for _, group in groupby(samples, key=lambda sample: sample.problem.id))
+    by_problem = groupby(samples, key=lambda sample: sample.problem.id)
+    groups = (list(group) for _, group in by_problem)
     judge = partial(judge_group, chain, keep_per_prompt)
     for group in each(judge, groups):
         yield from group

@@ -145,5 +145,5 @@ def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Mappi
         for name in ("accuracy", "gain"):
             told[name] = None if line[name] is None else describe_interval(line[name])
         models.setdefault(line["model"], {}).setdefault(line["strategy"], []).append(told)
-    parts = {claim["id"]: [describe_part(part) for part in claim["parts"]] for claim in claims}
+    parts = {claim["id"]: list(map(describe_part, claim["parts"])) for claim in claims}
     return {"models": models, "claims": parts}

@@ -177,8 +177,8 @@ def draw_search(lines: Sequence[Mapping[str, Any]], name: str) -> str:
             continue
         for number, strategy in enumerate(strategies):
             own = [line for line in lines if (line["model"], line["strategy"]) == (model, strategy)]
-            tokens, accuracy = ([line[key] for line in own] for key in ("tokens", "accuracy"))
-            shares = np.array([100 * interval.estimate for interval in accuracy])
+            tokens = [line["tokens"] for line in own]
+            shares = np.array([100 * line["accuracy"].estimate for line in own])
             axes.plot(tokens, shares, ".-", color=f"C{number}", label=strategy)
             if len(own) > 1 and all(line["gain"] and line["gain"].se is not None for line in own):
                 half = np.array([50 * (line["gain"].high - line["gain"].low) for line in own])

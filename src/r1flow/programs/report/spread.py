@@ -382,7 +382,9 @@ def curves_over(runs: Sequence[SeedRun], key: str) -> Curves:
         by_step = [dict(curve_of(run.metrics.get(stage, {}), key)) for run in runs]
         common = sorted(set.intersection(*map(set, by_step)))
         if common:
-            curves[stage] = [[(step, values[step]) for step in common] for values in by_step]
+            curves[stage] = []
+            for values in by_step:
+                curves[stage].append([(step, values[step]) for step in common])
     return curves
 
 

@@ -215,7 +215,8 @@ def summarise_search(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, flo
     summary: dict[str, list[dict[str, float]]] = {}
     for (strategy, budget), group in groups.items():
         means = {"budget": budget, "accuracy": float(np.mean([row["correct"] for row in group]))}
-        means |= {name: float(np.mean([row[name] for row in group])) for name in ("tokens", "samples", "pool_correct")}
+        for name in ("tokens", "samples", "pool_correct"):
+            means[name] = float(np.mean([row[name] for row in group]))
         summary.setdefault(strategy, []).append(means)
     return summary
 
