@@ -1,4 +1,4 @@
-"""Every test that takes a tier, or judges a program, runs in each tier that holds on this machine; slow: the second."""
+"""Every test that takes a tier, or judges a solution, runs in each tier that holds here; slow: the second."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
-"""The suite of abuse: what model-written programs may try, and that none of it pays, lasts, leaks or stays behind.
+"""The suite of abuse: what model-written solutions may try, and that none of it pays, lasts, leaks or stays behind.
 
-Every case is a program. One that tries to get out prints 16, the right answer, only if it succeeds; one that cheats
+Every case is a solution. One that tries to get out prints 16, the right answer, only if it succeeds; one that cheats
 doesn't know the answer. So a reward above 0 is a hole. Each case runs through the reward that training uses, in every
 tier that holds on this machine (the second one with the slow tests), and `judged` looks at the host before and after.
 """
@@ -19,19 +19,19 @@ from r1flow.sandbox import Limits, Tier
 from r1flow.sandbox.process import GRACE_S
 
 QUESTION = [{"input": "4\n", "output": "16\n"}]
-TIGHT = Limits(cpu_s=1, wall_s=1.0, memory_mb=256)  # for programs that go on until they are stopped
-ROOMY = Limits(cpu_s=5, wall_s=30)  # for programs that end by themselves, on a busy machine too
-MARK = "r1flow-abuse"  # in the names of all files that a program tries to make
+TIGHT = Limits(cpu_s=1, wall_s=1.0, memory_mb=256)  # for solutions that go on until they are stopped
+ROOMY = Limits(cpu_s=5, wall_s=30)  # for solutions that end by themselves, on a busy machine too
+MARK = "r1flow-abuse"  # in the names of all files that a solution tries to make
 SMALL_DISK = "r1flow-small-disk"  # the mounts of tests/workflow/test_trouble.py, which may run at the same time
 FOLDERS = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.home()), ".")
 
 Judge = Callable[..., float | None]
 
 
-def judged(program: str, tier: Tier, tests: Any = QUESTION, limits: Limits = ROOMY) -> float | None:
-    """The reward of one program, after which the host must be as it was."""
+def judged(solution: str, tier: Tier, tests: Any = QUESTION, limits: Limits = ROOMY) -> float | None:
+    """The reward of one solution, after which the host must be as it was."""
     with clean_host(), bounded_time(limits):
-        return code_tests(limits=limits, tier=tier)(["p"], [f"```python\n{program}\n```"], tests=[tests])[0]
+        return code_tests(limits=limits, tier=tier)(["p"], [f"```python\n{solution}\n```"], tests=[tests])[0]
 
 
 @contextmanager
@@ -41,11 +41,11 @@ def clean_host() -> Iterator[None]:
     new = {kind: found - before[kind] for kind, found in state().items()}
     assert not any(new.values()), new
     strays = [str(path) for folder in FOLDERS for path in Path(folder).glob(f"*{MARK}*")]
-    assert not strays, "a program wrote files"
+    assert not strays, "a solution wrote files"
 
 
 def state() -> dict[str, set[Any]]:
-    """What a run could leave: processes below us or of the programs' users, mounts, descriptors, threads, segments."""
+    """What a run could leave: processes below us or of the solutions' users, mounts, descriptors, threads, segments."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
         "processes": processes(),
@@ -57,14 +57,14 @@ def state() -> dict[str, set[Any]]:
 
 
 def uids() -> set[int]:
-    """Those that our programs run as: of their own when we are root, else ours."""
+    """Those that our solutions run as: of their own when we are root, else ours."""
     if os.geteuid():
         return {os.geteuid()}
     return {sandbox.free_uid(os.getpid() * sandbox.workers() + slot) for slot in range(sandbox.workers())}
 
 
 def segments() -> set[str]:
-    """Shared memory, semaphores and queues that our programs made; a database beside these tests has some, too."""
+    """Shared memory, semaphores and queues that our solutions made; a database beside these tests has some, too."""
     found = set()
     for kind in ("shm", "sem", "msg"):
         names, *rows = (line.split() for line in Path(f"/proc/sysvipc/{kind}").read_text().splitlines())
@@ -73,7 +73,7 @@ def segments() -> set[str]:
 
 
 def processes() -> set[int]:
-    """Our children and theirs, and all that has a uid which our programs run as when we are root."""
+    """Our children and theirs, and all that has a uid which our solutions run as when we are root."""
     parents, found, theirs = {}, {os.getpid()}, uids() if os.geteuid() == 0 else set()
     for entry in Path("/proc").iterdir():
         try:
@@ -90,7 +90,7 @@ def processes() -> set[int]:
 
 @contextmanager
 def bounded_time(limits: Limits) -> Iterator[None]:
-    """Two runs, of the compiler and of the program, the time that a kill may take, and a minute for a busy machine."""
+    """Two runs, of the compiler and of the solution, the time that a kill may take, and a minute for a busy machine."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < 2 * (limits.wall_s + GRACE_S) + 60

@@ -162,12 +162,12 @@ CHEATS: dict[str, tuple[str, list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_scores_0(name: str, judge: Judge) -> None:
-    program, tests = CHEATS[name]
-    compile(program, name, "exec")  # a slip of ours in a cheat would score 0 too
-    assert judge(program, tests=tests) == 0.0
+    solution, tests = CHEATS[name]
+    compile(solution, name, "exec")  # a slip of ours in a cheat would score 0 too
+    assert judge(solution, tests=tests) == 0.0
 
 
-def test_honest_programs_get_their_reward(judge: Judge) -> None:
+def test_honest_solutions_get_their_reward(judge: Judge) -> None:
     """The suite's counterpart: all those zeros are not because nothing passes."""
     assert judge("print(int(input()) ** 2)", tests=NUMBER) == 1.0
     assert judge("for n in range(int(input())): print(n + 1)", tests=LINES) == 1.0
@@ -178,7 +178,7 @@ def test_honest_programs_get_their_reward(judge: Judge) -> None:
 
 def test_tests_share_no_state(judge: Judge) -> None:
     """What one run learns, or leaves in files, modules or processes, the next one can't use."""
-    program = f"""
+    solution = f"""
 import os, sys
 seen = 0
 for folder in ('/tmp', '/dev/shm', '/', '.', *sys.path):
@@ -195,4 +195,4 @@ if os.fork() == 0:
 print(seen)
 """
     tests = [{"input": "", "output": "0\n"}] * 4
-    assert judge(program, tests=tests) == 1.0
+    assert judge(solution, tests=tests) == 1.0

@@ -108,7 +108,7 @@ CONFINED = {
     "changing_times": "reach(os.utime, SECRET, (0, 0))",
     "changing_attributes": "reach(os.setxattr, SECRET, 'user.x', b'1')",
     "killing_us": "import signal\nreach(os.kill, CALLER, signal.SIGKILL)",
-    # An ordinary user's program may send process 1 of its namespace what it likes; there it has no effect. Had it one,
+    # An ordinary user's solution may send process 1 of its namespace what it likes; there it has no effect. Had it one,
     # the grader would know nothing (None): a way out of a wrong answer.
     "killing_its_keeper": "for n in range(1, 65):\n    try: os.kill(os.getppid(), n)\n    except OSError: pass",
     "killing_everybody": "import signal\nsignal.signal(15, signal.SIG_IGN)\ntry:\n    os.kill(-1, signal.SIGTERM)\n"
@@ -215,16 +215,16 @@ def source(deed: str, names: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", WORK_OUTSIDE | CONFINED)
 def test_there_is_no_way_out(name: str, judge: Judge, outside: dict[str, Any]) -> None:
-    program = source((WORK_OUTSIDE | CONFINED)[name], outside)
-    compile(program, name, "exec")
-    assert judge(program) == 0.0
+    solution = source((WORK_OUTSIDE | CONFINED)[name], outside)
+    compile(solution, name, "exec")
+    assert judge(solution) == 0.0
 
 
 @pytest.mark.parametrize("name", WORK_OUTSIDE)
 def test_the_probes_reach_what_is_not_confined(name: str, outside: dict[str, Any]) -> None:
-    program = source(WORK_OUTSIDE[name], outside)
+    solution = source(WORK_OUTSIDE[name], outside)
     found = subprocess.run(
-        [sys.executable, "-S", "-c", program], capture_output=True, text=True, cwd="/tmp", timeout=60
+        [sys.executable, "-S", "-c", solution], capture_output=True, text=True, cwd="/tmp", timeout=60
     )
     if not found.stdout:
         pytest.skip(f"not even without a sandbox on this machine: {found.stderr[-200:]}")
@@ -234,16 +234,16 @@ def test_the_probes_reach_what_is_not_confined(name: str, outside: dict[str, Any
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are x86-64's")
 @pytest.mark.parametrize("name", CALLS)
 def test_the_kernel_has_no_such_call(name: str, judge: Judge) -> None:
-    program = SYSCALL + f"print([call(n, -1, -1, -1, -1, -1, -1) for n in {CALLS[name]}])"
+    solution = SYSCALL + f"print([call(n, -1, -1, -1, -1, -1, -1) for n in {CALLS[name]}])"
     refused = [(-1, errno.ENOSYS)] * len(CALLS[name])
-    assert judge(program, tests=[{"input": "", "output": str(refused)}]) == 1.0
+    assert judge(solution, tests=[{"input": "", "output": str(refused)}]) == 1.0
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers are x86-64's")
 def test_a_clone_has_no_namespaces(judge: Judge) -> None:
     flags = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
-    program = SYSCALL + f"print([call(56, f | 17, 0, 0, 0, 0) for f in {flags}])"
-    assert judge(program, tests=[{"input": "", "output": str([(-1, errno.ENOSYS)] * len(flags))}]) == 1.0
+    solution = SYSCALL + f"print([call(56, f | 17, 0, 0, 0, 0) for f in {flags}])"
+    assert judge(solution, tests=[{"input": "", "output": str([(-1, errno.ENOSYS)] * len(flags))}]) == 1.0
 
 
 LEFT_BEHIND = {
@@ -276,18 +276,18 @@ if ctypes.CDLL(None).syscall(56, 0x8000 | 17, 0, 0, 0, 0) == 0:   # CLONE_PARENT
 
 
 @pytest.mark.parametrize("name", LEFT_BEHIND)
-def test_what_a_program_leaves_ends_with_it(name: str, judge: Judge) -> None:
-    """The program ends in time with the right answer, and gets its reward; its children get no more time."""
+def test_what_a_solution_leaves_ends_with_it(name: str, judge: Judge) -> None:
+    """The solution ends in time with the right answer, and gets its reward; its children get no more time."""
     start = "import os, signal, subprocess, threading, time\n"
     assert judge(f"{start}{LEFT_BEHIND[name]}\nprint(int(input()) ** 2)") == 1.0
 
 
 def test_descriptors_are_not_inherited(judge: Judge, tmp_path: Path) -> None:
-    """Libraries open files without close-on-exec; a program must not find them."""
+    """Libraries open files without close-on-exec; a solution must not find them."""
     (tmp_path / "open").write_text(WORDS)
     fd = os.open(tmp_path / "open", os.O_RDWR)
     os.set_inheritable(fd, True)
-    program = f"""
+    solution = f"""
 import os
 for fd in range(3, 4096):
     try:
@@ -295,19 +295,19 @@ for fd in range(3, 4096):
     except (OSError, ValueError): pass
 """
     try:
-        assert judge(program) == 0.0
+        assert judge(solution) == 0.0
     finally:
         os.close(fd)
     assert (tmp_path / "open").read_text() == WORDS
 
 
-def test_a_program_dies_with_its_caller(tier: Tier) -> None:
-    """A training that is killed leaves no program behind."""
+def test_a_solution_dies_with_its_caller(tier: Tier) -> None:
+    """A training that is killed leaves no solution behind."""
     caller = f"""
 from r1flow import sandbox
 limits = sandbox.Limits(wall_s=1000, cpu_s=1000)
-program = b"import os, time\\nos.fork(), os.fork()\\ntime.sleep(1000)"
-sandbox.run(["{{python}}", "-S", "{{program}}"], program, limits=limits, tier=sandbox.Tier({str(tier)!r}))
+solution = b"import os, time\\nos.fork(), os.fork()\\ntime.sleep(1000)"
+sandbox.run(["{{python}}", "-S", "{{code}}"], solution, limits=limits, tier=sandbox.Tier({str(tier)!r}))
 """
     with clean_host():
         process = subprocess.Popen([sys.executable, "-c", caller], start_new_session=True)
@@ -317,10 +317,10 @@ sandbox.run(["{{python}}", "-S", "{{program}}"], program, limits=limits, tier=sa
         wait_for(lambda: not any(alive(pid) for pid in family))
 
 
-def test_a_caller_killed_at_any_moment_leaves_no_program_and_after_the_next_start_nothing(tier: Tier) -> None:
+def test_a_caller_killed_at_any_moment_leaves_no_solution_and_after_the_next_start_nothing(tier: Tier) -> None:
     """200 callers, each killed 0.3 ms later in its sandbox's start than the one before.
 
-    Without what leftovers.py is about, 50 of them left a sandbox for good, and in half of these the program ran on.
+    Without what leftovers.py is about, 50 of them left a sandbox for good, and in half of these the solution ran on.
     """
     mark = f"{MARK}-{os.getpid()}"
     command = ["{python}", "-S", "-c", f"import time; time.sleep(1000)  # {mark}"]
@@ -329,7 +329,7 @@ def test_a_caller_killed_at_any_moment_leaves_no_program_and_after_the_next_star
         found = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
         return [line for line in found if mark.encode() in line]
 
-    def programs() -> list[bytes]:
+    def solutions() -> list[bytes]:
         return [line for line in left() if not line.startswith(b"/usr/bin/bwrap")]
 
     for moment in range(200):
@@ -342,15 +342,15 @@ def test_a_caller_killed_at_any_moment_leaves_no_program_and_after_the_next_star
         time.sleep(0.0003 * moment)
         os.kill(caller, signal.SIGKILL)
         os.waitpid(caller, 0)
-    wait_for(lambda: not programs())
+    wait_for(lambda: not solutions())
     sandbox.leftovers.end_leftovers()
     wait_for(lambda: not left())
 
 
 def test_a_sandbox_whose_caller_lives_is_no_leftover(tier: Tier) -> None:
     with ThreadPoolExecutor(1) as pool:
-        program = b"import time; time.sleep(0.5); print(16)"
-        running = pool.submit(sandbox.run, ["{python}", "-S", "{program}"], program, tier=tier)
+        solution = b"import time; time.sleep(0.5); print(16)"
+        running = pool.submit(sandbox.run, ["{python}", "-S", "{code}"], solution, tier=tier)
         while not running.done():
             sandbox.leftovers.end_leftovers()
     assert running.result().stdout == b"16\n" and running.result().stderr == b""
@@ -380,15 +380,15 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_limits_reach_every_program(judge: Judge) -> None:
-    """What a program may use, as it sees it itself."""
-    program = """
+def test_limits_reach_every_solution(judge: Judge) -> None:
+    """What a solution may use, as it sees it itself."""
+    solution = """
 import resource as r
 print([r.getrlimit(n) for n in (r.RLIMIT_CPU, r.RLIMIT_AS, r.RLIMIT_NOFILE, r.RLIMIT_FSIZE, r.RLIMIT_CORE)])
 """
     limits = Limits(cpu_s=7, memory_mb=300, files=50)
     expected = [(7, 7), (300 << 20, 300 << 20), (50, 50), (0, 0), (0, 0)]
-    assert judge(program, tests=[{"input": "", "output": str(expected)}], limits=limits) == 1.0
+    assert judge(solution, tests=[{"input": "", "output": str(expected)}], limits=limits) == 1.0
 
 
 @pytest.mark.parametrize("any_tier", list(Tier), ids=str)

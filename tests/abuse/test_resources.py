@@ -141,7 +141,7 @@ def test_compiling_has_limits_too(judge: Judge) -> None:
 
 
 def test_every_test_has_its_own_limits(judge: Judge) -> None:
-    """A program that hangs in one test gets the others' share."""
+    """A solution that hangs in one test gets the others' share."""
     hangs = "n = int(input())\nwhile n == 5: pass\nprint(n * n)"
     tests = [*QUESTION, {"input": "5\n", "output": "25\n"}, {"input": "6\n", "output": "36\n"}]
     assert judge(hangs, tests=tests, limits=Limits(cpu_s=1, wall_s=20)) == pytest.approx(2 / 3)

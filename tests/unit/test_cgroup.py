@@ -12,7 +12,7 @@ from r1flow import sandbox
 from r1flow.sandbox import Limits, cgroup
 
 TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]
-PYTHON = ["{python}", "-S", "{program}"]
+PYTHON = ["{python}", "-S", "{code}"]
 MOUNTS = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
 every_tier = pytest.mark.parametrize("tier", TIERS)
 
@@ -88,7 +88,7 @@ members, done = [0], threading.Event()
 watcher = threading.Thread(target=watch)
 watcher.start()
 for _ in range(100):  # on a busy machine the time of a run may be up before it was looked at
-    stopped = sandbox.run(["{python}", "-S", "{program}"], b"while True: pass", limits=Limits(wall_s=1.0)).stopped
+    stopped = sandbox.run(["{python}", "-S", "{code}"], b"while True: pass", limits=Limits(wall_s=1.0)).stopped
     if max(members) > 1:
         break
 done.set()
@@ -97,7 +97,7 @@ print(stopped, max(members) > 1, [name for name in os.listdir(own) if name.start
 """
 HUNGRY = """
 program = b"import os; os.fork(); os.fork(); x = bytearray(100 << 20); x[::4096] = b'x' * len(x[::4096]); print(16)"
-print(sandbox.run(["{python}", "-S", "{program}"], program, limits=Limits(memory_mb=256)).stdout.count(b"16") < 4)
+print(sandbox.run(["{python}", "-S", "{code}"], program, limits=Limits(memory_mb=256)).stdout.count(b"16") < 4)
 """
 
 

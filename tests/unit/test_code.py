@@ -1,4 +1,4 @@
-"""A program's verdicts: what passes, what is wrong, and whose fault it is."""
+"""A solution's verdicts: what passes, what is wrong, and whose fault it is."""
 
 import os
 import shutil
@@ -26,8 +26,8 @@ SQUARE = "print(int(input()) ** 2)"
 ONE = [{"input": "4\n", "output": "16\n"}]
 
 
-def statuses(program: str, tests: object, **more: object) -> list[str]:
-    return [str(verdict.status) for verdict in run(program, tests, **more)]
+def statuses(solution: str, tests: object, **more: object) -> list[str]:
+    return [str(verdict.status) for verdict in run(solution, tests, **more)]
 
 
 @held
@@ -40,7 +40,7 @@ def test_one_verdict_per_test() -> None:
 
 @held
 @pytest.mark.parametrize(
-    ("program", "status"),
+    ("solution", "status"),
     [
         ("print(", "syntax_error"),
         ("\ud800 = 1\0", "syntax_error"),
@@ -58,8 +58,8 @@ def test_one_verdict_per_test() -> None:
         ),
     ],
 )
-def test_status_of_a_program(program: str, status: str) -> None:
-    assert statuses(program, ONE, limits=Limits(cpu_s=1, wall_s=30)) == [status]
+def test_status_of_a_solution(solution: str, status: str) -> None:
+    assert statuses(solution, ONE, limits=Limits(cpu_s=1, wall_s=30)) == [status]
 
 
 @held
@@ -77,10 +77,10 @@ def test_a_sandbox_that_fails_after_a_while_is_nobodys_error_either(monkeypatch:
     real = sandbox.run
     sandbox.tier()
 
-    def broken(command: list[str], program: bytes, file: str, stdin: bytes, *rest: object) -> sandbox.Result:
+    def broken(command: list[str], solution: bytes, file: str, stdin: bytes, *rest: object) -> sandbox.Result:
         if stdin:  # only the check of the syntax has none
             raise SandboxError("no more processes")
-        return real(command, program, file, stdin, *rest)
+        return real(command, solution, file, stdin, *rest)
 
     monkeypatch.setattr(sandbox, "run", broken)
     assert statuses(SQUARE, ONE) == ["infrastructure"]
@@ -132,7 +132,7 @@ DIGITS = "7" * 6000
 
 @held
 @pytest.mark.parametrize(
-    ("program", "tests"),
+    ("solution", "tests"),
     [
         ("print(int(input()) % 7)", [{"input": DIGITS, "output": "0"}]),
         ("print(int(input()) + 1)", [{"input": DIGITS, "output": DIGITS[:-1] + "8"}]),
@@ -164,15 +164,15 @@ DIGITS = "7" * 6000
         "blanks",
     ],
 )
-def test_programs_as_contests_and_their_judges_take_them(program: str, tests: object) -> None:
-    assert statuses(program, tests) == ["passed"]
+def test_solutions_as_contests_and_their_judges_take_them(solution: str, tests: object) -> None:
+    assert statuses(solution, tests) == ["passed"]
 
 
 # What LiveCodeBench takes and others don't, by its own lcb_runner/evaluation/testing_util.py.
 TAKEN: dict[str, tuple[str, dict[str, object]]] = {
     "numbers as Decimal reads them": ("print('1_0 Infinity')", {"input": "", "output": "10 inf"}),
     "long numbers": ("print('0' + '7' * 500)", {"input": "", "output": "7" * 500 + ".0"}),
-    "imports of a program": ("print(Counter(input())['a'], gcd(4, 6))", {"input": "aab", "output": "2 2"}),
+    "imports of a solution": ("print(Counter(input())['a'], gcd(4, 6))", {"input": "aab", "output": "2 2"}),
     "an end with another status": ("print(5)\nexit(1)", {"input": "", "output": "5"}),
     "deep recursion": (
         "def f(n): return n and 1 + f(n - 1)\nprint(f(int(input())))",
@@ -187,17 +187,17 @@ REFUSED: dict[str, tuple[str, dict[str, object]]] = {
 
 
 @held
-@pytest.mark.parametrize(("program", "test"), TAKEN.values(), ids=TAKEN)
-def test_livecodebench_takes_what_a_strict_comparison_does_not(program: str, test: dict[str, object]) -> None:
-    assert statuses(program, [test]) != ["passed"]
-    assert statuses(program, [test | {"checker": "livecodebench"}]) == ["passed"]
+@pytest.mark.parametrize(("solution", "test"), TAKEN.values(), ids=TAKEN)
+def test_livecodebench_takes_what_a_strict_comparison_does_not(solution: str, test: dict[str, object]) -> None:
+    assert statuses(solution, [test]) != ["passed"]
+    assert statuses(solution, [test | {"checker": "livecodebench"}]) == ["passed"]
 
 
 @held
-@pytest.mark.parametrize(("program", "test"), REFUSED.values(), ids=REFUSED)
-def test_livecodebench_compares_returned_values_as_python_does(program: str, test: dict[str, object]) -> None:
-    assert statuses(program, [test]) == ["passed"]
-    assert statuses(program, [test | {"checker": "livecodebench"}]) == ["wrong_output"]
+@pytest.mark.parametrize(("solution", "test"), REFUSED.values(), ids=REFUSED)
+def test_livecodebench_compares_returned_values_as_python_does(solution: str, test: dict[str, object]) -> None:
+    assert statuses(solution, [test]) == ["passed"]
+    assert statuses(solution, [test | {"checker": "livecodebench"}]) == ["wrong_output"]
 
 
 @held
@@ -212,13 +212,13 @@ def test_livecodebench_takes_a_tuple_for_a_list_and_a_method_before_a_function()
 
 @held
 def test_of_leetcodes_names_the_last_modules_is_meant_and_pythons_own_stay() -> None:
-    program = "def f(a): return [sub(a, 1), pow(2, 5, 7), bisect.bisect([1], a), mean([a, a])]"
-    assert statuses(program, [{"call": "f", "args": [3], "output": [2, 4, 1, 3]}]) == ["passed"]
+    solution = "def f(a): return [sub(a, 1), pow(2, 5, 7), bisect.bisect([1], a), mean([a, a])]"
+    assert statuses(solution, [{"call": "f", "args": [3], "output": [2, 4, 1, 3]}]) == ["passed"]
 
 
 @held
 @pytest.mark.parametrize(
-    ("program", "tests"),
+    ("solution", "tests"),
     [
         ("print('2.0 3')", [{"input": "", "output": "2 3"}]),
         ("print('2.1 3')", [{"input": "", "output": "2 3", "checker": "livecodebench"}]),
@@ -237,8 +237,8 @@ def test_of_leetcodes_names_the_last_modules_is_meant_and_pythons_own_stay() -> 
         *["off by one", "text"],
     ],
 )
-def test_and_no_others(program: str, tests: object) -> None:
-    assert statuses(program, tests) == ["wrong_output"]
+def test_and_no_others(solution: str, tests: object) -> None:
+    assert statuses(solution, tests) == ["wrong_output"]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_and_no_others(program: str, tests: object) -> None:
         "```python3.12",
     ],
 )
-def test_a_program_is_found_in_any_fence(opening: str) -> None:
+def test_a_solution_is_found_in_any_fence(opening: str) -> None:
     fence = opening.strip()[0] * opening.count(opening.strip()[0])
     assert code.code_in(f"so\n{opening}\nprint(1)\n{fence}\n") == "print(1)"
     assert code.code_in(f"so\n{opening}\nprint(1)\n") is None
@@ -350,7 +350,7 @@ def test_an_unknown_language_is_the_users_to_mend() -> None:
 
 @held
 def test_another_language_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LANGUAGES, "sh", Language(fences=("sh",), file="main.sh", run=("/bin/sh", "{program}")))
+    monkeypatch.setitem(LANGUAGES, "sh", Language(fences=("sh",), file="main.sh", run=("/bin/sh", "{code}")))
     assert statuses("read n; echo $((n * n))", ONE, language="sh") == ["passed"]
     assert statuses("exit 1", ONE, language="sh") == ["runtime_error"]
     with pytest.raises(ValueError, match="call-based"):
@@ -363,7 +363,7 @@ def test_another_language_may_have_a_compiler(monkeypatch: pytest.MonkeyPatch) -
     """What the compiler prints is what runs: here Perl checks the syntax and hands the source on."""
     check = "open F, shift; undef $/; $s = <F>; eval qq{sub { $s }}; die if $@; print $s"
     perl = Language(
-        ("perl",), "main.pl", run=("/usr/bin/perl", "{program}"), compile=("/usr/bin/perl", "-e", check, "{program}")
+        ("perl",), "main.pl", run=("/usr/bin/perl", "{code}"), compile=("/usr/bin/perl", "-e", check, "{code}")
     )
     monkeypatch.setitem(LANGUAGES, "perl", perl)
     assert statuses("my $n = <STDIN>; print $n ** 2;", ONE, language="perl") == ["passed"]
@@ -388,7 +388,7 @@ def test_a_mistake_that_the_problems_own_test_does_not_see_is_no_mutant() -> Non
     problem = {"prompt": "def f(x):\n", "canonical_solution": "    return x + 0\n", "entry_point": "f"}
     problem["test"] = "def check(f):\n    assert f(1) == 1"
     found = list(CHECK.mutants(problem))
-    assert len(found) == 2 and not any("x - 0" in program for program in found)
+    assert len(found) == 2 and not any("x - 0" in solution for solution in found)
 
 
 @pytest.mark.slow
@@ -440,7 +440,7 @@ def test_after_a_failed_test_no_other_is_waited_for(monkeypatch: pytest.MonkeyPa
 def took(seconds: float, stopped: Stop | None) -> Callable[..., sandbox.Result]:
     """Runs that have taken so long; the check of the syntax, without input, took no time."""
 
-    def run(command: object, program: bytes, file: str, stdin: bytes, *more: object) -> sandbox.Result:
+    def run(command: object, solution: bytes, file: str, stdin: bytes, *more: object) -> sandbox.Result:
         return sandbox.Result(0, stdin, b"", b"", stopped if stdin else None, seconds if stdin else 0.0)
 
     return run
@@ -452,7 +452,7 @@ def test_after_some_timeouts_the_other_tests_are_timeouts_too(monkeypatch: pytes
     assert len(runs) in (4, 5)
 
 
-def test_a_program_has_a_budget_for_all_of_its_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solution_has_a_budget_for_all_of_its_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = counted(monkeypatch, took(11.0, None), 12)
     assert statuses("", TESTS, limits=Limits(wall_s=12.0)) == ["passed"] * 11 + ["timeout"] * 39  # 121 s
     assert len(runs) in (12, 13)
@@ -488,6 +488,6 @@ def test_a_block_that_is_indented_with_its_fence_is_read_as_it_would_run():
 @pytest.mark.parametrize(
     "test", [{"call": "f", "args": "1 +", "output": 1}, {"call": "f; x", "args": [1], "output": 1}]
 )
-def test_tests_that_no_program_could_pass_are_ungradable(test):
+def test_tests_that_no_solution_could_pass_are_ungradable(test):
     with pytest.raises(ValueError, match="tests: "):
         code.one(test)

@@ -498,7 +498,7 @@ def test_a_failed_sandbox_makes_no_sample_wrong(examine, monkeypatch):
 
 def test_programs_are_refused_before_sampling_where_no_sandbox_holds(examine, monkeypatch):
     def absent():
-        raise UserError("no sandbox for model-written programs")
+        raise UserError("no sandbox for model-written code")
 
     monkeypatch.setattr(sandbox, "tier", absent)
     sampler = Scripted(BLOCK)

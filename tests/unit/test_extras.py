@@ -163,7 +163,7 @@ def test_programs_are_refused_at_once_where_no_sandbox_can_be(monkeypatch: pytes
     monkeypatch.setattr("sys.platform", "darwin")
     lines = [line for line in extras.missing(stages) if "sandbox" in line]
     assert [line.partition(":")[0] for line in lines] == ["data.sources.humaneval", "zero_rl.rewards.code_tests"]
-    assert all(line.endswith("run this on Linux, or without problems that ask for programs") for line in lines)
+    assert all(line.endswith("run this on Linux, or without problems that ask for code") for line in lines)
 
 
 def test_experiments_without_programs_need_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -364,7 +364,7 @@ def test_problems_with_tests_are_evaluated_and_rejected_by_their_tests(name, tmp
     assert not counts["test.jsonl"].left_out and {row["task"] for row in found} == {name}
     for program, right in ((PROGRAMS[name], True), ("def add(x, y): return 5\nprint(0)", False)):
         said = Response(f"<think>so</think>```python\n{program}\n```")
-        assert evaluate.grade_program(problem, said, finished=True)["correct"] is right
+        assert evaluate.grade_code(problem, said, finished=True)["correct"] is right
         sample = rejection.Sample(Problem(**problem), 0, said, 9, True)
         assert rejection.wrong(sample) is not right
 

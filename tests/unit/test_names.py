@@ -20,7 +20,7 @@ INTERFACES = {
     "grade",  # what `import r1flow` offers has the names that one expects; so has the next one
     "load_sampler",
     "argv",  # of the sandbox's tiers, bubblewrap and landlock, with the next three
-    "program_path",
+    "code_path",
     "python",
     "why_not",
 }

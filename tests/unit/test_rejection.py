@@ -322,7 +322,7 @@ def test_a_program_that_no_sandbox_ran_is_not_wrong(tmp_path: Path, monkeypatch:
     assert judge([written()], CHAIN, 1) == ["infrastructure"]
 
     def absent() -> None:
-        raise UserError("no sandbox for model-written programs")
+        raise UserError("no sandbox for model-written code")
 
     monkeypatch.setattr(code.sandbox, "tier", absent)
     write_jsonl(tmp_path / "rejection.jsonl", [problem(), CODING])

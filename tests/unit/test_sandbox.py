@@ -1,4 +1,4 @@
-"""The sandbox says truly how a program ended, refuses to be absent, and keeps nothing."""
+"""The sandbox says truly how a solution ended, refuses to be absent, and keeps nothing."""
 
 import os
 import select
@@ -17,7 +17,7 @@ from r1flow.core.errors import UserError
 from r1flow.sandbox import Limits, SandboxError, Stop, Tier, bubblewrap, interpreter, landlock, process, seccomp
 
 TIERS = sandbox.tiers() or [pytest.param(None, marks=pytest.mark.skip(reason="no sandbox holds on this machine"))]
-PYTHON = ["{python}", "-S", "{program}"]
+PYTHON = ["{python}", "-S", "{code}"]
 LEAK_RUNS = 10_000  # in the best tier; a fifth of that in the other
 
 every_tier = pytest.mark.parametrize("tier", TIERS)
@@ -25,10 +25,10 @@ every_tier = pytest.mark.parametrize("tier", TIERS)
 
 @every_tier
 def test_status_and_bytes_come_back(tier: Tier) -> None:
-    program = (
+    solution = (
         b"import os, sys\nprint(input())\nprint('e', file=sys.stderr)\nos.write(int(sys.argv[1]), b'r')\nsys.exit(3)"
     )
-    result = sandbox.run([*PYTHON, "{report}"], program, stdin=b"in\n", tier=tier)
+    result = sandbox.run([*PYTHON, "{report}"], solution, stdin=b"in\n", tier=tier)
     assert (result.status, result.stdout, result.stderr, result.report) == (3, b"in\n", b"e\n", b"r")
     assert result.stopped is None
 
@@ -41,7 +41,7 @@ def test_a_signal_is_a_status(tier: Tier) -> None:
 
 @every_tier
 @pytest.mark.parametrize(
-    ("program", "limits", "stopped"),
+    ("solution", "limits", "stopped"),
     [
         (b"while True: pass", Limits(cpu_s=1, wall_s=60), Stop.CPU),
         (b"import time\ntime.sleep(1000)", Limits(wall_s=0.5), Stop.WALL),
@@ -49,20 +49,20 @@ def test_a_signal_is_a_status(tier: Tier) -> None:
         (b"print('x' * 2000000)", Limits(), Stop.OUTPUT),
     ],
 )
-def test_limits_say_which(tier: Tier, program: bytes, limits: Limits, stopped: Stop) -> None:
-    assert sandbox.run(PYTHON, program, limits=limits, tier=tier).stopped is stopped
+def test_limits_say_which(tier: Tier, solution: bytes, limits: Limits, stopped: Stop) -> None:
+    assert sandbox.run(PYTHON, solution, limits=limits, tier=tier).stopped is stopped
 
 
 @every_tier
 def test_hash_order_is_the_same_every_time(tier: Tier) -> None:
-    program = b"print({str(n) for n in range(100)}, hash('x'))"
-    assert len({sandbox.run(PYTHON, program, tier=tier).stdout for _ in range(3)}) == 1
+    solution = b"print({str(n) for n in range(100)}, hash('x'))"
+    assert len({sandbox.run(PYTHON, solution, tier=tier).stdout for _ in range(3)}) == 1
 
 
 @every_tier
-def test_programs_see_the_standard_library_only(tier: Tier) -> None:
-    program = b"import json, re, ctypes, ssl, sqlite3\ntry:\n    import pip\nexcept ImportError:\n    print('none')"
-    result = sandbox.run(PYTHON, program, tier=tier)
+def test_solutions_see_the_standard_library_only(tier: Tier) -> None:
+    solution = b"import json, re, ctypes, ssl, sqlite3\ntry:\n    import pip\nexcept ImportError:\n    print('none')"
+    result = sandbox.run(PYTHON, solution, tier=tier)
     assert (result.stdout, result.stderr) == (b"none\n", b"")
 
 
@@ -82,7 +82,7 @@ from r1flow import sandbox
 taken = [sandbox.SLOTS.get() for _ in range(sandbox.workers())]
 child = os.fork()
 if child == 0:
-    status = sandbox.run(["{python}", "-S", "{program}"], b"raise SystemExit(7)", tier=sandbox.Tier(TIER)).status
+    status = sandbox.run(["{python}", "-S", "{code}"], b"raise SystemExit(7)", tier=sandbox.Tier(TIER)).status
     os._exit(status)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -97,23 +97,23 @@ import os
 from r1flow import sandbox
 for stream in range(3):
     os.close(stream)
-program = b"raise SystemExit(int(input()))"
-os._exit(sandbox.run(["{python}", "-S", "{program}"], program, stdin=b"7", tier=sandbox.Tier(TIER)).status)
+solution = b"raise SystemExit(int(input()))"
+os._exit(sandbox.run(["{python}", "-S", "{code}"], solution, stdin=b"7", tier=sandbox.Tier(TIER)).status)
 """
     command = [sys.executable, "-c", code.replace("TIER", repr(str(tier)))]
     assert subprocess.run(command, timeout=60).returncode == 7
 
 
 @every_tier
-def test_programs_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that was started for a program, however slow we are to look after it."""
+def test_solutions_go_first_when_memory_runs_out(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that was started for a solution, however slow we are to look after it."""
     scores: list[str] = []
     supervise, start, wait = process.supervise, subprocess.Popen, process.Watch.wait
 
     def watched(argv, stdin, inherited, ends, limits, ticket):
         def started(*arguments, **options):
             keeper = start(*arguments, **options)
-            select.select([ends[0][0]], [], [], 60)  # until the program has written
+            select.select([ends[0][0]], [], [], 60)  # until the solution has written
             return keeper
 
         monkeypatch.setattr(process.subprocess, "Popen", started)
@@ -175,7 +175,7 @@ def test_the_self_test_notices_what_does_not_hold(tier: Tier, monkeypatch: pytes
         open_filter.export_bpf(file)
         file.seek(0)
         content = file.read()
-    monkeypatch.setattr(seccomp, "program", lambda: content)
+    monkeypatch.setattr(seccomp, "allowed", lambda: content)
     assert "a socket of family" in (sandbox.fault_of(tier) or "")
 
 
@@ -193,8 +193,8 @@ def test_the_self_test_notices_fork_bombs(tier: Tier, monkeypatch: pytest.Monkey
 
 
 @every_tier
-def test_a_keeper_that_fails_is_not_the_programs_fault(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seccomp, "program", lambda: b"not a filter")
+def test_a_keeper_that_fails_is_not_the_solutions_fault(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "allowed", lambda: b"not a filter")
     with pytest.raises(SandboxError, match="did not start"):
         sandbox.run(PYTHON, b"print(1)", tier=tier)
     assert "did not start" in (sandbox.fault_of(tier) or "")
@@ -203,7 +203,7 @@ def test_a_keeper_that_fails_is_not_the_programs_fault(tier: Tier, monkeypatch: 
 def test_a_cage_whose_caller_is_dead_starts_nothing() -> None:
     if Tier.LANDLOCK not in sandbox.tiers():
         pytest.skip("Landlock doesn't hold on this machine")
-    with process.pipes(2) as ([told, printed], [status, output]), sandbox.descriptors(seccomp.program()) as [filter]:
+    with process.pipes(2) as ([told, printed], [status, output]), sandbox.descriptors(seccomp.allowed()) as [filter]:
         words = [sys.executable, "-I", "-S", landlock.cage.__file__, "0", "-1", str(filter), str(status), "/usr", ""]
         keeper = subprocess.run([*words, "/usr/bin/echo", "started"], pass_fds=[filter, status], stdout=output)
         assert keeper.returncode == 0
@@ -257,7 +257,7 @@ def test_an_interrupted_run_leaves_nothing(tier: Tier, monkeypatch: pytest.Monke
 # -- other machines ----------------------------------------------------------------------------------------------
 
 
-def test_root_s_programs_get_a_uid_of_their_own_and_others_a_namespace_of_users() -> None:
+def test_root_s_solutions_get_a_uid_of_their_own_and_others_a_namespace_of_users() -> None:
     root, other = (bubblewrap.argv(["x"], uid, 5, "main", 6, 7, Limits(processes=4), "t") for uid in (30_007, None))
     assert "--reuid=30007" in root and "--unshare-user" not in root and "--nproc=4:4" in root
     assert "--unshare-user" in other and "/usr/bin/setpriv" not in other and "--nproc=5:5" in other  # and the shell
@@ -315,7 +315,7 @@ def test_an_older_kernel_is_named_with_what_is_needed(abi: int, said: str, monke
 def test_without_libseccomp_there_is_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
     with pytest.raises(UserError, match=r"^no seccomp filter \(.*\); install it: apt-get install libseccomp2"):
-        seccomp.program.__wrapped__()
+        seccomp.allowed.__wrapped__()
 
 
 def test_where_somebody_has_every_uid_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,13 +332,13 @@ def test_importing_it_is_light() -> None:
 @pytest.mark.slow
 @every_tier
 def test_ten_thousand_runs_leak_nothing(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No process, thread, descriptor, mount, file; every fifth program is one that leaves children."""
+    """No process, thread, descriptor, mount, file; every fifth solution is one that leaves children."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # others have files in the usual one
     tail, mark = b"\nimport os, time\nif os.fork() == 0: time.sleep(1000)\n", f"r1flow-leak-{os.getpid()}"
 
     def once(number: int) -> bool:
-        program = b"print(%d)" % number + (tail if number % 5 == 0 else b"")
-        return sandbox.run(PYTHON, program, mark, tier=tier, limits=Limits(wall_s=60)).stdout == b"%d\n" % number
+        solution = b"print(%d)" % number + (tail if number % 5 == 0 else b"")
+        return sandbox.run(PYTHON, solution, mark, tier=tier, limits=Limits(wall_s=60)).stdout == b"%d\n" % number
 
     def held() -> dict[str, set]:
         named = {file for folder in ("/tmp", "/dev/shm") for file in Path(folder).glob(f"*{mark}*")}
@@ -363,12 +363,12 @@ from r1flow.core import processes
 assert sandbox.tiers() == [] and processes.cores() == os.cpu_count() and sandbox.workers() == os.cpu_count()
 processes.end_with_parent()
 try:
-    sandbox.run(["{python}", "{program}"], b"print(1)")
+    sandbox.run(["{python}", "{code}"], b"print(1)")
 except sandbox.UserError as error:
     print(error)
 """
 
 
-def test_where_there_is_no_linux_all_is_imported_and_no_program_runs() -> None:
+def test_where_there_is_no_linux_all_is_imported_and_no_solution_runs() -> None:
     done = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True)
-    assert done.stdout.startswith("no sandbox for model-written programs: both tiers are Linux's"), done.stderr
+    assert done.stdout.startswith("no sandbox for model-written code: both tiers are Linux's"), done.stderr

@@ -5,7 +5,7 @@ r"""Grades answers as training and evaluation do: by rule, exactly, without a mo
 
 The answer is what stands between the answer tags, else in the last box after the reasoning; docs/rewards/accuracy.md
 says what counts as the same. None is for a gold that can't be read, and for a grader that failed. Left out: problems of
-reasoning-gym's families and programs, whose graders need more than a gold (api/examination.py takes them).
+reasoning-gym's families and code, whose graders need more than a gold (api/examination.py takes them).
 """
 
 from collections.abc import Sequence

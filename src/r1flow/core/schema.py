@@ -21,8 +21,8 @@ class Problem:
     id: str  # 12 hex digits of the canonical problem: two spellings of one problem share it
     task: str  # the family's name in reasoning-gym, or the data set's
     question: str
-    answer: str  # "": a program is asked for
-    entry: str | None  # what reasoning-gym's scorer wants, or a program's tests, as JSON; None: graded as mathematics
+    answer: str  # "": code is asked for
+    entry: str | None  # what reasoning-gym's scorer wants, or a solution's tests, as JSON; None: graded as mathematics
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     {"task_id": "HumanEval/53", "entry_point": "add", "prompt": "def add(x: int, y: int):\\n …", "test": "def check(…"}
     {"call": "add", "args": "(2, 3)", "output": 5}
 
-A problem's own `test` is a program that contains the answers; a solution running beside it could read or patch them. So
+A problem's own `test` is a script that contains the answers; a solution running beside it could read or patch them. So
 that test runs only once, with the canonical solution, and its calls are recorded; other solutions are tested on these
 calls. Text of the dataset runs in the sandbox only. The drawback: if there are several right answers (HumanEval/32, any
 zero of a polynomial), only the canonical one counts.
@@ -34,7 +34,7 @@ def calls_made():
 
 
 def solution(problem: dict[str, str]) -> str:
-    """The canonical solution as a whole program."""
+    """The canonical solution as a whole."""
     return problem["prompt"] + problem["canonical_solution"]
 
 
@@ -45,12 +45,12 @@ def call_tests(problem: dict[str, str], tier: Tier | None = None) -> list[dict[s
     return [{"call": problem["entry_point"], "args": args, "output": output} for args, output in calls.items()]
 
 
-def value_of_call(program: str, call: str, tier: Tier | None) -> Any:
+def value_of_call(solution: str, call: str, tier: Tier | None) -> Any:
     """What a call returns in the sandbox; raises ValueError when it fails."""
     name, _, args = call.partition("(")
     test = code.Test(outputs=(), call=name, args=f"({args}")
     stdin = code.call_text(test).encode()
-    result = sandbox.run(PYTHON.call, program.encode(), PYTHON.file, stdin, LIMITS, tier)
+    result = sandbox.run(PYTHON.call, solution.encode(), PYTHON.file, stdin, LIMITS, tier)
     if code.failure(result):
         raise ValueError(f"{name} failed: {result.stderr[-300:].decode(errors='replace')}")
     return json.loads(result.report)

@@ -1,4 +1,4 @@
-"""Prompts with an instruction that a program can check: on length, keywords, form or language.
+"""Prompts with an instruction that a rule can check: on length, keywords, form or language.
 
     "Tell a short story about a river. Use at least 40 words."      {"type": "words", "least": 40, "most": null}
 

@@ -528,7 +528,7 @@ def statement(description: Any, reads: Any, writes: Any, examples: Any) -> str:
 
 
 def io_tests(tests: Any) -> str:
-    """Codeforces: what a program reads and must write."""
+    """Codeforces: what a solution reads and must write."""
     return listed_tests(tests or [])
 
 
@@ -559,7 +559,7 @@ def contest_question(content: Any, starter: Any) -> str:
 def contest_tests(public: Any, private: Any, metadata: Any) -> str:
     """LiveCodeBench: public and private tests, by a function (one JSON value a line), or by standard input.
 
-    Programs are run and compared by the benchmark's own rules.
+    Solutions are run and compared by the benchmark's own rules.
     """
     tests = json.loads(text(public)) + private_tests(text(private))
     return listed_tests(tests, json.loads(text(metadata)).get("func_name"), "livecodebench")

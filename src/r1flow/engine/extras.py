@@ -31,13 +31,13 @@ def missing(stages: Mapping[str, dict[str, Any]]) -> list[str]:
     lines = [f"{', '.join(asking)}: {module} isn't installed; {remedy(module)}" for module, asking in keys.items()]
     for stage, config in stages.items():
         lines += [f"{stage}.{line}" for line in unnamed(config)]
-        if sys.platform != "linux" and (key := key_of_programs(config)):
-            lines.append(f"{stage}.{key}: no sandbox for model-written programs: {ELSEWHERE}")
+        if sys.platform != "linux" and (key := key_of_code(config)):
+            lines.append(f"{stage}.{key}: no sandbox for model-written code: {ELSEWHERE}")
     return lines
 
 
-def key_of_programs(config: dict[str, Any]) -> str | None:
-    """The key of a stage's config by which programs are run that a model wrote; None without one."""
+def key_of_code(config: dict[str, Any]) -> str | None:
+    """The key of a stage's config by which code is run that a model wrote; None without one."""
     for label, reward in reward_names(config.get("rewards") or {}).items():
         if reward == "code_tests":
             return f"rewards.{label}"

@@ -212,7 +212,7 @@ class Run:
     def missing(self) -> list[str]:
         """What the jobs to compute need and this machine lacks, a line each: libraries, a sandbox, servers."""
         stages = dict.fromkeys(stage_of(step.job) for step in self.steps if step.action in (COMPUTE, FOLLOW))
-        if stages:  # its problems may ask for programs, which other stages run
+        if stages:  # its problems may ask for code, which other stages run
             stages = {"data": None} | stages
         return extras.missing({stage: self.slice(stage) for stage in stages})
 

@@ -1,9 +1,9 @@
-"""Does a program pass its tests? Each test runs in a sandbox of its own, and its output is compared outside.
+"""Does a solution pass its tests? Each test runs in a sandbox of its own, and its output is compared outside.
 
     run("print(int(input()) ** 2)", [{"input": "4\\n", "output": "16\\n"}])          # [Outcome("passed", 0.03)]
     run("def f(a, b): return a / b", [{"call": "f", "args": [1, 3], "output": 0.333333333}])
 
-Expected outputs never enter the sandbox, so a program can't read or patch them there, nor fool the comparison: it must
+Expected outputs never enter the sandbox, so a solution can't read or patch them there, nor fool the comparison: it must
 compute the answer. Tests are read in the forms of APPS, TACO and LiveCodeBench (`tests_of`). The whole output is
 compared, except spaces at line ends and empty lines at the end; where a test expects 0.5, 0.50000001 is accepted.
 The only language is Python with its standard library; another one needs an entry in LANGUAGES.
@@ -31,7 +31,7 @@ from r1flow.sandbox import Limits, Result, SandboxError, Stop, Tier
 FENCE = "```"
 
 MOST_TIMEOUTS = (
-    3  # tests of a program; after these, or after MOST_WALL_LIMITS wall limits in sum, the rest count as timed out
+    3  # tests of a solution; after these, or after MOST_WALL_LIMITS wall limits in sum, the rest count as timed out
 )
 MOST_WALL_LIMITS = 10
 TOLERANCE = 1e-6  # absolute or relative, as is usual in contests
@@ -53,12 +53,12 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     MEMORY = "memory"
     OUTPUT_LIMIT = "output_limit"
-    INFRASTRUCTURE = "infrastructure"  # the sandbox failed; nothing is known of the program
+    INFRASTRUCTURE = "infrastructure"  # the sandbox failed; nothing is known of the solution
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One test's outcome, and the seconds that the program took, including its start."""
+    """One test's outcome, and the seconds that the solution took, including its start."""
 
     status: Status
     seconds: float = 0.0
@@ -71,12 +71,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Language:
-    """How a language's programs are run; words in braces have the meaning of `sandbox.run`.
+    """How a language's solutions are run; words in braces have the meaning of `sandbox.run`.
 
-    `compile`, if any, gets the source as its program, and its output is the program that is then run; an exit status
+    `compile`, if any, gets the source as its code, and its output is the code that is then run; an exit status
     other than 0 means a syntax error. `call`, if any, gets one call on its standard input, as `call_text` writes it,
-    and reports the result as JSON. `by` has both commands for tests of a checker that runs programs otherwise. `fences`
-    are the names of its code blocks.
+    and reports the result as JSON. `by` has both commands for tests of a checker that runs them otherwise. `fences` are
+    the names of its code blocks.
     """
 
     fences: tuple[str, ...]
@@ -87,7 +87,7 @@ class Language:
     by: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
 
-# Contest programs print numbers of more than 4,300 digits and read /dev/stdin, which the sandbox doesn't have.
+# Contest solutions print numbers of more than 4,300 digits and read /dev/stdin, which the sandbox doesn't have.
 PYTHON_AS_USUAL = """
 import builtins, io, sys
 builtins.exit = builtins.quit = sys.exit
@@ -99,7 +99,7 @@ builtins.open = io.open = opened
 del opened
 """
 # -s -P -S: no packages, nothing imported from the folder; -I would also ignore PYTHONHASHSEED, and sets would print in
-# another order at every run. Without site there is no exit(), which programs use.
+# another order at every run. Without site there is no exit(), which solutions use.
 PYTHON = ("{python}", "-s", "-P", "-S", "-c")
 PYTHON_CHECK = """
 import sys
@@ -114,7 +114,7 @@ exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
 """
 # LeetCode's starter code has List[int] and imports nothing, so the modules that LeetCode imports and all their names
 # are known here, as there: a later module's name replaces an earlier one's, but none of Python's own. They aren't in
-# the program's scope, where one of them could be taken for its function. LiveCodeBench imports the same for programs
+# the solution's scope, where one of them could be taken for its function. LiveCodeBench imports the same for those
 # that read standard input, allows the same depth of recursion, and takes exit(1) for an end like others.
 USUAL_NAMES = """
 import bisect, collections, copy, datetime, functools, heapq, itertools, json, math, operator, random, re, statistics
@@ -162,13 +162,13 @@ LANGUAGES = {
     "python": Language(
         fences=("python", "python3", "py"),
         file="main.py",
-        run=(*PYTHON, PYTHON_RUN, "{program}"),
-        call=(*PYTHON, PYTHON_CALL, "{program}", "{report}"),
-        compile=(*PYTHON, PYTHON_CHECK, "{program}"),
+        run=(*PYTHON, PYTHON_RUN, "{code}"),
+        call=(*PYTHON, PYTHON_CALL, "{code}", "{report}"),
+        compile=(*PYTHON, PYTHON_CHECK, "{code}"),
         by={
             LIVECODEBENCH: (
-                (*PYTHON, PYTHON_RUN_AS_LIVECODEBENCH, "{program}"),
-                (*PYTHON, PYTHON_CALL_AS_LIVECODEBENCH, "{program}", "{report}"),
+                (*PYTHON, PYTHON_RUN_AS_LIVECODEBENCH, "{code}"),
+                (*PYTHON, PYTHON_CALL_AS_LIVECODEBENCH, "{code}", "{report}"),
             )
         },
     )
@@ -187,7 +187,7 @@ class Test:
 
 
 def run(
-    program: str,
+    solution: str,
     tests: Any,
     language: str = "python",
     limits: Limits | None = None,
@@ -195,9 +195,9 @@ def run(
     whole: bool = True,
     checker: str | None = None,
 ) -> list[Outcome]:
-    """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a program's text.
+    """One verdict per test of `tests`, which are in any form that `tests_of` reads; never raises for a solution's text.
 
-    Unless `whole`, it stops after the first test that fails, so that a program that hangs doesn't cost every test.
+    Unless `whole`, it stops after the first test that fails, so that a solution that hangs doesn't cost every test.
     `checker`: that of tests that name none.
 
     Raises ValueError for tests that can't be read, UserError for an unknown language and where there is no sandbox.
@@ -206,7 +206,7 @@ def run(
     cases = [replace(case, checker=case.checker or checker) for case in tests_of(tests)]
     if how.call is None and any(case.call for case in cases):
         raise ValueError(f"tests: language {language} has no call-based tests")
-    source = program.encode(errors="surrogatepass")
+    source = solution.encode(errors="surrogatepass")
     if how.compile:
         compiled = executed(how.compile, source, how, b"", limits, tier)
         if isinstance(compiled, Outcome):
@@ -239,25 +239,25 @@ def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: 
                 return
 
 
-def passes_tests(program: str | None, tests: Any) -> verdict.Verdict:
-    """Whether a Python program passes all of its tests; a missing program (None) is wrong.
+def passes_tests(solution: str | None, tests: Any) -> verdict.Verdict:
+    """Whether a Python solution passes all of its tests; a missing one (None) is wrong.
 
-    None: the tests can't be read, or the sandbox failed in one test and the program failed in none.
+    None: the tests can't be read, or the sandbox failed in one test and the solution failed in none.
     """
     try:
         tests_of(tests)
     except ValueError:
         return verdict.Verdict(None, Cause.UNGRADABLE)
-    if program is None:
+    if solution is None:
         return verdict.Verdict(False)
-    found = {one.passed for one in run(program, tests, whole=False)}
+    found = {one.passed for one in run(solution, tests, whole=False)}
     if None in found and False not in found:
         return verdict.Verdict(None, Cause.INFRASTRUCTURE)
     return verdict.Verdict(False not in found)
 
 
-def asks_for_program(answer: str | None, entry: str | None) -> bool:
-    """Whether a row asks for a program: it has no answer, and an entry, which holds the tests."""
+def asks_for_code(answer: str | None, entry: str | None) -> bool:
+    """Whether a row asks for code: it has no answer, and an entry, which holds the tests."""
     return answer == "" and entry is not None
 
 
@@ -271,7 +271,7 @@ def can_be_run(tests: Any) -> bool:
 
 
 def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> str | None:
-    """The program in a completion, or None: a code block in its answer, all of its answer, or the last code block."""
+    """The solution in a completion, or None: a code block in its answer, all of its answer, or the last code block."""
     reasoning, closed, rest = text.partition(THINK_CLOSE)
     if not closed:
         rest = "" if reasoning.lstrip().startswith(THINK_OPEN) else text
@@ -303,28 +303,28 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def last_block(text: str) -> str | None:
-    """The last code block anywhere that may be Python: what `program_of` missed."""
+    """The last code block anywhere that may be Python: what `code_in` missed."""
     found = [body for name, body in blocks(text) if name in (*LANGUAGES["python"].fences, "")]
     return found[-1] if found else None
 
 
 def language_of(name: str) -> Language:
     if name not in LANGUAGES:
-        raise UserError(f"language {name!r} is not one that programs run in{did_you_mean(name, sorted(LANGUAGES))}")
+        raise UserError(f"language {name!r} is not one that solutions run in{did_you_mean(name, sorted(LANGUAGES))}")
     return LANGUAGES[name]
 
 
 def executed(
-    command: Sequence[str], program: bytes, how: Language, stdin: bytes, limits: Limits, tier: Tier | None
+    command: Sequence[str], solution: bytes, how: Language, stdin: bytes, limits: Limits, tier: Tier | None
 ) -> Result | Outcome:
     """A run's result, or a verdict if the sandbox failed."""
     try:
-        return sandbox.run(command, program, how.file, stdin, limits, tier)
+        return sandbox.run(command, solution, how.file, stdin, limits, tier)
     except (SandboxError, OSError):
         return Outcome(Status.INFRASTRUCTURE)
 
 
-def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Outcome:
+def run_test(solution: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Outcome:
     """Run one test, and compare."""
     if not test.call:  # an expected output may be longer than the limit for others
         longest = 2 * max(map(len, test.outputs)) / 2**20
@@ -332,7 +332,7 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
     run, call = how.by.get(test.checker, (how.run, how.call))
     command = call if test.call else run
     stdin = call_text(test) if test.call else test.stdin
-    result = executed(command, program, how, stdin.encode(errors="surrogatepass"), limits, tier)
+    result = executed(command, solution, how, stdin.encode(errors="surrogatepass"), limits, tier)
     if isinstance(result, Outcome):
         return result
     status = failure(result)
@@ -344,7 +344,7 @@ def run_test(program: bytes, test: Test, how: Language, limits: Limits, tier: Ti
 
 
 def call_text(test: Test) -> str:
-    """A call in the form that the program's side reads: source text of a pair of function name and arguments."""
+    """A call in the form that the solution's side reads: source text of a pair of function name and arguments."""
     return f"({test.call!r}, {test.args})"
 
 
@@ -527,7 +527,7 @@ def one(test: Any) -> Test:
 
 
 def refuse_no_python(args: str) -> None:
-    """Raises ValueError for arguments that are no Python, which no program could pass."""
+    """Raises ValueError for arguments that are no Python, which no solution could pass."""
     try:
         ast.parse(f"f({args})", mode="eval")
     except (SyntaxError, RecursionError, MemoryError) as error:

@@ -12,16 +12,16 @@ from r1flow.core.template import GENERAL
 from r1flow.grading import code, generated
 
 
-def is_program(problem: dict[str, Any]) -> bool:
-    """Whether a program is asked for, which is graded by its tests."""
-    return problem["task"] != GENERAL and code.asks_for_program(problem["answer"], problem.get("entry"))
+def is_coding(problem: dict[str, Any]) -> bool:
+    """Whether code is asked for, which is graded by its tests."""
+    return problem["task"] != GENERAL and code.asks_for_code(problem["answer"], problem.get("entry"))
 
 
 def is_gradable(problem: dict[str, Any]) -> bool:
     """Whether the scorer accepts the problem's own gold answer, or can run its tests; a general prompt has a rule."""
     if problem["task"] == GENERAL:
         return True
-    if is_program(problem):
+    if is_coding(problem):
         return code.can_be_run(problem.get("entry"))
     return generated.correct(problem["task"], problem["answer"], problem["answer"], problem.get("entry")) is not None
 

@@ -8,7 +8,7 @@ A rule is the JSON in a prompt's `check`:
     {"type": "sentence_with", "word": "river"}
     {"type": "refuses"}
 
-and, for instructions that a program can check (as IFEval's, arXiv 2311.07911),
+and, for instructions that a rule can check (as IFEval's, arXiv 2311.07911),
 
     {"type": "words", "least": 40, "most": null}
     {"type": "sentences", "count": 3}

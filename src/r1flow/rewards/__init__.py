@@ -14,8 +14,8 @@ from r1flow.rewards.judges import judge
 from r1flow.rewards.languages import language_consistency
 from r1flow.rewards.lengths import cosine_length, kimi_length, overlong
 from r1flow.rewards.models import reward_model
-from r1flow.rewards.programs import code_tests
 from r1flow.rewards.repeats import repetition
+from r1flow.rewards.solutions import code_tests
 
 __all__ = [
     "accuracy",

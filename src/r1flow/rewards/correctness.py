@@ -89,7 +89,7 @@ def score_of_verdict(verdict: Verdict) -> float | Cause | tuple[float, Cause]:
 
 
 def by_its_scorer(family: str, text: str, gold: str | None, entry: str) -> Verdict:
-    if gold == "":  # the row asks for a program, and its entry holds tests
+    if gold == "":  # the row asks for code, and its entry holds tests
         return Verdict(None, Cause.NOT_APPLICABLE)
     return Verdict(generated.correct(family, generated.answer_of(text, entry), gold, entry))
 

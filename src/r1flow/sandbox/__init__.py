@@ -1,11 +1,11 @@
 """Runs model-written code where it can do no harm: without network or the user's files and processes, with limits.
 
-    run(["{python}", "-S", "{program}"], b"print(int(input()) ** 2)", stdin=b"4\\n").stdout       # b"16\\n"
+    run(["{python}", "-S", "{code}"], b"print(int(input()) ** 2)", stdin=b"4\\n").stdout       # b"16\\n"
 
 There are two tiers, bubblewrap, and Landlock where namespaces are refused; the first that passes a live self-test is
 used. Without either nothing runs, and a UserError says what to install. The result is an exit status and captured
-bytes; files or anything else that a program could write are never read. The user's environment variables are hidden,
-too. docs/sandbox.md lists what a program can do, and tests/abuse has the attacks that were tried.
+bytes; files or anything else that the code could write are never read. The user's environment variables are hidden,
+too. docs/sandbox.md lists what it can do, and tests/abuse has the attacks that were tried.
 """
 
 import os
@@ -39,11 +39,11 @@ __all__ = ["Limits", "Result", "SandboxError", "Stop", "Tier", "run", "tier", "t
 
 FIRST_UID, UIDS = 30_000, 30_000  # below what a container's map of 65,536 uids holds
 REMEDY = "install bubblewrap (apt-get install bubblewrap) and allow user namespaces, or run on Linux 6.12 or later"
-ELSEWHERE = "both tiers are Linux's (docs/sandbox.md); run this on Linux, or without problems that ask for programs"
+ELSEWHERE = "both tiers are Linux's (docs/sandbox.md); run this on Linux, or without problems that ask for code"
 
 
 class Tier(StrEnum):
-    """How programs are confined, best first; a stage's metrics record the value."""
+    """How a model's code is confined, best first; a stage's metrics record the value."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
@@ -53,7 +53,7 @@ MODULES: dict[Tier, ModuleType] = {Tier.BUBBLEWRAP: bubblewrap, Tier.LANDLOCK: l
 
 
 def workers() -> int:
-    """How many programs run at a time: one per core, but just one in a process of a pool, which shares the cores."""
+    """How many solutions run at a time: one per core, but just one in a process of a pool, which shares the cores."""
     return 1 if processes.one_of_many else processes.cores()
 
 
@@ -74,7 +74,7 @@ os.register_at_fork(after_in_child=make_places)
 
 def run(
     command: Sequence[str],
-    program: bytes,
+    code: bytes,
     file: str = "main",
     stdin: bytes = b"",
     limits: Limits | None = None,
@@ -82,7 +82,7 @@ def run(
 ) -> Result:
     """Run a command once in a sandbox of its own; waits for a free place, so it can be called from any thread.
 
-    In the command `{program}` stands for the program's path, whose name is `file` where the tier can choose it,
+    In the command `{code}` stands for the code's path, whose name is `file` where the tier can choose it,
     `{python}` for a Python, and `{report}` for the number of a descriptor whose bytes are returned as the report.
     Raises UserError where there is no sandbox, SandboxError when it failed.
     """
@@ -90,12 +90,12 @@ def run(
     module = MODULES[tier or available()]
     with (
         place() as uid,
-        descriptors(program, stdin, seccomp.program()) as (script, source, filter),
+        descriptors(code, stdin, seccomp.allowed()) as (script, source, filter),
         pipes(4) as ends,
         cgroup.group(limits) as group,
     ):
         words = {
-            "{program}": module.program_path(script, file),
+            "{code}": module.code_path(script, file),
             "{python}": module.python(uid),
             "{report}": str(ends[1][2]),
         }
@@ -108,7 +108,7 @@ def run(
 
 @contextmanager
 def place() -> Iterator[int | None]:
-    """A free place, and its uid for programs if we run as root; each place has its own, so that limits count apart."""
+    """A free place, and its uid for the code if we run as root; each place has its own, so that limits count apart."""
     slots = SLOTS
     slot = slots.get()
     try:
@@ -126,7 +126,7 @@ def free_uid(seed: int) -> int:
             pwd.getpwuid(uid)
         except KeyError:
             return uid
-    raise UserError(f"no sandbox for programs: all uids from {FIRST_UID} to {FIRST_UID + UIDS} are in use")
+    raise UserError(f"no sandbox for model-written code: all uids from {FIRST_UID} to {FIRST_UID + UIDS} are in use")
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def tier() -> Tier:
 @cache
 def available() -> Tier:
     if sys.platform != "linux":
-        raise UserError(f"no sandbox for model-written programs: {ELSEWHERE}")
+        raise UserError(f"no sandbox for model-written code: {ELSEWHERE}")
     leftovers.end_leftovers()
     faults = {}
     for tier in Tier:
@@ -157,7 +157,7 @@ def available() -> Tier:
             return tier
         faults[tier] = fault
     why = "; ".join(f"{tier}: {fault}" for tier, fault in faults.items())
-    raise UserError(f"no sandbox for model-written programs ({why}): {REMEDY}")
+    raise UserError(f"no sandbox for model-written code ({why}): {REMEDY}")
 
 
 def tiers() -> list[Tier]:
@@ -204,7 +204,7 @@ print("end")
 
 
 def fault_of(tier: Tier) -> str | None:
-    """What is wrong with a tier here: it can't start, or it lets a program do what it must not."""
+    """What is wrong with a tier here: it can't start, or it lets code do what it must not."""
     fault = MODULES[tier].why_not()
     if fault:
         return fault
@@ -213,7 +213,7 @@ def fault_of(tier: Tier) -> str | None:
         os.chmod(secret.name, 0o644)
         told = repr((secret.name, os.getpid(), limits.processes, [*ENVIRONMENT, "PWD", "LC_CTYPE"]))
         try:
-            found = run(["{python}", "-S", "{program}"], PROBE.encode(), stdin=told.encode(), limits=limits, tier=tier)
+            found = run(["{python}", "-S", "{code}"], PROBE.encode(), stdin=told.encode(), limits=limits, tier=tier)
         except SandboxError as error:
             return str(error)
     lines = found.stdout.decode(errors="replace").splitlines()

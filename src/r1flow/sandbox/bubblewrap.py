@@ -2,7 +2,7 @@
 
     bwrap --ro-bind /usr/lib /usr/lib … --seccomp 7 -- sh -c … setpriv --reuid=31007 … prlimit … python …
 
-The command sees the system's folders of /usr and the Python that runs programs, read-only, and four devices; no /proc,
+The command sees the system's folders of /usr and the Python that runs the code, read-only, and four devices; no /proc,
 no /etc, no home. For an ordinary user, bubblewrap makes a user namespace, in which RLIMIT_NPROC counts from zero. For
 root it makes none, and the command drops to a uid of its own instead, because root is exempt from RLIMIT_NPROC (400
 forks got through a limit of 64).
@@ -20,7 +20,7 @@ NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"
 # A shell is process 1 of the namespace: killing it kills everything. bubblewrap kills it when we die, which it couldn't
 # do to a command of another uid. Why not bubblewrap's own process 1: that isn't bubblewrap's child, so it would be left
 # to the container's init, and many containers have none. No signal from inside the namespace reaches the shell.
-# It starts the program only if our end of its standard error is still open, so never after we have died (leftovers.py).
+# It starts the command only if our end of its standard error is still open, so never after we have died (leftovers.py).
 GREETING = b"\n"  # on standard error, not a part of the result
 FIRST = ("/bin/sh", "-c", 'echo >&2 || exit; "$@"; exit $?')
 TOOLS = ("bwrap", "prlimit", "setpriv")
@@ -35,19 +35,19 @@ def why_not() -> str | None:
 
 
 def python(uid: int | None) -> str:
-    """The Python for programs: any that we can read, since bubblewrap makes it visible to them."""
+    """The Python for the code: any that we can read, since bubblewrap makes it visible in the sandbox."""
     return interpreter.own()
 
 
-def program_path(program: int, file: str) -> str:
-    """Where the command finds its program."""
+def code_path(code: int, file: str) -> str:
+    """Where the command finds the code."""
     return f"/{file}"
 
 
 def argv(
     command: Sequence[str],
     uid: int | None,
-    program: int,
+    code: int,
     file: str,
     filter: int,
     status: int,
@@ -65,7 +65,7 @@ def argv(
         *NAMESPACES,
         *user,
         *("--die-with-parent", "--new-session", "--as-pid-1"),
-        *mounts(interpreter.own(), program, file, limits),
+        *mounts(interpreter.own(), code, file, limits),
         *("--chdir", "/", "--seccomp", str(filter), "--json-status-fd", str(status), "--"),
         *(*FIRST, ticket),
         *drop,
@@ -73,7 +73,7 @@ def argv(
     ]
 
 
-def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
+def mounts(python: str, code: int, file: str, limits: Limits) -> list[str]:
     """The options for all that the command sees; the root itself becomes read-only last."""
     found = []
     if limits.disk_mb:
@@ -96,4 +96,4 @@ def mounts(python: str, program: int, file: str, limits: Limits) -> list[str]:
         found += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     for device in DEVICES:
         found += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    return [*found, "--perms", "0444", "--file", str(program), f"/{file}", "--remount-ro", "/"]
+    return [*found, "--perms", "0444", "--file", str(code), f"/{file}", "--remount-ro", "/"]

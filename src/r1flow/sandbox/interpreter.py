@@ -1,7 +1,7 @@
-"""The Python that runs programs: the same as ours, without the packages that are installed for us.
+"""The Python that runs a model's code: the same as ours, without the packages that are installed for us.
 
 A virtual environment's Python is a link to another Python, which may be anywhere, for instance in somebody's home. A
-program needs only the executable and the lib folder of that one: programs have the standard library only.
+solution needs only the executable and the lib folder of that one: solutions have the standard library only.
 """
 
 import os
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 SYSTEM = "/usr/bin/python3"
-# What every program sees; not /usr/src and /usr/local, where people keep their own (/usr/src/app in many containers).
+# What all code sees; not /usr/src and /usr/local, where people keep their own (/usr/src/app in many containers).
 SYSTEM_FOLDERS = tuple(f"/usr/{name}" for name in ("bin", "lib", "lib32", "lib64", "libexec", "sbin", "share"))
 
 
@@ -29,7 +29,7 @@ def public() -> str:
 
 
 def lib(python: str) -> Path | None:
-    """The folder of this Python's libraries; None if every program sees it anyway."""
+    """The folder of this Python's libraries; None if all code sees it anyway."""
     folder = Path(python).parent.parent / "lib"
     return None if str(folder) in SYSTEM_FOLDERS else folder
 

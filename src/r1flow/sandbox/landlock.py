@@ -33,19 +33,19 @@ def why_not() -> str | None:
 
 
 def python(uid: int | None) -> str:
-    """The Python for programs, which must be open to the uid that they get."""
+    """The Python for the code, which must be open to the uid that it gets."""
     return interpreter.own() if uid is None else interpreter.public()
 
 
-def program_path(program: int, file: str) -> str:
-    """Where the command finds its program: it inherits the descriptor, and nothing is written anywhere."""
-    return f"/proc/self/fd/{program}"
+def code_path(code: int, file: str) -> str:
+    """Where the command finds the code: it inherits the descriptor, and nothing is written anywhere."""
+    return f"/proc/self/fd/{code}"
 
 
 def argv(
     command: Sequence[str],
     uid: int | None,
-    program: int,
+    code: int,
     file: str,
     filter: int,
     status: int,

@@ -2,7 +2,7 @@
 
 bubblewrap asks the kernel to die with its parent only after it has made its namespaces, and its first process inside
 only when all is ready. Of 200 callers that were killed while bubblewrap started, 50 left a sandbox, and in many the
-program ran on. So the kernel is asked before bubblewrap starts (process.py), and nothing runs inside if the caller is
+solution ran on. So the kernel is asked before bubblewrap starts (process.py), and nothing runs inside if the caller is
 gone by then (bubblewrap.py). What remains is a first process that waits for ever for its bubblewrap, which was killed.
 It is found by the ticket of its run in its command line, and killed at the next start of a sandbox in any process, or
 at once if the caller lives.

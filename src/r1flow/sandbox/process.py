@@ -31,7 +31,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8", "PYTHONH
 GRACE_S = 10.0  # how long, after a kill, the kernel may take to end everything
 STACK_MB = 64  # deep recursion in C; also what a thread reserves, so it counts against memory_mb
 # Everything ends with its caller, from the first moment on: the kernel is asked to kill, and then the parent must still
-# be the caller. If memory runs out, the programs are killed, not their caller: what is started inherits that.
+# be the caller. If memory runs out, the solutions are killed, not their caller: what is started inherits that.
 FIRST = '[ "$PPID" = "$0" ] || exit; { echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
 FIRST_TO_GO = ("/usr/bin/setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", "-c", FIRST)
 KILLED = 128 + signal.SIGKILL
@@ -76,7 +76,7 @@ class Result:
 
 
 class SandboxError(Exception):
-    """The sandbox itself failed; the program in it, if any, can't have caused this."""
+    """The sandbox itself failed; the code in it, if any, can't have caused this."""
 
 
 def limited(command: Sequence[str], limits: Limits, processes: int) -> list[str]:

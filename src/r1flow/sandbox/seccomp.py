@@ -1,8 +1,8 @@
-"""The system calls that a sandboxed program may make, as a seccomp filter.
+"""The system calls that sandboxed code may make, as a seccomp filter.
 
 It lists what is allowed, not what is forbidden: a future kernel's new calls stay closed until somebody adds them
 here. Everything else fails with ENOSYS, "no such call", at which C libraries fall back (clone3 to clone). Allowed is
-what interpreters and compiled programs need to compute, read files, start threads and processes, and wait. Left out are
+what interpreters and compiled code need to compute, read files, start threads and processes, and wait. Left out are
 sockets of every family, other processes' memory (ptrace, process_vm_*), mounts and namespaces, io_uring, bpf, keys,
 System V and POSIX queues and segments (they outlive their makers), memfd_create (memory that no limit counts), owners
 and modes of files (Landlock doesn't watch those), process groups and sessions (by which the Landlock tier kills), and
@@ -54,7 +54,7 @@ FCNTL = {
 
 
 @cache
-def program() -> bytes:
+def allowed() -> bytes:
     """The filter as BPF instructions, as bubblewrap's --seccomp and prctl(PR_SET_SECCOMP) take them."""
     try:
         import pyseccomp as seccomp

@@ -229,7 +229,7 @@ def credentials() -> dict[str, str]:
 
 
 def forget_credentials() -> None:
-    """Remove them from the environment. The delivery has them; stages, model-written programs and job files mustn't."""
+    """Remove them from the environment. The delivery has them; stages, model-written code and job files mustn't."""
     for name in (USER, PASSWORD, TOKEN):
         os.environ.pop(name, None)
     if URI in os.environ:

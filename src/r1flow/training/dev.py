@@ -8,7 +8,7 @@ that stay the same, answered without random numbers, only the model's changes mo
 A value is the share solved (docs/claims.md: right by the lenient rule, and ended by itself), as a mean over families. A
 measurement draws no random numbers and changes nothing in the training. Its row is in the trainer's own log, which
 every snapshot includes, so a resumed training has the whole curve. Each of several ranks measures by itself. Left out:
-programs, general prompts, engines other than our own, answers with <think> given (they would cost 60 % more), and what
+code, general prompts, engines other than our own, answers with <think> given (they would cost 60 % more), and what
 the measurements add to the stage's tokens and FLOPs.
 """
 
@@ -30,7 +30,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import prompt_ids, render
 from r1flow.grading import generated
-from r1flow.grading.problems import first_of_each, is_gradable, is_program
+from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.model.pretrained import positions_of
 from r1flow.sampling import Completion, SamplingParams
 from r1flow.sampling.engine import Engine, completions, eos_ids_of
@@ -77,7 +77,7 @@ class DevCurve(TrainerCallback):
 
 def load_dev_problems(path: Path, count: int) -> list[dict[str, Any]]:
     """The first `count` problems of each family that can be graded, in the file's order."""
-    gradable = [row for row in read_jsonl(path) if not is_program(row) and is_gradable(row)]
+    gradable = [row for row in read_jsonl(path) if not is_coding(row) and is_gradable(row)]
     if not gradable:
         raise UserError(f"{path}: it has no problem that can be graded for the dev curve; set dev to null")
     return list(first_of_each(gradable, count))

@@ -38,7 +38,7 @@ from r1flow.core.processes import ordered_map
 from r1flow.core.schema import REWORDED, read_jsonl
 from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.grading import code, generated, replies
-from r1flow.grading.problems import first_of_each, is_gradable, is_program
+from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.grading.statements import graded_statements
 from r1flow.grading.verdict import Cause
 from r1flow.programs.evaluate.interventions import Thought, openings
@@ -59,7 +59,7 @@ SCHEMA = pa.schema(
         "question": pa.string(),
         "gold": pa.string(),
         "completion": pa.string(),
-        "answer": pa.string(),  # by the strict rule, as the reward grades it; a program where one is asked for
+        "answer": pa.string(),  # by the strict rule, as the reward grades it; the solution where code is asked for
         "answer_lenient": pa.string(),  # by the lenient rule: else what is in a box, else the last number
         "correct": pa.bool_(),  # null: not graded
         "correct_lenient": pa.bool_(),
@@ -98,7 +98,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
 
     `thinking` has the tasks' metrics with <think> forced, [{"temperature": 0.6, "tasks": {task: …}}, …],
     `paraphrased` those in held-out wordings, {"tasks": {task: …}}, if they were asked, and `interventions` those of
-    thoughts that were changed, {"forced_reflection": {task: …}, …}. If problems ask for programs,
+    thoughts that were changed, {"forced_reflection": {task: …}, …}. If problems ask for code,
     also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
     """
     config = stage.config
@@ -110,7 +110,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     verdicts, shown = examine(stage, problems)
     metrics = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
     track(stage, shown)
-    if any(is_program(problem) for problem in problems):
+    if any(is_coding(problem) for problem in problems):
         metrics["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
         metrics["ungraded"] = {Cause.INFRASTRUCTURE: unknown}
@@ -296,8 +296,8 @@ def grade_sample(
     completion: Completion,
 ) -> dict[str, Any]:
     """A sample's row of samples.parquet, without model and index."""
-    programs = grade_program if is_program(problem) else grade_reasoning
-    verdict = grade_general if problem["task"] == GENERAL else programs
+    grade = grade_code if is_coding(problem) else grade_reasoning
+    verdict = grade_general if problem["task"] == GENERAL else grade
     response = Response.parse(completion.text)
     return {
         "task": problem["task"],
@@ -340,8 +340,8 @@ def grade_reasoning(problem: dict[str, Any], response: Response, finished: bool)
     }
 
 
-def grade_program(problem: dict[str, Any], response: Response, finished: bool) -> dict[str, Any]:
-    """Strictly (the program that the reward code_tests would run) and leniently (else the last code block anywhere)."""
+def grade_code(problem: dict[str, Any], response: Response, finished: bool) -> dict[str, Any]:
+    """Strictly (the code that the reward code_tests would run) and leniently (else the last code block anywhere)."""
     strict = code.code_in(response)
     lenient = code.last_block(response) if strict is None else strict
     correct = code.passes_tests(strict, problem["entry"]).correct

@@ -37,7 +37,7 @@ class Thought(NamedTuple):
 def openings(
     thoughts: Iterable[Thought], interventions: Iterable[str], reflection: str, seed: int
 ) -> dict[str, list[tuple[dict[str, Any], int, str]]]:
-    """For each intervention, (problem, sample index, opening) of every thought that states an answer; no programs."""
+    """For each intervention, (problem, sample index, opening) of every thought that states an answer; no code."""
     thoughts = [thought for thought in thoughts if thought.problem["answer"] and spans(inside(thought.text))]
     wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
     changed: dict[str, list[tuple[dict[str, Any], int, str]]] = {}

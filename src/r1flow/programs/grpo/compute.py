@@ -54,7 +54,7 @@ from r1flow.core.flops import forward_flops, training_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import GENERAL, THINK_OPEN, Response, prompt_ids, render, unmarked
-from r1flow.grading.problems import is_gradable, is_program
+from r1flow.grading.problems import is_coding, is_gradable
 from r1flow.model.mismatch import METRIC, MismatchWatch, with_mismatch
 from r1flow.model.pretrained import positions_of, read_model, read_pretrained
 from r1flow.model.scoring import CompactGRPOTrainer
@@ -144,7 +144,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         "history": history.rows,
     }
     metrics |= {"warnings": warnings} if warnings else {}
-    return metrics | ({"sandbox": tier()} if runs_programs(stage.config["rewards"]) else {})
+    return metrics | ({"sandbox": tier()} if runs_code(stage.config["rewards"]) else {})
 
 
 def server_of(options: GRPOConfig, stage: Stage) -> str:
@@ -153,8 +153,8 @@ def server_of(options: GRPOConfig, stage: Stage) -> str:
     return rollout_server.find_server(stage.inputs["model"], configured, wait_s, stage.terminal.say)
 
 
-def runs_programs(specs: dict[str, dict[str, Any]]) -> bool:
-    """Whether a reward runs programs that the model writes; the metrics then record the sandbox's tier."""
+def runs_code(specs: dict[str, dict[str, Any]]) -> bool:
+    """Whether a reward runs code that the model writes; the metrics then record the sandbox's tier."""
     return "code_tests" in reward_names(specs).values()
 
 
@@ -266,7 +266,7 @@ def load_prompts(path: Path, limit: int | None, graded: Collection[str] = ()) ->
 
 
 def graded_by(rewards: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The rewards that compare answers, or run programs, as `is_gradable` does: not of another kind or column."""
+    """The rewards that compare answers, or run code, as `is_gradable` does: not of another kind or column."""
     found = set()
     for label, name in reward_names(rewards).items():
         if not {"kind", "gold_column"} & set(rewards[label].get("args") or {}):
@@ -278,7 +278,7 @@ def can_be_graded(graded: Collection[str], row: dict[str, Any]) -> bool:
     """Whether the reward that looks at this row's answer can grade it; true if none does."""
     if not graded:
         return True
-    reward = "code_tests" if is_program(row) else "accuracy"
+    reward = "code_tests" if is_coding(row) else "accuracy"
     return reward not in graded or is_gradable(row)
 
 

@@ -40,7 +40,7 @@ from r1flow.core.schema import BEFORE, MIX, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import ANSWER_OPEN, GENERAL, Response
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.grading import code, generated, replies
-from r1flow.grading.problems import is_gradable, is_program
+from r1flow.grading.problems import is_coding, is_gradable
 from r1flow.grading.verdict import Cause
 from r1flow.model.weights import parameters_in
 from r1flow.sampling import Completion, seed_of, shards
@@ -136,7 +136,7 @@ def gradable_prompts(path: Path, config: dict[str, Any]) -> tuple[list[Problem],
 def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
     """The prompts to sample from, the first `limit` of the file.
 
-    Raises UserError when there are none, and when they ask for programs but no sandbox works here.
+    Raises UserError when there are none, and when they ask for code but no sandbox works here.
     """
     rows = read_jsonl(path)[:limit]
     if any(row.get(BEFORE, "[]") != "[]" for row in rows):
@@ -146,8 +146,8 @@ def prompts_to_sample(path: Path, limit: int | None) -> list[Problem]:
     problems = [problem_of(row) for row in rows]
     if not problems:
         raise UserError(f"{path}: no prompts to sample from; look at the data stage")
-    programs = [problem.entry for problem in problems if is_program(vars(problem))]
-    any(map(code.can_be_run, programs))  # raises without a sandbox
+    tests = [problem.entry for problem in problems if is_coding(vars(problem))]
+    any(map(code.can_be_run, tests))  # raises without a sandbox
     return problems
 
 
@@ -231,14 +231,14 @@ def no_summary(sample: Sample) -> bool:
 
 
 def wrong(sample: Sample) -> bool | Cause:
-    """Not the right answer, or not gradable; of a program that can't be run or has no tests, the cause of that.
+    """Not the right answer, or not gradable; of a solution that can't be run or has no tests, the cause of that.
 
     A reply to a general prompt that fails the prompt's rule.
     """
     problem = sample.problem
     if problem.task == GENERAL:
         return not replies.passes(problem.entry, sample.response)
-    if is_program(vars(problem)):
+    if is_coding(vars(problem)):
         correct, cause = code.passes_tests(answer_text(sample), problem.entry)
         return cause or not correct
     return generated.correct(problem.task, answer_text(sample), problem.answer, problem.entry) is not True
@@ -256,8 +256,8 @@ def long_paragraph(sample: Sample, max_words: int) -> bool:
 
 
 def code_block(sample: Sample) -> bool:
-    """The text has a code block; where a program is asked for, only the reasoning is looked at."""
-    text = sample.response.reasoning or "" if is_program(vars(sample.problem)) else sample.text
+    """The text has a code block; where code is asked for, only the reasoning is looked at."""
+    text = sample.response.reasoning or "" if is_coding(vars(sample.problem)) else sample.text
     return bool(re.search(r"```|~~~|<code>", text))
 
 
@@ -320,7 +320,7 @@ def first_reason(sample: Sample, chain: list[tuple[str, DropRule | None]], seen:
 def answer_text(sample: Sample) -> str | None:
     """The part of a sample that is graded: the same part as for the training's reward."""
     problem = sample.problem
-    if is_program(vars(problem)):
+    if is_coding(vars(problem)):
         return code.code_in(sample.text)
     return generated.answer_of(sample.response, problem.entry)
 

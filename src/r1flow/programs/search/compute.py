@@ -4,7 +4,7 @@ Inputs: `data`, the folder with <split>.jsonl; a model's folder for each name in
 strategy is scored by it. Outputs: samples.parquet, one row for every model, strategy, budget and problem, and the means
 in metrics.json. A budget of 4 is 4 × max_new_tokens tokens for each problem, so it is the same for all models and
 strategies (sampling/strategies.py says what counts). Answers are read leniently, for the base model's sake. Left out:
-general prompts and programs, on whose answers nobody can vote.
+general prompts and code, on whose answers nobody can vote.
 
     {"model": "zero_rl", "strategy": "self_consistency", "budget": 4, "task": "chain_sum", "problem_id": "3f0c…",
      "question": …, "gold": "5", "completion": "<think>…", "answer": "5", "correct": True, "finished": True,
@@ -27,7 +27,7 @@ from r1flow.core.parquet import Table
 from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.grading import generated
-from r1flow.grading.problems import first_of_each, is_gradable, is_program
+from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.programs.search.scorers import OWN_LOGPROB, REWARD_MODEL, by_reward_model, own_logprob
 from r1flow.sampling import Completion, Sampler, encode, load_sampler, shards
 from r1flow.sampling.strategies import Attempt, SampleRequest, Scorer, find_strategy, run_together
@@ -199,7 +199,7 @@ def load_asked(data: Path, split: str, limit: int | None) -> tuple[list[dict[str
     path = data / f"{split}.jsonl"
     rows = list(read_jsonl(path))
     count = Count(len(rows))
-    gradable = count.keep(rows, lambda row: is_gradable(row) and not is_program(row), "ungradable")
+    gradable = count.keep(rows, lambda row: is_gradable(row) and not is_coding(row), "ungradable")
     problems = [{"entry": None, **row} for row in first_of_each(gradable, limit)]
     count.leave_out("limit", rows=len(gradable) - len(problems))
     if not problems:

@@ -1,4 +1,4 @@
-"""The reward for programs: share or all, no program, bad tests, failures, and text that is meant to break it."""
+"""The reward for code: share or all, no solution, bad tests, failures, and text that is meant to break it."""
 
 from pathlib import Path
 

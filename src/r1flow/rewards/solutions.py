@@ -1,4 +1,4 @@
-"""Pays for programs that pass their tests (DeepSeek-R1, section 2.2.2: code is run on predefined test cases).
+"""Pays for solutions that pass their tests (DeepSeek-R1, section 2.2.2: code is run on predefined test cases).
 
 completion    "<think>…</think>\\n```python\\nprint(int(input()) ** 2)\\n```"
 tests         '[{"input": "4\\\\n", "output": "16\\\\n"}, {"input": "x", "output": ""}]'
@@ -26,13 +26,13 @@ def code_tests(
     tier: Tier | None = None,
     checker: str | None = None,
 ) -> Reward:
-    """The share of a row's tests that its program passes, or with mode "all" 1.0 for all of them, else 0.0.
+    """The share of a row's tests that its solution passes, or with mode "all" 1.0 for all of them, else 0.0.
 
-    The program is the last code block after the reasoning, or what is between the answer tags. Columns: the tests, as
-    `grading.code.tests_of` reads them (None: the row doesn't ask for a program), and `task`. `limits` are those of
-    `sandbox.Limits`, for each test. `checker`: "livecodebench" runs programs and compares as that benchmark does (None:
-    exactly, but for blanks at line ends and near fractions), where a test doesn't name one itself. Raises UserError for
-    invalid arguments and where there is no sandbox.
+    The solution is the last code block after the reasoning, or what is between the answer tags. Columns: the tests, as
+    `grading.code.tests_of` reads them (None: the row doesn't ask for code), and `task`. `limits` are those of
+    `sandbox.Limits`, for each test. `checker`: "livecodebench" runs and compares as that benchmark does (None: exactly,
+    but for blanks at line ends and near fractions), where a test doesn't name one itself. Raises UserError for invalid
+    arguments and where there is no sandbox.
     """
     if mode not in ("share", "all"):
         raise UserError(f"reward code_tests: mode {mode!r} is neither 'share' nor 'all'")
@@ -54,10 +54,10 @@ def code_tests(
                 code.tests_of(tests)
             except ValueError:
                 return Cause.UNGRADABLE
-            program = code.code_in(text, fences)
-            if program is None:
+            solution = code.code_in(text, fences)
+            if solution is None:
                 return 0.0
-            return paid(code.run(program, tests, language, within, where, mode == "share", checker), mode)
+            return paid(code.run(solution, tests, language, within, where, mode == "share", checker), mode)
 
         with ThreadPoolExecutor(sandbox.workers()) as pool:
             return Scores.of(pool.map(score, texts, column(task, texts), needed(columns, tests_column, "code_tests")))
