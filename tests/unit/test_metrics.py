@@ -5,6 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from r1flow.core.metrics import (
     Interval,
@@ -159,6 +160,16 @@ def test_an_interval_of_shares_ends_at_0_and_1_and_is_else_that_of_the_mean():
     assert share_interval([1.0, 0.9, 1.0]).high == 1.0 < mean_interval([1.0, 0.9, 1.0]).high
     assert share_interval([0.4, 0.5, 0.6]) == mean_interval([0.4, 0.5, 0.6])
     assert share_interval([0.5]).low is None
+
+
+def test_none_of_the_problems_solved_or_all_is_no_certainty() -> None:
+    """The bound is Clopper and Pearson's, as scipy has it; more problems say more."""
+    for n in (2, 24, 480):
+        exact = binomtest(0, n).proportion_ci(0.95, "exact")
+        none, every = share_interval([0.0] * n), share_interval([1.0] * n)
+        assert (none.low, none.high) == pytest.approx((exact.low, exact.high))
+        assert (every.low, every.high) == pytest.approx((1 - exact.high, 1))
+    assert share_interval([0.5, 0.5]).high == 0.5
 
 
 def test_one_problem_has_a_mean_and_no_error():

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import stdtr
 
-from r1flow.core.metrics import Interval, as_share, mean_interval
+from r1flow.core.metrics import Interval, mean_interval, within_bounds
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.collect import BASES, curve_of
 from r1flow.programs.report.figures import (
@@ -202,7 +202,7 @@ def over_rows(tables: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dic
         rows[model] = {}
         for name in tables[0][model]:
             mean = over([table.get(model, {}).get(name) for table in tables])
-            rows[model][name] = mean if name == TOKENS else as_share(mean)
+            rows[model][name] = mean if name == TOKENS else within_bounds(mean)
     return rows
 
 
