@@ -92,6 +92,8 @@ OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
         "C", "(C)", "c", "C.", "C) London", "C. London", r"\text{C}", r"\textbf{(C)}", "[C]", "**C**", "C - London",
         r"\boxed{C - London}", "“C”", "'C'", "【C】", "选C", "答案：C", "答案是（C）。", "故选C", "选项C",
         "Option C is correct.", "C is right.", "I choose C", "It's C", "`C`", "C (London)", "Letter C",
+        "C is the right one", "Option C is the right one.", "C is the right answer", "I'd go with C", "C is true", "Ｃ",
+        "I would choose (C).", "C, as it is the capital.", "C is the best choice.", "（C）",
         "C, because the Thames is there.", "The answer is C because London is a city.",
     ],
 )  # fmt: skip
@@ -129,6 +131,14 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
         "c: 7 or B",
         "C/A",
         "C and B",
+        *(
+            "C is the right one, or B",
+            "C is the wrong one",
+            "C is not the right one",
+            "C is true, and so is B",
+            "Ｃ或Ｂ",
+        ),
+        *("I would not choose C", "I'd go with B, not C", "C, as it is B"),
         "7",
         "\x00",
     ],

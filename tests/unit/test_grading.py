@@ -200,10 +200,15 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
         ("it is .5", ".5"),
         ("it is ...5", "5"),
         ("in 2020, 5 people", "5"),
-        *(
-            (text, None)
-            for text in ("it is 3:45", "it is 1,5", "(3,5)", "it is 1 1/2", r"it is 1\frac{1}{2}", "it is 5π")
-        ),
+        *((text, None) for text in ("it is 3:45", "it is 1,5", "(3,5)", "it is 5π", "it is 10⁸", "12 cm2", "x2")),
+        ("it is 1 1/2", "1 1/2"),
+        (r"it is 1\frac{1}{2}", r"1\frac{1}{2}"),
+        ("it is 3½.", r"3\frac{1}{2}"),
+        ("it is 1e5.", "1e5"),
+        (r"it is 1.5 \times 10^{5}", r"1.5 \times 10^{5}"),
+        ("there are 2 000 006 ways", "2000006"),
+        (r"there are 2\,000\,006", "2000006"),
+        ("答案是７３", "73"),
         *(
             (text, None)
             for text in ("it is 5x", "it is 5²", "5 million", "not 5", "x > 5", "|5|", r"7 \bmod 5", "it is 3 or 5")

@@ -133,6 +133,69 @@ SAID = [  # a value in a sentence, with what may follow it
     ("\\frac12", "\\boxed\\frac12"),
     ("29", "29 °C"), ("29", "29^{\\circ}\\text{C}"), ("29 \\text{ °C}", "29"), ("29", "29 degrees Celsius"),
 ]  # fmt: skip
+TYPED = [  # as people type it, without LaTeX, or with another keyboard
+    *(("\\ln 2", text) for text in ("ln 2", "ln(2)", "ln2", "\\log_e 2", "\\text{ln}(2)", "\\operatorname{ln} 2")),
+    *(("3\\sqrt{5}", text) for text in ("3 sqrt(5)", "3√(5)", "3 sqrt5", "3*sqrt(5)", "3\\cdot 5^{1/2}")),
+    *(("\\sqrt[3]{2}", text) for text in ("cbrt(2)", "∛2", "2^(1/3)", "2^{\\frac13}", "\\sqrt[3]2")),
+    *(("(2, \\infty)", text) for text in ("(2, inf)", "(2, +infinity)", "(2, oo)")),
+    *(("e^2", text) for text in ("exp(2)", "\\exp(2)", "e²")),
+    *(("\\frac{1}{2}", text) for text in ("½", "1⁄2", "$½$")),
+    *(("3\\frac{1}{2}", text) for text in ("3½", "3 ½", "7/2")),
+    *(
+        ("73", text)
+        for text in ("７３", "答案是７３。", "Answer：73", "'73'", "«73»", "```\n73\n```", "exactly 73", "73個")
+    ),
+    *(
+        ("73", text)
+        for text in ("\\begin{align*}73\\end{align*}", "\\boxed{73 \\checkmark}", "x := 73", "73~cm", "73\\;cm")
+    ),
+    *(("180", text) for text in ("180\\text{天}", "答：需要180天。", "180个苹果", "是180", "US$180", "180 sq. ft.")),
+    *(("180", text) for text in ("180 $\\text{cm}^2$", "180 cm long")),
+    *(("2000006", text) for text in ("2 000 006", "2'000'006", "2_000_006", "2.000.006")),
+    *(("10^8", text) for text in ("10⁸", "100 000 000", "1e8")),
+    *(("x_1^4", text) for text in ("x₁⁴", "x_1⁴")),
+    *(("2+3i", text) for text in ("2+3 i", "2+3*i", "2+3\\mathrm{i}", "2+3𝑖")),
+    *(("x=1,2", text) for text in ("x=1 or x=2", "x=1 ∨ x=2", "x=2, x=1")),
+    ("(-\\infty,2]\\cup[3,\\infty)", "(-inf, 2] U [3, inf)"),
+    ("x=\\pm 2", "x=2 or x=-2"),
+    ("\\arctan 2", "atan(2)"),
+    ("\\cos x", "cos(x)"),
+    ("|x|", "abs(x)"),
+    ("\\sqrt{1+\\sqrt{5}}", "sqrt(1+sqrt(5))"),
+    ("\\frac{\\pi}{4}", "\\frac{pi}{4}"),
+    ("\\frac{1}{6}", "0.1\\overline{6}"),
+    ("4\\sqrt{3}", "4√3 (≈ 6.93)"),
+    *(
+        ("7", text)
+        for text in ("7 is the maximum", "\\boxed{7\\text{ is the maximum}}", "7 is the largest such number.")
+    ),
+    *(
+        ("7", text)
+        for text in ("7\\text{ is the minimum value}", "$\\text{The maximum is }7$", "\\boxed{7\\text{ is the answer}}")
+    ),
+]
+MISTYPED = [  # near those, and wrong
+    *(("\\ln 2", text) for text in ("ln 3", "log(2)", "ln(4)-ln(2)", "-ln 2")),
+    *(("2", text) for text in ("8^(1/3)", "4^{1/2}", "2^{1/2}\\cdot 2^{1/2}", "∛8", "x²", "cbrt(8)")),
+    *(("\\sqrt{5}", text) for text in ("5^{2/4}", "25^{1/4}", "\\sqrt[4]{25}", "5^{1/3}")),
+    *(("5\\sqrt{3}", text) for text in ("sqrt(12)+sqrt(27)", "12^{1/2}+27^{1/2}")),
+    *(("\\frac{1}{2}", text) for text in ("1½", "½½", "½x", "½+0", "⅓")),
+    *(("7", text) for text in ("７＋０", "７７", "３＋４", "abs(-7)", "sqrt(49)", "7~x", "exactly 7 or 8", "8 (≈ 7)")),
+    *(("2000006", text) for text in ("2 000 06", "2.000.06", "2'000'06", "2.000.006.1")),
+    *(("x=1,2", text) for text in ("x=1", "x=1 or y=2", "x=1 or x=2 or x=3", "x=1 or x=3")),
+    *(("7", text) for text in ("\\boxed{7\\text{ is not the maximum}}", "7 is the maximum of 8", "8-1 is the maximum")),
+    *(
+        ("7", text)
+        for text in ("\\boxed{7\\text{ is the maximum or }8}", "\\text{The sum is not }7", "7x is the maximum")
+    ),
+    *(("1", text) for text in ("sin(90°)", "exp(0)", "x⁰")),
+    *(("6i", text) for text in ("2*3i", "2i+4i", "6i+0", "6-i")),
+    ("e", "exp(1)"),
+    ("1234", "1\n234"),
+    *(("180", text) for text in ("180个半", "不是180", "180万个", "180个不对", "180 $x^2$", "180个万")),
+    ("\\infty", "-inf"),
+    ("x_2", "x²"),
+]
 SET_OFF = [  # brackets, names and styles in other spellings
     ("33\\pi", "33 pi"), ("15\\pi", "15\\pi cm^2"), ("\\frac12", "\\frac12 inches"), ("(-3,18)", "\\big(-3,18\\big)"),
     ("[-3,13)", "\\lbrack -3,13)"), ("\\{1,2\\}", "\\lbrace 2,1\\rbrace"), ("9\\sqrt{11}", "9√11"),
@@ -323,7 +386,7 @@ WRONG = [
     ("1", "\\ud800"),
     ("1", "1\x00"),
     ("5", "٥"),
-    ("5", "５"),
+    ("5", "６"),
     ("3", "\\int_0^1 x^{x^{x}} dx"),
     ("1", "\\prod_{n=1}^{10^{7}} n"),
     ("[0,1]", "[0,1)"),
@@ -429,7 +492,7 @@ HOSTILE = [
     "\\frac{d}{dx}",
     "\\lim",
     "٧",
-    "７",
+    "८",
     "<answer>7</answer>",
 ]
 
@@ -440,6 +503,7 @@ HOSTILE = [
         *RIGHT,
         *WORDED,
         *SAID,
+        *TYPED,
         *SET_OFF,
         *WHERE_IT_HOLDS,
         *DRESSED,
@@ -452,7 +516,7 @@ def test_another_spelling_is_right(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is True
 
 
-@pytest.mark.parametrize(("gold", "answer"), WRONG)
+@pytest.mark.parametrize(("gold", "answer"), [*WRONG, *MISTYPED])
 def test_hedges_pieces_and_near_misses_are_wrong(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is False
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from r1flow.grading.final import LIMIT, candidate
+from r1flow.grading.final import LIMIT, WIDE, candidate
 from r1flow.grading.verdict import EXACT
 
 # Numbers.
@@ -70,8 +70,10 @@ def same_number(gold: PlainNumber, answer: PlainNumber, least: int = EXACT.place
 
 LETTER = re.compile(
     r"(?:(?:the )?(?:correct |right |best )?(?:option|choice|answer|letter)(?: is)?(?::| [-–—])? |(?:it is|it['’]s) "
-    r"|I (?:choose|pick|select) (?:option )?|(?:正确)?(?:答案|选项)\s*[是为]?\s*[:：]?\s*|[应故]?选择?\s*)?"
-    r"[(\[（【“\"'`]?([A-Za-z])(?:[)\].:。、：）】”\"'`．]+|$|(?= [-–—] )|(?= \()|,?(?= (?:because|since) ))"
+    r"|I(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with|opt for) (?:option )?"
+    r"|(?:正确)?(?:答案|选项)\s*[是为]?\s*[:：]?\s*|[应故]?选择?\s*)?"
+    r"[(\[（【“\"'`]?([A-Za-z])(?:[)\].:。、：）】”\"'`．]+|$|(?= [-–—] )|(?= \()"
+    r"|,?(?= (?:because|since|as (?:it|this|that|the)) ))"
     r"(?:\s*[-–—] )?\s*(.*)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -80,7 +82,7 @@ OTHER = re.compile(  # a letter by itself, but for the words "A" and "I" before 
     r"|\b(?:or|and|nor|not|but|wrong|maybe|perhaps|actually|rather|instead|wait|no)\b|^\s*[,;/&]"
     r"|(?:^|[\s,;/&])[(\[]?[a-z][)\]](?!\w)|^[a-z]$"
 )
-REASON = re.compile("(?:because|since) ")
+REASON = re.compile("(?:because|since|as (?:it|this|that|the)) ")
 STYLE = re.compile(
     r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|underline|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
 )
@@ -90,7 +92,7 @@ def bare(text: str) -> str:
     r"""A text without `$`, `\text{…}` and the like around words, and with single spaces."""
     if len(text) > LIMIT:
         return ""
-    text = unicodedata.normalize("NFC", text).replace("$", " ").replace("**", "")
+    text = unicodedata.normalize("NFC", text).translate(WIDE).replace("$", " ").replace("**", "")
     return " ".join(STYLE.sub(r"\1", STYLE.sub(r"\1", text)).split())
 
 

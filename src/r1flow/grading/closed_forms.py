@@ -57,6 +57,9 @@ POINTS = (
 )
 
 
+IMAGINARY = re.compile(r"(?<=\d)i(?![A-Za-z])")  # math-verify takes the i of 3i for a letter, and that of 3 i for none
+
+
 class UnreadableError(Exception):
     """A text that isn't one expression, or one that is too large to work with."""
 
@@ -165,7 +168,7 @@ def read_expression(latex: str) -> Any:
     """The expression, if the whole text is one; None otherwise, and for one without a value."""
     if depth(latex) > DEEP or SIGNS.search(latex):
         return None
-    latex = normalize_latex(latex, NORMAL)
+    latex = IMAGINARY.sub(" i", normalize_latex(latex, NORMAL))
     found = parsed_latex(POWER.sub(r"{\1}\2", latex), quick=True)
     if found is None:
         found = parsed_latex(latex, quick=False)

@@ -15,15 +15,17 @@ from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Rational
 
+from r1flow.grading.final import WIDE, candidate
+from r1flow.grading.math import unwrapped
+
 LIMIT = 1000  # characters of an expression; deeper and longer ones are no countdown
 DEPTH = 50  # parentheses
-SPELLINGS = str.maketrans({"×": "*", "·": "*", "⋅": "*", "∗": "*", "÷": "/", "∕": "/", "−": "-", "–": "-"})
+SPELLINGS = str.maketrans({**dict.fromkeys("×·⋅∗✕✖•∙", "*"), "÷": "/", "∕": "/", "−": "-", "–": "-"}) | WIDE
 SIGNS = {r"\times": "*", r"\cdot": "*", r"\ast": "*", r"\div": "/"}  # others are blanks
-SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])")
-DISPLAY = re.compile(r"\$\$?(.*?)\$\$?|\\\((.*)\\\)|\\\[(.*)\\\]", re.DOTALL)  # around all of it
+SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])|\$")
 FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
-TIMES = re.compile(r"(?<=[\d)])\s+x\s+(?=[\d(])", re.ASCII)
-BRACKETS = str.maketrans("[]", "()")
+TIMES = re.compile(r"(?<=[\d)])\s+[xX]\s+(?=[\d(])", re.ASCII)
+BRACKETS = str.maketrans("[]{}", "()()")
 TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/()]))", re.ASCII)
 TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
 
@@ -37,7 +39,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
     given, goal = sorted(map(as_fraction, numbers)), as_fraction(target)
     if len(expression) > LIMIT:
         return False
-    left, equals, right = without_latex(expression).translate(SPELLINGS).partition("=")
+    left, equals, right = without_latex(expression).partition("=")
     if equals and not (TOTAL.fullmatch(right) and int(right) == goal):
         return False
     tokens = read_terms(left)
@@ -51,15 +53,12 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
 
 def without_latex(text: str) -> str:
     """An expression in LaTeX with plain signs, and with fractions as divisions; other commands stay, and are wrong."""
-    text = text.strip().removesuffix(".")
-    shown = DISPLAY.fullmatch(text)
-    if shown:
-        text = shown[1] or shown[2] or shown[3] or ""
-    text = SIGN.sub(lambda match: SIGNS.get(match[0], " "), TIMES.sub("*", text).translate(BRACKETS))
+    text = unwrapped(candidate(text.translate(SPELLINGS))).replace("\\*", "*").replace("==", "=")
+    text = SIGN.sub(lambda match: SIGNS.get(match[0], " "), TIMES.sub("*", text))
     while True:  # the innermost fractions first
         text, found = FRACTION.subn(r"((\1\2)/(\3\4))", text)
         if not found:
-            return text
+            return text.translate(BRACKETS)
 
 
 def as_fraction(number: float) -> Fraction:

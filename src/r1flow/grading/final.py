@@ -10,10 +10,15 @@ the whole text.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, last_answer
+
+# Full-width forms, ！ to ～, and mathematical letters and digits, 𝑖 or 𝟕, as what they are forms of.
+FORMS_OF = [*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800)]
+WIDE = {code: unicodedata.normalize("NFKC", chr(code)) for code in FORMS_OF}
 
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{")
 # Without braces, as in $\boxed 2$ and $\boxed\frac12$, a box holds one number, letter, root or fraction.
@@ -59,6 +64,7 @@ NOTHING_SAID = re.compile(
     rf"{_SPACE}|\b(?:for|where|with|all|any|every|each|an?|of|is|are|real|numbers?|integers?|values?|constants?)\b"
     r"|\\forall|\\math(?:bb|bf)|[{(),]"
 )
+OPENING = re.compile(r"^([\s$]*)\\text\s*\{([A-Za-z ]*(?:\bis|\bare|:|=)\s*)\}")  # \text{The sum is }7
 ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
 # What may stand between two boxes of one list: signs, "and", "or", the next one's name.
 TOGETHER = re.compile(
@@ -104,10 +110,12 @@ def final_answer(completion: str) -> str | None:
 
 def candidate(text: str, gold: bool = False) -> str:
     """The one answer that a text gives, with where it holds; if it marks none or is just an answer, the text itself."""
-    text = DOUBLED.sub(r"\\", text[-TAIL:])
+    text = DOUBLED.sub(r"\\", text[-TAIL:]).translate(WIDE)
     found = last_boxed(text, gold)
     if found is not None:
-        return found
+        remark = IS_IT.search(found)
+        return found if remark is None or UNSURE.search(remark[0]) else found[: remark.start()]
+    text = OPENING.sub(r"\2 \1", text)
     text = HEADING.sub("\nThe answer is: ", text)
     text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
@@ -226,9 +234,12 @@ CUE = (
 STATEMENT = re.compile(rf"(.*){CUE}\s*[:,]?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
 IS_IT = re.compile(
     r"\s?(?:\\text\s*\{\s*)?\b(?:and (?:this|that|it) )?(?:is|are) "
-    r"(?:(?:correct|right)\W*$|(?:the|our|my|its) "
-    r"(?:(?:final|correct|only|required|desired|unique|real|possible|valid|integer|positive) ){0,2}"
-    r"(?:answer|solution|result|option|choice)s?\b[^$\d]*$)"
+    r"(?:(?:correct|right|true)\W*$|(?:the|our|my|its) "
+    r"(?:(?:(?:final|correct|right|best|only|required|desired|unique|real|possible|valid|integer|positive) ){0,2}"
+    r"(?:answer|solution|result|option|choice)s?\b[^$\d]*$"
+    r"|(?:correct|right|best|only|valid) one\W*$"
+    r"|(?:(?:maximum|minimum|largest|smallest|greatest|least|highest|lowest|total|required|desired|exact|such|possible)"
+    r" ){0,3}(?:maximum|minimum|max|min|value|number|amount|total|sum|probability|area|length|limit)\W*$))"
 )
 SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s\\])[ \t]*\n\s*")
 UNSURE = re.compile(

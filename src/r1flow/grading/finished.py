@@ -10,7 +10,7 @@ A copied question has its answer's value, so a value alone is no answer. What a 
     number    terms, no two of which could be added: each has other roots and constants than the rest
     term      one rational coefficient (or one sum in brackets or above a line) times different roots and constants
     rational  an integer, a decimal, a mixed fraction, or a fraction of integers that isn't an integer
-    root      of an integer that isn't its power; one for each index, and none below a line
+    root      of an integer that isn't its power; one for each index, and none below a line; 5^{1/3} is one
     constant  pi and its powers, e to a finished power without i, i, infinity, one logarithm of an integer,
               a power of ten, and powers of integers from a million on
 
@@ -230,7 +230,10 @@ class Reading:
         """A power of ten, or one that needn't be worked out; None where none follows."""
         if not self.take("^"):
             return None
-        base, exponent = token, self.group().integer()
+        base, group = token, self.group()
+        if base.isdigit() and ("/" in group.rest or "\\frac" in group.rest):
+            return root_of(int(base), group)
+        exponent = group.integer()
         if not base.isdigit() or exponent in (0, 1) or int(base) < 2:
             raise UnfinishedError
         if int(base) == 10:
@@ -261,7 +264,10 @@ class Reading:
             return "pi", exponent
         if token == "e":
             if self.take("^"):
-                terms = self.group().number()
+                exponent = self.group()
+                if exponent.rest == ["1"]:
+                    raise UnfinishedError
+                terms = exponent.number()
                 if any(value == 0 or names_of(parts) & {"i", "log"} for value, parts in terms):
                     raise UnfinishedError
                 return "e", hash(tuple(terms))
@@ -280,10 +286,9 @@ class Reading:
         if len(inside.rest) == 1 and "." in inside.peek():  # as decimals go, 10.5 is a number like another
             whole, part = inside.rest.pop().split(".")
             inside.rest.append(str(int(whole + part) * 10 ** (-len(part) % index)))
-        inside = inside.integer()
-        if inside < 2 or self.peek() == "^" or nearest_root(inside, index) ** index == inside:
+        if self.peek() == "^":
             raise UnfinishedError
-        return "root", (index << 64) | hash(without_powers(inside, index)) & (2**64 - 1)
+        return named_root(inside.integer(), index)
 
     def logarithm(self, token: str) -> tuple[str, int]:
         base = 10 if token == "\\log" else 0
@@ -294,6 +299,31 @@ class Reading:
         if inside < 2 or (base and (base < 2 or one_base(inside, base))):
             raise UnfinishedError
         return "log", 0
+
+
+def root_of(base: int, exponent: Reading) -> tuple[str, int]:
+    """A root that is written as a power: 5^{2/3}, with an exponent between 0 and 1 in lowest terms."""
+    if exponent.take("\\frac"):
+        above, below = exponent.group().integer(), exponent.group().integer()
+    else:
+        above, slash, below = [*exponent.rest[::-1], "", ""][:3]
+        above, below = (int(token) if slash == "/" and token.isdigit() else 0 for token in (above, below))
+        del exponent.rest[:3]
+    if exponent.rest:
+        raise UnfinishedError
+    if not 0 < above < below < LARGE or gcd(above, below) > 1 or base ** min(above, 20) > LARGE:
+        raise UnfinishedError
+    return named_root(base**above, below)
+
+
+def named_root(inside: int, index: int) -> tuple[str, int]:
+    """A root of an integer that is no power, so that its index is the least that there is."""
+    if inside < 2:
+        raise UnfinishedError
+    for part in range(2, min(index, inside.bit_length()) + 1):
+        if index % part == 0 and nearest_root(inside, part) ** part == inside:
+            raise UnfinishedError
+    return "root", (index << 64) | hash(without_powers(inside, index)) & (2**64 - 1)
 
 
 def fraction(above: list[Term], below: list[Term]) -> tuple[int | None, list[tuple[str, int]]]:

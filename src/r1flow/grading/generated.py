@@ -43,18 +43,20 @@ NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNOREC
 NUMBER = re.compile(
     r"(?:(?<![\d)])(?<![\d)] )-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)", re.ASCII
 )
-FRACTION_OR_NUMBER = re.compile(
-    rf"-?\\[dt]?frac\s*(?:(?:\{{\s*\d+\s*\}}|\d)\s*(?:\{{\s*\d+\s*\}}|\d(?!\d)))"
-    rf"|{NUMBER.pattern}(?:\s?/\s?\d+(?!\d|\.\d))?",
+FRACTION_OR_NUMBER = re.compile(  # with a whole part ("7 2/3", 7\frac23), or a power of ten (1e5, 1.5 × 10^5)
+    rf"-?(?:(?<![\d.,])\d+ ?)?\\[dt]?frac\s*(?:(?:\{{\s*\d+\s*\}}|\d)\s*(?:\{{\s*\d+\s*\}}|\d(?!\d)))"
+    rf"|{NUMBER.pattern}(?:[eE][-+]?\d{{1,3}}(?!\w)| ?(?:×|\\times|\\cdot) ?10\^(?:\{{-?\d{{1,3}}\}}|\d(?!\d))"
+    rf"|(?: \d+)?\s?/\s?\d+(?!\d|\.\d))?",
     re.ASCII,
 )
 # What makes the last number a part of something else: of a power, a time (3:45), a pair, a mixed number, a denial.
 BEFORE = re.compile(
     r"(?:[\^_]\{?|[/×÷√|]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}"
     r"|\\(?:cdot|times|div|[pb]?mod|neq?)|\d[:,](?!\s)|[<>≠]|\b(?:or|not|mod|log)|n['’]t)[ $]?$"
+    r"|(?<![\\A-Za-z])(?!(?:USD|EUR|GBP|INR|Rs)$)[A-Za-z]+$"
 )
 AFTER = re.compile(
-    r"[ $]?(?:[\^/×÷²³π]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
+    rf"[ $]?(?:[\^/×÷π{math.SUPERSCRIPTS}]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
     r"|(?:hundred|thousand|million|billion|dozen)\b)|[b-fi-knp-rt-z](?!\w)"
 )
 MIXED = re.compile(r"\d[ $]?$")  # before a fraction
@@ -106,7 +108,7 @@ def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
         found = final_answer(text)
     if found is not None:
         return found
-    tail = TAG.sub("\n", text[-TAIL_CHARACTERS:].replace("−", "-"))
+    tail = math.ungrouped(TAG.sub("\n", text[-TAIL_CHARACTERS:]).translate(math.IN_NUMBERS))
     numbers = list(FRACTION_OR_NUMBER.finditer(tail))
     if not numbers:
         return None

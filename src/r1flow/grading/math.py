@@ -13,6 +13,7 @@ A decimal with six places or more may stand for the fraction or constant it roun
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -20,7 +21,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from r1flow.grading.answers import STYLE, PlainNumber, bare, plain, same_number, single_letter
-from r1flow.grading.final import BOX, LIMIT, candidate, closing_brace, values_of
+from r1flow.grading.final import BOX, LIMIT, WIDE, candidate, closing_brace, values_of
 from r1flow.grading.nouns import COUNTED, MATERIALS
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.grading.worker import WORKERS, worker
@@ -192,8 +193,10 @@ def says_more(gold: Tidy, answer: Tidy) -> bool:
     """Whether the answer gives values to more names than the gold does ("x = 6 / x = 5"), or a longer ratio (5:6:1)."""
     if answer.core.count(":") > max(1, gold.core.count(":")):
         return True
-    expected = len(ASSIGNED.findall(gold.core))
-    return 0 < expected < len(ASSIGNED.findall(answer.core))
+    expected, given = ASSIGNED.findall(gold.core), ASSIGNED.findall(answer.core)
+    if SEVERAL.search(gold.core) and len(set(expected)) == 1 and set(given) == set(expected):
+        return False  # x = 1, 2 may be x = 1 or x = 2
+    return 0 < len(expected) < len(given)
 
 
 # Words and choice letters.
@@ -232,34 +235,43 @@ def spelling(text: str) -> str:
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 SPELLINGS = {
-    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "∕": "/", "⁄": "/", "π": r"\pi ",
+    "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": "/", "∕": "/", "⁄": "/", "π": r"\pi ",
     "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "±": r"\pm ", "∪": r"\cup ",
     "∩": r"\cap ", "∈": r"\in ", "∅": r"\emptyset ", "°": r"^{\circ}", "²": "^{2}", "³": "^{3}", "√": r"\sqrt",
-    "％": "%", "（": "(", "）": ")", "，": ",", "、": ",", "；": ";", "：": ":", "＝": "=",
-    "℃": r"^{\circ}C", "℉": r"^{\circ}F", "\xa0": " ", "\u202f": " ", "\u2009": " ",
+    "、": ",", "℃": r"^{\circ}C", "℉": r"^{\circ}F", "∛": r"\sqrt[3]", "∨": r"\lor ",
 }  # fmt: skip
-SPELLED = str.maketrans(SPELLINGS)
+VULGAR = {one: unicodedata.normalize("NFKC", one).split("⁄") for one in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"}
+AS_FRACTIONS = {one: rf"\frac{{{above}}}{{{below}}}" for one, (above, below) in VULGAR.items()}
+IN_NUMBERS = str.maketrans({"−": "-", **dict.fromkeys("\xa0\u202f\u2009", " "), **AS_FRACTIONS}) | WIDE
+SPELLED = str.maketrans(SPELLINGS) | IN_NUMBERS
 SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
 LEAD = re.compile(
     r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result|ans\.?|total)\s*(?:is\s*:?|:|=|—)"
-    r"|(?:最终)?答案\s*(?:是|为)?\s*:?|答\s*:|(?:所以|因此)\s*,?|(?:一|总)?共(?:有|计)?|合计)\s*(?=\S)",
+    r"|(?:最终)?答案\s*(?:是|为)?\s*:?|答\s*:|(?:所以|因此)\s*,?|(?:一|总)?共(?:有|计)?|合计|(?:需要|等于|结果)?(?:是|为|有)|需要|等于"
+    r"|(?:exactly|precisely|a total of|both|either)\s(?=-?[\d$\\]))\s*(?=\S)",
     re.IGNORECASE,
 )
 DRESS = re.compile(  # marks before an answer or after it, sizes and colours
-    r"^(?:[→⇒∴✅✔✓☑🎯👉➡►▶\ufe0f]+|—\s|#+\s|\\(?:displaystyle|textstyle|normalsize|small|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
-    r"|\\(?:color|textcolor|colorbox)\s*\{[^{}]*\})\s*|\s*[✅✔✓☑🎉\ufe0f]+$|\s*\\[,;:! ]$|(?<!\\)\\$|(?<=\w)\s*[,;]$"
+    r"^(?:[→⇒∴✅✔✓☑🎯👉➡►▶\ufe0f]+|—\s|#+\s|\\(?:displaystyle|textstyle|normalsize|small|bf|rm|it|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
+    r"|\\(?:color|textcolor|colorbox)\s*\{[^{}]*\})\s*"
+    r"|\s*[✅✔✓☑🎉\ufe0f]+$|\s*\\[,;:! ]$|(?<!\\)\\$|\s*(?:\\\\|\\checkmark)$|(?<=\w)\s*[,;]$"
 )
 TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)$", re.IGNORECASE)
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
+SEVERAL = re.compile(r",|\bor\b|\\pm(?![A-Za-z])")
 ASSIGNED = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?:_\{?\w+\}?)?\s*=")
 BASES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
     "twelve": 12, "sixteen": 16,
 }  # fmt: skip
 BASE = re.compile(rf"([0-9A-Za-z]+)_\{{?(?:\\text\{{)?(\d{{1,2}}|{'|'.join(BASES)})\}}{{0,2}}", re.ASCII)
-GROUPS = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\[,!;: ]|\s*\{\s*,\s*\}|~|\s)+\d{3})+)(?![\d,])", re.ASCII)
+GROUPS = re.compile(
+    r"(?<![\d.,_'’])(\d{1,3})((?:(?:['’_]|\\[,!;: ]|\s*\{\s*,\s*\}|~|[^\S\n])+\d{3})+(?![\d,])"
+    r"|(?:\.\d{3}){2,}+(?![\d,.]))",
+    re.ASCII,
+)
 POWER_OF_TEN = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([-+]?\d{1,4})(?![\w^.])", re.ASCII)
 SYSTEM = re.compile(
     r"^(?:\\left\s*)?(?:\\\{)?\s*\\begin\{(cases|array|aligned)\}(?(1)(?:\{[lcr| ]*\})?)"
@@ -273,8 +285,31 @@ BRACKETS = {"lbrack": "[", "rbrack": "]", "lbrace": r"\{", "rbrace": r"\}", "lpa
 BRACKET = re.compile(rf"\\({'|'.join(BRACKETS)})(?![A-Za-z])\s*")
 SIZE = re.compile(r"\\[bB]igg?[lrm]?(?![A-Za-z])\s*")  # of a bracket
 TIMES = re.compile(r"(?<=\d)\s+x\s+(?=\d)", re.ASCII)
-ROOT = re.compile(r"√\s*(\d+|[A-Za-z])", re.ASCII)
-PI = re.compile(r"(?<![\\A-Za-z{])pi(?![A-Za-z])")
+ROOT = re.compile(r"([√∛])\s*(\d+|[A-Za-z])", re.ASCII)
+SUPERSCRIPTS, SUBSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "₀₁₂₃₄₅₆₇₈₉"
+RAISED = re.compile(rf"([{SUPERSCRIPTS}]+)|([{SUBSCRIPTS}]+)")
+AS_DIGITS = str.maketrans(SUPERSCRIPTS + SUBSCRIPTS, "0123456789-0123456789")
+# What is written as in a program: pi, ln(2), sqrt(5), cbrt(2), 2^(1/3), atan(2), exp(-x), (-oo, 2] U [3, oo).
+_WORD = r"(?<![\\A-Za-z])(?<!text\{)(?<!mbox\{)(?<!mathrm\{)(?<!textrm\{)(?<!textbf\{)(?<!operatorname\{)"
+_FUNCTIONS = "arcsin|arccos|arctan|sin|cos|tan|cot|sec|csc|ln|log"
+PI = re.compile(rf"{_WORD}pi(?![A-Za-z])")
+INFINITY = re.compile(rf"{_WORD}(?:inf|infinity|infty|oo)(?![A-Za-z])")
+FUNCTION = re.compile(
+    rf"\\(?:operatorname|mathrm|text|textrm)\s*\{{\s*({_FUNCTIONS})\s*\}}"
+    rf"|{_WORD}({_FUNCTIONS}|a(?:sin|cos|tan))(?=\s*(?:[\d({{\\^_|]|[a-z](?![A-Za-z])))"
+)
+NATURAL = re.compile(r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])")
+CALLED = re.compile(r"(\\?(?<![A-Za-z])(?:sqrt(?:\[\d\])?|exp)|(?<![\\A-Za-z])(?:cbrt|abs)|\^)\s*\(([^()]*)\)")
+BARE_ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\s*(\d+)|(\\sqrt\[\d\])\s*(\d)|\\sqrt\s*\{\s*\(([^(){}]*)\)\s*\}")
+REPEATING = re.compile(r"(?<![\d.])(\d+)\.(\d*)\\(?:overline|bar)\s*\{?\s*(\d+)\s*\}?(?!\d)", re.ASCII)
+ABOUT = re.compile(r"\s*\(\s*(?:≈|\\approx|approximately|about|or about)\s*([^()]+)\)$")
+UNIT_APART = re.compile(  # 7 $\text{cm}^2$, 7\text{天}
+    r"(?<=[\d})])\s*\$((?:\\(?:text|mathrm)\s*\{[^{}$\\]+\}|[A-Za-z]+)(?:\^\{?[23]\}?)?)\$$"
+    r"|(?<=[\d})])\s*\\text\s*\{\s*([\u4e00-\u9fff]{1,4})\s*\}$"
+)
+BEFORE_UNIT = re.compile(r"(?<=[\d})])(?:\\[,;: ]|~)+(?=[A-Za-z])")
+UNION = re.compile(r"(?<=[\])])\s*U\s*(?=[\[(])")
+EITHER = re.compile(r"(?<=[\d})])\s*\\(?:lor|vee)\s*(?=[A-Za-z]\s*=)")  # x=2 ∨ x=3
 ANGLE = re.compile(r"(?:\\(?:left|right)\s*)?\\([lr])angle(?![A-Za-z])")
 MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
 RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}$")
@@ -282,6 +317,8 @@ PRODUCT = re.compile(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z/^\d]*\}?$)")  # of un
 OHM = re.compile(r"(?<=\d)(?:\s|\\[,;: ])*(?:\\Omega|Ω)$")
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
+_SHOWN_IN = r"(?:align|aligned|equation|gather|displaymath|math)\*?"
+SHOWN = re.compile(rf"\\begin\{{({_SHOWN_IN})\}}((?:(?!\\\\|\\(?:begin|end)|&).)*)\\end\{{\1\}}")  # of one line
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
 LEFT_OUT = re.compile(r"\\(?:boxed|fbox|framebox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
 LAST_AND = re.compile(r",\s*(?:\\text\s*\{\s*and\s*\}|and\b)")
@@ -293,9 +330,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     """A text's core and what was around it; None if it can't be an answer. `gold` decides what may be a unit."""
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
-    whole = unwrapped(
-        SPACES.sub(r"\1", PI.sub(r"\\pi ", ROOT.sub(r"\\sqrt{\1}", TIMES.sub("×", text)).translate(SPELLED)))
-    )
+    whole = unwrapped(in_latex(text))
     number = plain(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
@@ -308,6 +343,50 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
         return Tidy(whole, based[1], None, percent, unit, based[2])
     core = spelled_out(core)
     return Tidy(whole, core, plain(core), percent, money or unit, None)
+
+
+def in_latex(text: str) -> str:
+    """A text with LaTeX's commands for other characters and names: √5, ½, sqrt(5), 2 ln 3, (2, inf)."""
+    text = ROOT.sub(r"\1{\2}", TIMES.sub("×", ABOUT.sub(r" \\approx \1", SPACES.sub(r"\1", text))))
+    text = RAISED.sub(raised, text).translate(SPELLED).replace(":=", "=")
+    text = INFINITY.sub(r"\\infty ", PI.sub(r"\\pi ", UNIT_APART.sub(r" \1\2", BEFORE_UNIT.sub(" ", text))))
+    text = FUNCTION.sub(function_named, UNION.sub(r"\\cup ", EITHER.sub(r"\\text{ or }", text)))
+    text, found = REPEATING.sub(repeating_fraction, NATURAL.sub(r"\\ln ", BARE_ROOT.sub(rooted, text))), 1
+    while found:  # the innermost brackets first
+        text, found = CALLED.subn(called, text)
+    return text
+
+
+def raised(match: re.Match[str]) -> str:
+    return ("^" if match[1] else "_") + f"{{{match[0].translate(AS_DIGITS)}}}"
+
+
+def function_named(match: re.Match[str]) -> str:
+    name = match[1] or match[2]
+    return f"\\arc{name[1:]} " if name in ("asin", "acos", "atan") else f"\\{name} "
+
+
+def rooted(match: re.Match[str]) -> str:
+    return rf"\sqrt{{{match[1] or match[4]}}}" if match[2] is None else f"{match[2]}{{{match[3]}}}"
+
+
+def repeating_fraction(match: re.Match[str]) -> str:
+    r"""The fraction that a repeating decimal is: 0.1\overline{6} is 1/6."""
+    whole, places, again = match.groups()
+    value = Fraction(int(whole + places + again) - int(whole + places), (10 ** len(again) - 1) * 10 ** len(places))
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}"
+
+
+def ungrouped(text: str) -> str:
+    r"""A text without what stands between groups of three digits: 2 000 006, 2\,000\,006, 2{,}000{,}006."""
+    return GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), text)
+
+
+def called(match: re.Match[str]) -> str:
+    if match[1] == "abs":
+        return f"|{match[2]}|"
+    name = {"sqrt": r"\sqrt", "cbrt": r"\sqrt[3]", "exp": "e^", r"\exp": "e^"}.get(match[1], match[1])
+    return f"{name}{{{match[2]}}}"
 
 
 def has_digits_of(number: str, base: str) -> bool:
@@ -330,9 +409,11 @@ WRAPPERS = (
     ("**", "**"),
     ("*", "*"),
     ("__", "__"),
+    ("_", "_"),
+    ("```", "```"),
     ("`", "`"),
 )
-WRAPPERS += (('"', '"'), ("“", "”"), ("「", "」"), ("【", "】"))
+WRAPPERS += (('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"), ("「", "」"), ("『", "』"), ("【", "】"))
 WRAPPERS += tuple((f"<{name}>", f"</{name}>") for name in ("b", "strong", "i", "em", "u", "mark", "p"))
 
 
@@ -350,6 +431,8 @@ def unwrapped(text: str) -> str:
         box = BOX.match(text)
         if box and closing_brace(text, box.end()) == len(text) - 1:
             text = text[box.end() : -1]
+        if shown := SHOWN.fullmatch(text):
+            text = shown[2]
         style = STYLE.fullmatch(text)
         if style and (re.match(r"[-+]?\d", style[1]) or (re.search(r"\d", style[1]) and not LETTERS.search(style[1]))):
             text = style[1]
@@ -367,7 +450,7 @@ def spelled_out(core: str) -> str:
     core = ANGLE.sub(lambda match: "(" if match[1] == "l" else ")", core)
     core = MATRIX.sub(r"\\\1{pmatrix}", core).replace("!=", r"\ne ").replace(r"\varnothing", r"\emptyset")
     core = BOXED_VALUE.sub(r"\1\2", re.sub(r",\\!\s*", ",", core).replace(r"\!", ""))
-    core = GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), core)
+    core = ungrouped(core)
     core = LAST_AND.sub(",", core)
     if LEFT_OUT.search(core) or ("\\begin" not in core and APART.search(core)):
         return ""
@@ -379,7 +462,7 @@ def spelled_out(core: str) -> str:
 # Units.
 
 UNITS = {
-    "dollar": "dollars usd", "cent": "cents ¢", "euro": "euros", "pound": "pounds lb lbs",
+    "dollar": "dollars usd", "cent": "cents ¢", "euro": "euros eur", "pound": "pounds lb lbs gbp",
     "mm": "millimeter millimeters millimetre millimetres", "cm": "centimeter centimeters centimetre centimetres",
     "m": "meter meters metre metres", "km": "kilometer kilometers kilometre kilometres",
     "inch": "inches in", "foot": "feet ft", "yard": "yards yd", "mile": "miles mi",
@@ -404,6 +487,7 @@ FILLERS = {"per", "of", "a", "an", "the", "each"}
 LEFT = {"left", "remaining", "each"}  # may follow a number alone, too
 DESCRIBING = LEFT | {
     *("more", "different", "distinct", "new", "whole", "full", "additional", "extra", "possible", "old", "red", "blue"),
+    *("long", "wide", "tall", "high", "deep"),
     *("green", "yellow", "black", "white", "orange", "purple", "pink", "brown", "gray", "grey"),
 }
 CHINESE_UNITS = {
@@ -413,7 +497,8 @@ CHINESE_UNITS = {
     "日": "day", "円": "yen",
 }  # fmt: skip
 CHINESE_COUNTED = re.compile(
-    r"(?:[个只本件条次种颗棵辆名位张页支箱袋盒套组座块头朵]|(?:平方|立方)(?:厘米|千米|米)|人|吨)"
+    r"(?:[个個只隻本件条次种颗棵辆名位张页支箱袋盒套组座块头朵]|(?:平方|立方)(?:厘米|千米|米)|人|吨)"  # and their noun
+    r"(?:(?![半多余来不没非错或十百千万亿])[\u4e00-\u9fff]){0,3}"
 )
 SCALE = re.compile(
     r"\s*(?:\\(?:text|mathrm)\s*\{\s*)?(?:\^\s*\{?\s*\\circ\s*\}?|\\degrees?|degrees?)\s*(?:\\(?:text|mathrm)\s*\{\s*)?"
@@ -431,9 +516,18 @@ IN_TEXT = re.compile(
 )
 IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
 COMMAND = re.compile(r"\\[A-Za-z]+|π")
-SIGN = r"\\?\$|[€£¢¥₹₩₽]|(?:USD|EUR|GBP|INR|Rs\.?)(?= ?\d)"
+SIGN = r"(?:US)?\\?\$|[€£¢¥₹₩₽]|(?:USD|EUR|GBP|INR|Rs\.?)(?= ?\d)"
 CURRENCY = re.compile(SIGN)
-MONEY = {"$": "dollar", "USD": "dollar", "€": "euro", "EUR": "euro", "£": "pound", "GBP": "pound", "¢": "cent"}
+MONEY = {
+    "$": "dollar",
+    "US$": "dollar",
+    "USD": "dollar",
+    "€": "euro",
+    "EUR": "euro",
+    "£": "pound",
+    "GBP": "pound",
+    "¢": "cent",
+}
 MONEY |= {"¥": "yen", "₹": "rupee", "INR": "rupee", "Rs": "rupee", "₩": "won", "₽": "ruble"}
 
 
@@ -444,7 +538,7 @@ def without_currency(text: str) -> tuple[str, str | None]:
     ends = re.match(rf"\s*[-+]?\s*(?:{SIGN})", text) or re.search(rf"(?:{SIGN})\s*$", text)
     if len(signs) != 1 or not ends or not re.search(r"\d", bare_number):
         return text, None
-    return bare_number, MONEY[signs[0].strip("\\.")] + "^1"
+    return bare_number, MONEY[signs[0].replace("\\", "").rstrip(".")] + "^1"
 
 
 def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
@@ -472,7 +566,7 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
         apart = core and (is_value(core) or CLOCK.fullmatch(core) or core.endswith("$"))
         if not match or not apart or (len(match[1]) == 1 and not (gold and gold.number)):
             return whole, None
-    others = LETTERS.findall(gold.text.lower()) if gold else None
+    others = [word for word in LETTERS.findall(gold.text.lower()) if len(word) > 1] if gold else None
     known = unit_of(match[1], int(match[2] or 1), others) if core and re.search(r"[\dA-Za-z]", core) else None
     if known is None:
         return whole, None
@@ -491,11 +585,12 @@ def unit_of(said: str, power: int, others: list[str] | None) -> str | None:
     """
     raised = re.search(r"\^([23])$", said)
     parts = re.sub(r"\^-?\d", "", said).split()
-    powers = [int(raised[1]) if raised else power, *(POWERS[part.lower()] for part in parts if part.lower() in POWERS)]
-    rest = [part for part in parts if part.lower() not in POWERS.keys() | FILLERS | DESCRIBING]
+    powers = [int(raised[1]) if raised else power]
+    powers += [POWERS[part.lower().rstrip(".")] for part in parts if part.lower().rstrip(".") in POWERS]
+    rest = [part for part in parts if part.lower().rstrip(".") not in POWERS.keys() | FILLERS | DESCRIBING]
     if not rest:
         return "" if parts[-1:] and set(map(str.lower, parts)) <= LEFT else None
-    if len(rest) == 1 and (known := unit_named(rest[0])):
+    if len(rest) == 1 and (known := unit_named(rest[0]) or unit_named(rest[0].rstrip("."))):
         return f"{known}^{powers[-1]}"
     first = rest[0].lower()
     counted = is_counted(first) or first in (others or ())
