@@ -251,6 +251,30 @@ def test_a_column_that_the_file_hasnt_is_refused_when_the_run_is_planned(more, w
         Run.compose(ROOT, "r1_micro", f"data.train={words} {more}")
 
 
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder whose second training file calls its columns otherwise."""
+    (tmp_path / "set").mkdir()
+    for name, row in {
+        "train-0": {"problem": "2 + 3?", "solution": 5},
+        "train-1": {"question": "2 + 4?", "answer": 6},
+        "test": {"problem": "1 + 1?", "solution": 2},
+    }.items():
+        (tmp_path / "set" / f"{name}.jsonl").write_text(json.dumps(row))
+    return tmp_path / "set"
+
+
+def test_columns_that_a_file_of_a_folder_hasnt_are_refused_when_the_run_is_planned(folder):
+    words = f"data.train={folder} data.test={folder} {WORDED}"
+    with pytest.raises(UserError, match=r"^data\.question: .*train-1\.jsonl has no column 'problem'; it has question"):
+        Run.compose(ROOT, "r1_micro", words)
+    (folder / "train-1.jsonl").unlink()
+    assert Run.compose(ROOT, "r1_micro", words).notes
+    (folder / "test.jsonl").unlink()
+    with pytest.raises(UserError, match=r"^data\.test: .*set: no file matches \*test\*.*; it has train-0\.jsonl"):
+        Run.compose(ROOT, "r1_micro", words)
+
+
 def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):
     assert main(["data", "check", str(words), "--json"]) == 0
     found = as_documented("data", capsys.readouterr().out)

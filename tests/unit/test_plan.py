@@ -332,3 +332,16 @@ def test_a_folder_in_which_a_run_is_refused_is_refused_by_a_plan(tmp_path, monke
     monkeypatch.chdir(tmp_path / name)
     with pytest.raises(UserError, match=r"there is a [{:?] in it, and .*; rename the folder"):
         planning.run(SimpleNamespace(typed=[], unknown=[]))
+
+
+@pytest.mark.parametrize("more", [
+    "data.tasks.chain_sum.generator.max_terms=1",
+    "+data.tasks.letter_counting={draws:9,generator:{max_wrds:5}}",
+])  # fmt: skip
+def test_options_that_a_generator_refuses_are_refused_in_the_plan_of_data_to_compute(more, monkeypatch):
+    run = Run.compose(ROOT, "r1_tiny", more)
+    monkeypatch.setattr("r1flow.engine.run.plan", lambda run: [Step("data", COMPUTE)])
+    with pytest.raises(UserError, match=r"^data\.tasks\.\w+\.generator: reasoning-gym refuses it: .*max_"):
+        _ = run.steps
+    monkeypatch.setattr("r1flow.engine.run.plan", lambda run: [Step("data", KEEP)])
+    assert run.steps, "data that is there was made with these options; a plan that computes nothing loads no generator"

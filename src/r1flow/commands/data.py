@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     file, model = arguments.file, arguments.model and model_folder(arguments.model)
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; name one with your problems")
-    names = columns_of(file)
+    [names] = columns_of([file])
     columns = {
         "question": column_for("question", arguments.question, QUESTION, names, file),
         "answer": column_for("answer", arguments.answer, ANSWER, names, file),

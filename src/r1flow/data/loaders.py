@@ -109,22 +109,25 @@ def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[FileRow | Damag
     return jsonl_rows(path, opened(path, "rb"), source["max_row_bytes"])
 
 
-def column_names(path: Path) -> Iterator[list[str]]:
-    """Once, the names of a file's columns; of JSON, those of its first row."""
+def column_names(paths: list[Path]) -> Iterator[list[str]]:
+    """The names of each file's columns; of JSON, those of its first row."""
+    return map(columns_in, paths)
+
+
+def columns_in(path: Path) -> list[str]:
     if path.name.endswith(".parquet"):
         import pyarrow as pa
 
         try:
             with opened(path) as file:
-                yield file.schema_arrow.names
+                return file.schema_arrow.names
         except (pa.ArrowException, OSError) as error:
             raise unreadable_parquet(path, error) from None
-        return
     anything: dict[str, Any] = {"columns": {}, "where": {}, "max_row_bytes": 1_000_000}
     first = next(rows_of_file(path, anything), None)
     if not isinstance(first, dict):
         raise UserError(f"{path}: its first row is {first or 'missing'}; see docs/your-data.md for what a file may be")
-    yield list(first)
+    return list(first)
 
 
 def unreadable_parquet(path: Path, error: Exception) -> UserError:

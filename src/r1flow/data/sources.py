@@ -123,13 +123,19 @@ def fetch_settings(repo: str, revision: str) -> Path:
 def here(place: Path, patterns: Iterable[str]) -> Fetched:
     """One local file, or files of a folder; they may be links, but the patterns can't lead out of the folder."""
     folder = place.parent if place.is_file() else place
+    return Fetched(folder, {name: sha256(folder / name) for name in names_here(place, patterns)})
+
+
+def names_here(place: Path, patterns: Iterable[str]) -> list[str]:
+    """The names of those files in their folder."""
+    folder = place.parent if place.is_file() else place
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one, or give a hub id its revision")
     paths = [place] if place.is_file() else folder.rglob("*")
     files = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
     names = matching(str(place), files, patterns)
     check_names(str(folder), "dataset", names)
-    return Fetched(folder, {name: sha256(folder / name) for name in names})
+    return names
 
 
 def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[str]:
@@ -138,7 +144,7 @@ def matching(where: str, names: Iterable[str], patterns: Iterable[str]) -> list[
     for pattern in patterns:
         matches.update(fnmatch.filter(names, pattern))
     if not matches:
-        raise UserError(f"{where}: no file matches {listed(list(patterns))}; it has {listed(sorted(names))}")
+        raise UserError(f"{where}: no file matches {listed(list(patterns))}; it has {listed(sorted(names)) or 'none'}")
     return sorted(matches)
 
 

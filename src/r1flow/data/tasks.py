@@ -101,11 +101,11 @@ def check_family(task: str) -> None:
 def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """reasoning-gym's rows for a family."""
     start = random.Random(f"{seed}/{task}").randrange(SEED_SPACE)
-    dataset = dataset_of(task, start, config["draws"], config.get("generator", {}))
+    dataset = dataset_of(task, config.get("generator", {}), start, config["draws"])
     return (dataset[index] for index in range(config["draws"]))
 
 
-def dataset_of(task: str, seed: int, size: int, options: dict[str, Any]) -> Any:
+def dataset_of(task: str, options: dict[str, Any], seed: int = 0, size: int = 1) -> Any:
     """reasoning-gym's dataset of a family; raises UserError for options that it refuses."""
     from reasoning_gym import create_dataset  # the import takes 1 s
 

@@ -13,7 +13,7 @@ from typing import Any
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.core.schema import EXAMS
-from r1flow.data.sources import ENDINGS
+from r1flow.data.sources import ENDINGS, names_here
 from r1flow.data.tasks import has_paraphrases
 from r1flow.recipe.stages import RECIPE, program_of
 
@@ -42,16 +42,16 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
                 raise UserError(f"data.{key}: it belongs to data.train, the file with your problems; name that too")
         return []
     columns = {"question": words["question"], "answer": words["answer"]}
-    for place in filter(None, (train, test)):
-        check_columns(place, columns)
     given = data.get("sources", {})  # of these two sources, what a user adds: ++data.sources.own.lost_share=0.7
     sources = {"own": own_source("train", train, revision, columns) | given.pop("own", {})}
+    check_columns("train", sources["own"])
     shares = dict(SHARES)
     if not any(RECIPE[stage].program == "rejection" for stage in run["stages"] if stage in RECIPE):
         shares["rl"] += shares.pop("rejection")
     pools = []
     if test is not None:
         sources["own_test"] = own_source("test", test, revision, columns) | given.pop("own_test", {})
+        check_columns("test", sources["own_test"])
         pools.append({"take": ["own_test.test"], "into": {"test": 100}})
         shares["rl"] += shares.pop("test")
     pools.append({"take": ["own.train"], "into": shares})
@@ -86,29 +86,37 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
     return [f"evaluate.paraphrased is 0: {who} no other wordings"]
 
 
-def columns_of(file: Path) -> list[str]:
-    """The names of a file's columns, read in a process apart; raises UserError for a CSV file without commas."""
-    names = next(read_apart("r1flow.data.loaders:column_names", file, size=file.stat().st_size, what=file))
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise UserError(
-            f"{file}: its only column is {names[0]!r}; columns are to be separated by commas, so save it again as CSV"
-            " with commas"
-        )
-    return names
-
-
-def check_columns(place: str, columns: dict[str, str]) -> None:
-    """Refuse columns that a file hasn't; a folder's or a hub's files are looked at when they are read."""
-    path = Path(place)
-    if not path.is_file():
-        return
-    names = columns_of(path)
-    for ours, theirs in columns.items():
-        if theirs.partition(".")[0] not in names:
+def columns_of(files: list[Path]) -> list[list[str]]:
+    """The names of files' columns, read in a process apart; raises UserError for a CSV file without commas."""
+    size, where = sum(file.stat().st_size for file in files), ", ".join(map(str, files))
+    found = list(read_apart("r1flow.data.loaders:column_names", files, size=size, what=where))
+    for file, names in zip(files, found, strict=True):
+        if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
             raise UserError(
-                f"data.{ours}: {place} has no column {theirs!r}; it has {listed(names, 20)}"
-                f" (`r1flow data check {place}` says which fits)"
+                f"{file}: its only column is {names[0]!r}; columns are to be separated by commas, so save it again as"
+                " CSV with commas"
             )
+    return found
+
+
+def check_columns(split: str, source: dict[str, Any]) -> None:
+    """Refuse columns that a file of a split hasn't; a hub's files are looked at when they are read."""
+    place = Path(source["repo"])
+    if source["revision"] is not None or not place.exists():
+        return
+    try:
+        names = names_here(place, source["files"][split])
+    except UserError as error:
+        raise UserError(f"data.{split}: {error}") from None
+    files = [(place.parent if place.is_file() else place) / name for name in names]
+    for file, has in zip(files, columns_of(files), strict=True):
+        for ours in ("question", "answer"):
+            theirs = source["columns"][ours]
+            if theirs.partition(".")[0] not in has:
+                raise UserError(
+                    f"data.{ours}: {file} has no column {theirs!r}; it has {listed(has, 20)}"
+                    f" (`r1flow data check {file}` says which fits)"
+                )
 
 
 def own_source(split: str, place: str, revision: str | None, columns: dict[str, str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from r1flow.engine.plan import COMPUTE, FOLLOW, KEEP, Step, plan
 from r1flow.engine.telling import told_results
 from r1flow.programs import cost_estimate
 from r1flow.programs.report.making import write_making
+from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import MODELS, STAGES, downloads_model, program_of, sources_of, stage_of
 from r1flow.tracking import spool
 from r1flow.tracking.progress import FAILED
@@ -182,8 +183,11 @@ class Run:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """What this run would do."""
-        return plan(self)
+        """What this run would do; raises UserError for a job to compute that couldn't run."""
+        steps = plan(self)
+        for stage in dict.fromkeys(stage_of(step.job) for step in steps if step.action == COMPUTE):
+            spec_of(program_of(stage, self.slice(stage))).check_anew(self.slice(stage))
+        return steps
 
     def check_libraries(self) -> None:
         """Raise UserError if libraries changed since kept jobs were computed, unless the user said rerun or accept."""

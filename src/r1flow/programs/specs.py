@@ -30,6 +30,7 @@ class Spec:
     keys: type  # a dataclass: the keys of its configuration, with their types
     outputs: Callable[[Config], list[str]]  # files and folders (with a slash) that it adds to those of every stage
     check: Callable[[Config], None] = lambda config: None  # raises UserError for values that it couldn't run with
+    check_anew: Callable[[Config], None] = lambda config: None  # slow checks, of a stage to compute
     files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # data files: (key, file)
     trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that define the keys under `trainer:`
     read: tuple[str, ...] = ()  # trainer options that r1flow itself reads too, in checks, cost estimates and resuming

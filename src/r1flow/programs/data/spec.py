@@ -9,7 +9,7 @@ from r1flow.data.general import KINDS as GENERAL_KINDS
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.leaks import REPORT
 from r1flow.data.pools import RECORD
-from r1flow.data.tasks import FAMILIES, check_family, files_unwritten
+from r1flow.data.tasks import FAMILIES, check_family, dataset_of, files_unwritten
 from r1flow.data.wordings import KNOWN
 from r1flow.programs.cost_estimate import cost_of_files
 from r1flow.programs.keys import Decontaminate, OneOrMore, Seeded, Share, ZeroOrMore, check_reported
@@ -103,6 +103,12 @@ def check_task(name: str, numbers: list[int] | None) -> None:
         raise UserError(f"tasks.{name}.numbers: {numbers}; use two, the least and the greatest")
 
 
+def check_generators(config: dict[str, Any]) -> None:
+    """Refuse options of families that reasoning-gym refuses."""
+    for name, task in config["tasks"].items():
+        dataset_of(name, task.get("generator", {}))
+
+
 def check_corpus(config: dict[str, Any]) -> None:
     """Refuse a corpus without its tokenizer, template or share of the problems, and preferences between no replies."""
     corpus = config["corpus"]
@@ -139,6 +145,7 @@ SPEC = Spec(
     keys=Data,
     outputs=outputs,
     check=check_data,
+    check_anew=check_generators,
     metrics={"rows": dict, "counts": dict},
     cost=cost_of_files,
 )
