@@ -398,6 +398,36 @@ def test_a_reply_with_reasoning_is_learnt_however_the_chat_keeps_it(reply, befor
     assert parts.reasoning.strip() == "seven eights" and parts.summary.startswith("It is")
 
 
+def parts(text):
+    return [{"type": "text", "text": text[:3]}, {"type": "text", "text": text[3:]}]
+
+
+@pytest.mark.parametrize("chat", [
+    [{**ASKED_OF_R1, "content": parts("7 * 8?")}, {"role": "assistant", "content": parts(THOUGHT)}],
+    [{"from": "human", "value": "7 * 8?"}, {"from": "gpt", "value": THOUGHT}],
+])  # fmt: skip
+def test_turns_in_parts_and_turns_as_share_gpt_has_them_are_read(chat, tmp_path):
+    write(tmp_path, "math/train-00000-of-00004.parquet", [{"messages": chat}])
+    [row], _ = loaded(tmp_path, "math/train-00000-of-00004.parquet", source_of("mixture_of_thoughts"))
+    assert row["question"] == "7 * 8?" == loaders.question_asked(chat) == loaders.last_question(chat)
+    assert row["answer"] == "56" and Response(row["response"]).reasoning.strip() == "seven eights"
+    plain = [{**turn, "value": "It is 56."} if "from" in turn else turn for turn in chat]
+    assert "from" not in chat[0] or loaders.first_reply(plain) == loaders.last_reply(plain) == "It is 56."
+
+
+@pytest.mark.parametrize(("chat", "why"), [
+    ([ASKED_OF_R1, {"role": "assistant", "content": "<think>7 * 8 = 56</think>It is 56."}], "no boxed answer"),
+    ([{**ASKED_OF_R1, "content": [{"type": "image", "url": "a"}]}, *turns("", THOUGHT)[1:]], "a part that isn't text"),
+    ([{"from": "human", "value": "7 * 8?"}, {"from": "observation", "value": "56"}], "a tool's turn"),
+    ([{"from": "human", "value": "7 * 8?"}], "no reply"),
+])  # fmt: skip
+def test_a_conversation_that_a_cold_start_cant_learn_is_left_out_by_name(chat, why):
+    with pytest.raises(Unusable, match=f"^{why}$"):
+        loaders.trace(chat)
+    count = Count()
+    count.leave_out(why)
+
+
 @pytest.mark.parametrize(
     ("turns_after", "why"),
     [

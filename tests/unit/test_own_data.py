@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from documented import as_documented
+from tiny_weights import write_folder
 
 from r1flow.artifacts import manifest
 from r1flow.commands.cli import main
+from r1flow.core import template
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl
 from r1flow.data import loaders
@@ -182,6 +184,7 @@ def test_a_question_may_be_a_conversation_of_one_question():
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 3?"}]
     assert question_asked(turns) == "Be brief.\n\n2 + 3?"
     assert question_asked(turns[1:]) == "2 + 3?" == question_asked("2 + 3?")
+    assert question_asked([{"from": "human", "value": [{"type": "text", "text": "2 + 3?"}]}]) == "2 + 3?"
     with pytest.raises(loaders.Unusable, match="a tool's turn"):
         question_asked([*turns, {"role": "tool", "content": "5"}])
     with pytest.raises(loaders.Unusable, match="several turns"):
@@ -284,7 +287,21 @@ def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):
     assert found["splits"] == {name: len(rows) for name, rows in files.items()}
     assert main(["data", "check", str(words)]) == 0
     told = capsys.readouterr().out
-    assert "answers: all of 100 can be graded" in told and found["overrides"] in told
+    assert "answers: all of 100 can be graded" in told and found["overrides"] in told and "data.test=FILE" in told
+
+
+def test_with_a_model_each_question_is_made_a_prompt_once_and_the_first_are_shown(words, tmp_path, monkeypatch, capsys):
+    model = write_folder(tmp_path / "model", "{{ messages[-1].content }}!", max_position_embeddings=90)
+    rendered: list[str] = []
+    monkeypatch.setattr(template, "render", lambda *given: rendered.append(given[1]) or f"{given[1]}!")
+    assert main(["data", "check", str(words), "--model", str(model), "--json"]) == 0
+    found = as_documented("data", capsys.readouterr().out)
+    assert sorted(rendered) == sorted(question for question, _, _ in ROWS)
+    shown = {row["prompt"]: row["tokens"] for row in found["examples"]}
+    assert len(shown) == 3 and all(prompt[:-1] in rendered and len(prompt) == count for prompt, count in shown.items())
+    lengths = [len(question) + 1 for question in rendered]
+    assert (found["lengths"]["least"], found["lengths"]["most"]) == (min(lengths), max(lengths))
+    assert found["lengths"]["positions"] == 90
 
 
 def test_what_is_wrong_with_a_file_is_counted_and_shown(tmp_path, capsys):

@@ -6,7 +6,6 @@ r1flow data check words.csv
 import argparse
 import json
 import statistics
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from r1flow.model.weights import read_object
 from r1flow.tracking.left_out import Count
 
 # How columns with the question and the right answer are called, the most certain names first.
-QUESTION = ("question", "problem", "prompt", "query", "input", "instruction", "messages")
+QUESTION = ("question", "problem", "prompt", "query", "input", "instruction", "messages", "conversations")
 ANSWER = ("answer", "final_answer", "solution", "target", "gold", "label", "output", "response")
 SHOWN = 3  # rows
 # What an experiment on the file says (docs/your-data.md).
@@ -34,7 +33,7 @@ DESCRIPTION = """\
 Look at a file of problems (.jsonl, .json, .csv or .parquet) as RL and evaluation would use it: which columns have the
 question and the right answer, which answers can be graded, how long the questions are, how the problems are split, and
 which of them give a test problem away. Nothing is changed. Ends with the words that train on the file.
-For example: r1flow data check words.csv --question problem --answer solution --model results/r1_tiny/base/model
+For example: r1flow data check words.csv --question problem --gold solution --model results/r1_tiny/base/model
 """
 
 
@@ -44,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["check"])
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--question", metavar="COLUMN", help="the column with the question (default: by its name)")
-    parser.add_argument("--answer", metavar="COLUMN", help="the column with the right answer (default: by its name)")
+    parser.add_argument("--gold", metavar="COLUMN", help="the column with the right answer (default: by its name)")
     parser.add_argument("--model", type=Path, metavar="DIR", help="show prompts and count tokens as this model does")
     add_json(parser)
 
@@ -56,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     [names] = columns_of([file])
     columns = {
         "question": column_for("question", arguments.question, QUESTION, names, file),
-        "answer": column_for("answer", arguments.answer, ANSWER, names, file),
+        "answer": column_for("gold", arguments.gold, ANSWER, names, file),
     }
     rows, count = split_rows(file, columns)
     problems = list(chain.from_iterable(rows.values()))
@@ -66,8 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     found["ungradable"] = [row["answer"] for row in ungradable]
     found["splits"] = {split: len(of_split) for split, of_split in rows.items()}
     found |= resemblance(rows)
-    found["lengths"] = length_range(problems, model)
-    found["examples"] = examples_of(problems, model)
+    prompts = prompts_of(problems, model)
+    found["lengths"] = length_range([length for _, length in prompts], model)
+    found["examples"] = []
+    for row, (prompt, length) in zip(problems[:SHOWN], prompts, strict=False):
+        tokens = length if model else None
+        found["examples"].append(
+            {"question": row["question"], "answer": row["answer"], "prompt": prompt, "tokens": tokens}
+        )
     values = {"train": str(file)} | {ours: name for ours, name in columns.items() if ours != name}
     found["overrides"] = " ".join(f"data.{key}={value}" for key, value in values.items())
     found["experiment"] = EXPERIMENT.format(data=json.dumps(values, ensure_ascii=False))
@@ -75,16 +80,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if count.lost or ungradable or found["leaks"] else 0
 
 
-def column_for(ours: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
+def column_for(option: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
     """The column that the user named, or the first usual name that the file has; raises UserError without one."""
     if given and given.partition(".")[0] not in names:
-        raise UserError(f"--{ours} {given}: {file} has no such column; it has {listed(names, 20)}")
+        raise UserError(f"--{option} {given}: {file} has no such column; it has {listed(names, 20)}")
     if name := given or next((name for name in usual if name in names), None):
         return name
-    chats = ""
-    if ours == "answer" and "messages" in names:
+    what, chats = {"gold": "right answer"}.get(option, option), ""
+    if option == "gold" and {"messages", "conversations"} & set(names):
         chats = "; chats without one are worked examples for a cold start (docs/your-data.md)"
-    raise UserError(f"{file}: no column ({listed(names, 20)}) is named like the {ours}; name it: --{ours}{chats}")
+    raise UserError(f"{file}: no column ({listed(names, 20)}) is named like the {what}; name it: --{option}{chats}")
 
 
 def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict[str, Any]]], Count]:
@@ -113,44 +118,28 @@ def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     return {"leaks": len(leaking), "first_leak": example, "alike": len(alike)}
 
 
-def length_range(problems: list[dict[str, Any]], model: Path | None) -> dict[str, Any]:
+def prompts_of(problems: list[dict[str, Any]], model: Path | None) -> list[tuple[str | None, int]]:
+    """Each question as a prompt, as the model is given it, with its tokens; without a model None, and its words."""
+    if model is None:
+        return [(None, len(row["question"].split())) for row in problems]
+    from transformers import AutoTokenizer
+
+    from r1flow.core.template import prompt_ids, render
+    from r1flow.model.pretrained import read_pretrained
+
+    tokenizer = read_pretrained(AutoTokenizer, model)
+    prompts = [render(tokenizer, row["question"]) for row in problems]
+    return [(prompt, len(prompt_ids(tokenizer, prompt))) for prompt in prompts]
+
+
+def length_range(counts: list[int], model: Path | None) -> dict[str, Any]:
     """The least, median and greatest length of the questions: tokens of whole prompts, or words without a model.
 
     `positions` is how many tokens of a prompt and its response the model has room for; null where that isn't known.
     """
-    if model is None:
-        counts, unit, positions = [len(row["question"].split()) for row in problems], "words", None
-    else:
-        from r1flow.core.template import prompt_ids, render
-
-        tokenizer, unit, positions = tokenizer_of(model), "tokens of the prompt", positions_in_config(model)
-        counts = [len(prompt_ids(tokenizer, render(tokenizer, row["question"]))) for row in problems]
+    unit, positions = ("tokens of the prompt", positions_in_config(model)) if model else ("words", None)
     size = {"least": min(counts), "median": statistics.median(counts), "most": max(counts)}
     return {"unit": unit, **size, "positions": positions}
-
-
-def examples_of(problems: list[dict[str, Any]], model: Path | None) -> list[dict[str, Any]]:
-    """The first problems; with a model also their prompts as it is given them, and how many tokens these have."""
-    examples = []
-    for row in problems[:SHOWN]:
-        example = {"question": row["question"], "answer": row["answer"]}
-        prompt, tokens = None, None
-        if model:
-            from r1flow.core.template import prompt_ids, render
-
-            prompt = render(tokenizer_of(model), example["question"])
-            tokens = len(prompt_ids(tokenizer_of(model), prompt))
-        examples.append(example | {"prompt": prompt, "tokens": tokens})
-    return examples
-
-
-@cache
-def tokenizer_of(model: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    from r1flow.model.pretrained import read_pretrained
-
-    return read_pretrained(AutoTokenizer, model)
 
 
 def positions_in_config(model: Path) -> int | None:
@@ -191,4 +180,5 @@ def told_in_words(found: dict[str, Any], names: list[str]) -> str:
     lines.append("as an experiment of yours, conf/experiment/NAME.yaml:")
     lines += [f"  {line}" for line in found["experiment"].splitlines()]
     lines.append(f"to train on it: r1flow run r1_smol {found['overrides']} run=NAME")
+    lines.append("problems for the test in a file of their own: add data.test=FILE, with the same columns")
     return "\n".join(lines)

@@ -355,18 +355,39 @@ def gold(value: Any) -> str:
     return boxed(value) if "\\boxed" in value or "\\fbox" in value else value.strip()
 
 
+def turns_of(messages: Any) -> list[dict[str, Any]]:
+    """The turns of a conversation, each with its role and content; ShareGPT calls these `from` and `value`.
+
+    Content that is given in parts, `[{"type": "text", "text": "…"}]`, is joined.
+    """
+    turns = []
+    for turn in messages:
+        role = turn.get("role") or SHARE_GPT.get(turn["from"], turn["from"])
+        content = turn["content"] if "content" in turn else turn["value"]
+        if isinstance(content, list):
+            if any(part["type"] != "text" for part in content):
+                raise Unusable("a part that isn't text")
+            content = "".join(text(part["text"]) for part in content)
+        turns.append({**turn, "role": role, "content": content})
+    return turns
+
+
+SHARE_GPT = {"human": "user", "gpt": "assistant", "function_call": "tool", "observation": "tool"}
+
+
 def question_asked(value: Any) -> str:
     """A question as text, or what the user says in a conversation of one question, after what the system says."""
     if not isinstance(value, list):
         return text(value)
-    roles = [turn["role"] for turn in value]
+    turns = turns_of(value)
+    roles = [turn["role"] for turn in turns]
     if not {"system", "developer", "user", "assistant"}.issuperset(roles):
         raise Unusable("a tool's turn")
     if "user" not in roles:
         raise Unusable("no question")
     if roles.count("user") > 1:
         raise Unusable("several turns")
-    told = [text(turn["content"]) for turn in value if turn["role"] != "assistant"]
+    told = [text(turn["content"]) for turn in turns if turn["role"] != "assistant"]
     return "\n\n".join(filter(None, told))
 
 
@@ -396,15 +417,16 @@ def checkable(value: Any) -> str:
 
 def first_question(messages: Any) -> str:
     """What the user says in a conversation of one question; of longer ones, the first."""
-    return next(text(turn["content"]) for turn in messages if turn["role"] == "user")
+    return next(text(turn["content"]) for turn in turns_of(messages) if turn["role"] == "user")
 
 
 def first_reply(messages: Any) -> str:
     """The reply to the first question."""
-    asked = next(index for index, turn in enumerate(messages) if turn["role"] == "user")
-    if asked + 1 >= len(messages) or messages[asked + 1]["role"] != "assistant":
+    turns = turns_of(messages)
+    asked = next(index for index, turn in enumerate(turns) if turn["role"] == "user")
+    if asked + 1 >= len(turns) or turns[asked + 1]["role"] != "assistant":
         raise Unusable("no reply")
-    reply = text(messages[asked + 1]["content"])
+    reply = text(turns[asked + 1]["content"])
     if any(tag in reply for tag in TAGS):
         raise Unusable("tags in the reply")
     return reply
@@ -419,7 +441,7 @@ def last_reply(messages: Any) -> str:
 
 def roles_of(messages: Any) -> list[str]:
     """Who speaks in a conversation that has a question and a reply, and no tools."""
-    roles = [turn["role"] for turn in messages]
+    roles = [turn["role"] for turn in turns_of(messages)]
     if not {"system", "developer", "user", "assistant"}.issuperset(roles):
         raise Unusable("a tool's turn")
     if "user" not in roles:
@@ -434,7 +456,7 @@ def reasoned_reply(messages: Any) -> Response:
     roles = roles_of(messages)
     if roles.count("user") > 1 or roles.count("assistant") > 1:
         raise Unusable("several turns")
-    reply = next(turn for turn in messages if turn["role"] == "assistant")
+    reply = next(turn for turn in turns_of(messages) if turn["role"] == "assistant")
     apart = next((reply[name] for name in APART if reply.get(name)), "")
     return Response.joined(text(apart) if apart else "", text(reply["content"]))
 
@@ -453,10 +475,11 @@ def traced_answer(messages: Any) -> str:
 
 def last_exchange(messages: Any) -> tuple[list[Any], list[Any]]:
     """The turns before the last reply's question, and these two."""
-    last = len(messages) - roles_of(messages)[::-1].index("assistant")
-    if last < 2 or messages[last - 2]["role"] != "user":
+    turns, roles = turns_of(messages), roles_of(messages)
+    last = len(turns) - roles[::-1].index("assistant")
+    if last < 2 or roles[last - 2] != "user":
         raise Unusable("no question")
-    return messages[: last - 2], messages[last - 2 : last]
+    return turns[: last - 2], turns[last - 2 : last]
 
 
 def earlier_turns(messages: Any) -> str:

@@ -55,6 +55,7 @@ LOST = {
     "no reply": "nobody replies to a question",
     "several turns": "a conversation of more than one question",
     "a tool's turn": "a conversation with a turn of a tool or of another unknown role",
+    "a part that isn't text": "a turn has an image or something else that isn't text",
     "tags in the reply": "the reply has think or answer tags of its own",
     "no trace that is right": "the data set found none of its traces right",
     "no single block of reasoning": "the trace isn't one block of reasoning and then a reply",
