@@ -18,6 +18,7 @@ import pytest
 import yaml
 from documented import as_documented
 from fake_server import FakeServer, Reply
+from test_cli import make_stage
 
 from r1flow.artifacts.manifest import sha256
 from r1flow.commands import cli
@@ -1041,6 +1042,19 @@ def test_what_is_no_address_is_refused(project):
         spool.deliver(project, "ann:secret@mlflow.lab:5000")
 
 
+def test_a_model_in_one_store_leaves_the_address_that_the_user_named(project, store, monkeypatch):
+    """MLflow writes the address of its last model there, and the records of the user's server would wait for it."""
+    from r1flow.tracking import delivery
+
+    begin(project)
+    with stage("zero_rl") as run:
+        run.finish({}, publish("zero_rl"))
+    spool.end_execution("tiny", project, "FINISHED")
+    monkeypatch.setenv(spool.URI, "http://127.0.0.1:1")
+    assert delivery.deliver_all(spool.TRACKING) and os.environ[spool.URI] == "http://127.0.0.1:1"
+    assert len(store.client.search_logged_models(["1"])) == 1
+
+
 def test_a_dead_server_is_asked_once_in_a_pass_and_the_own_run_comes_first(project, store, monkeypatch):
     from r1flow.tracking import delivery
 
@@ -1197,6 +1211,37 @@ def test_a_model_whose_run_was_deleted_keeps_no_evaluation_from_its_own_run(proj
     with stage("evaluate/zero_rl", {"model": sha256(Path("results/tiny/zero_rl/manifest.json"))}) as run:
         run.log_metrics(0, {"eval/reasoning/pass_at_1": 0.61})
     assert store()["evaluate/zero_rl"].data.metrics["eval/reasoning/pass_at_1"] == 0.61
+
+
+def test_an_exported_model_is_in_the_registry_with_its_card_and_its_alias_moves_to_the_next(
+    project, store, capfd, monkeypatch
+):
+    from r1flow.tracking import delivery
+
+    monkeypatch.setattr(spool, "register_exported", lambda root, **exported: delivery.register_exported(exported))
+    begin(project)
+    for name in ("zero_rl", "base"):
+        make_stage(project / "results/tiny" / name, 0)
+        with stage(name) as run:
+            run.finish({}, Path("results/tiny", name))
+    store()
+    for number, name in enumerate(("zero_rl", "zero_rl", "base")):
+        assert cli.main(["export", f"results/tiny/{name}/model", f"copy{number}"]) == 0
+    latest = store.client.get_model_version_by_alias("r1flow", "r1-zero")
+    assert int(latest.version) == 2 and latest.description == (project / "copy1/README.md").read_text()[:5000]
+    assert latest.run_id == store()["zero_rl"].info.run_id and latest.tags["path"] == f"{project}/copy1"
+    assert "models:/r1flow@r1-zero\n" in (said := capfd.readouterr().out) and said.endswith("models:/r1flow/3\n")
+
+
+def test_an_export_that_mlflow_does_not_know_or_that_cannot_reach_it_is_made_all_the_same(project, store, capfd):
+    make_stage(project / "results/tiny/zero_rl", 0)
+    assert cli.main(["export", "results/tiny/zero_rl/model", "copy"]) == 0
+    assert capfd.readouterr().out.endswith("doesn't have this model, so its registry hasn't either\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(spool.URI, "http://ann:secret@127.0.0.1:1")
+        assert cli.main(["export", "results/tiny/zero_rl/model", "copy", "--force"]) == 0
+    said = capfd.readouterr().err
+    assert said.startswith("not in MLflow's registry: ") and "secret" not in said and said.count("\n") == 1
 
 
 def test_two_machines_may_make_the_experiment_at_once(project, store, monkeypatch):

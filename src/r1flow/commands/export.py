@@ -2,7 +2,8 @@
 
 Reads the stage's folder (provenance.json, config.yaml, metrics.json) and, if there is one, the model's evaluation
 (../evaluate/<stage>/metrics.json). The licence of the pretrained model that it comes from, if that named one, goes with
-it. DEST appears complete, by a rename. Left out: uploading it anywhere.
+it. DEST appears complete, by a rename. If MLflow knows the model, this is a version of it in its registry, with the
+card as description: models:/r1flow@r1, @r1-zero and @student are the latest exports. Left out: uploading it anywhere.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from r1flow.artifacts.manifest import MANIFEST, broken, read_json, sha256, sync
 from r1flow.core.errors import UserError
 from r1flow.model.weights import check_finite
 from r1flow.recipe.stages import STAGES
+from r1flow.tracking import spool
 
 CARD = """\
 ---
@@ -56,6 +58,7 @@ The stage's configuration:
 ```
 """
 LICENCE = "LICENSE"
+ALIASES = {"zero_rl": "r1-zero", "align_rl": "r1", "distill": "student"}  # of the latest export, in MLflow's registry
 COLUMNS = ("pass_at_1", "se", "cons_at_k", "format_rate", "language_rate", "mean_length", "n_problems", "k")
 
 
@@ -92,7 +95,10 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"{destination}: can't be written: {error.strerror}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # unless it is in place
-    print(f"{destination}: model and card are there")
+    print(f"{destination}: model and card are there", flush=True)
+    alias = ALIASES.get(stage.name, "")
+    made = {"manifest": sha256(stage / MANIFEST), "path": str(destination.absolute()), "card": text, "alias": alias}
+    spool.register_exported(stage.parents[2], **made)
 
 
 def put_in_place(partial: Path, destination: Path) -> None:

@@ -3,6 +3,7 @@
     python -m r1flow.tracking.delivery scratch/tracking r1_tiny-1795240527046  beside a run, until that execution ends
     python -m r1flow.tracking.delivery scratch/tracking                        whatever is left, once: r1flow deliver
     python -m r1flow.tracking.delivery scratch/tracking --redirect             the rest, to $MLFLOW_TRACKING_URI
+    python -m r1flow.tracking.delivery scratch/tracking --register             a model that `r1flow export` copied
 
 One execution is a parent run, a stage in it a child run. Each execution's folder has a ledger, delivered.json: how far
 each file was read, and the ids of its runs. It is written after every group of records, so after a crash or a lost
@@ -69,6 +70,7 @@ from r1flow.tracking.spool import (
     PARENT,
     PASSWORD,
     REDIRECT,
+    REGISTER,
     SHOWN,
     TOKEN,
     URI,
@@ -82,7 +84,7 @@ from r1flow.tracking.views import NOTE, execution_links, experiment_tags, failur
 
 TICK_S = 0.3
 RETRY_S = 3.0
-PARAM_CHARS, TAG_CHARS = 6000, 8000
+PARAM_CHARS, TAG_CHARS, CARD_CHARS = 6000, 8000, 5000
 DIGEST_CHARS = 8
 LOG_LATER_MS = 60_000  # a log that was written so long after its stage's end is another attempt's
 MEMORY = 4 * 2**30  # bytes; MLflow and a run's records take 0.3 GB
@@ -130,6 +132,9 @@ def main(argv: list[str]) -> int:
     limit_memory(resource.RLIMIT_DATA, MEMORY)
     os.environ |= credentials()
     tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
+    if word == REGISTER:
+        register_exported(json.load(sys.stdin))
+        return 0
     tracking.mkdir(parents=True, exist_ok=True)
     with (tracking / "lock").open("w") as lock:
         if word and word != REDIRECT:
@@ -394,9 +399,7 @@ class Delivery:
 
     @property
     def uri(self) -> str:
-        """The store's address, with what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
-        here, stored = os.environ.get(URI, ""), (self.store or {}).get("uri", "")
-        return here if bare_address(here) == stored else stored
+        return whole_address((self.store or {}).get("uri", ""))
 
     @property
     def client(self) -> mlflow.MlflowClient:
@@ -594,7 +597,10 @@ class Delivery:
 
     def register(self, name: str, record: SpoolLine) -> Any:
         """The model in MLflow, made known now if it isn't yet; the weights stay where they are."""
-        mlflow.set_tracking_uri(self.uri)
+        named = os.environ.pop(URI, None)
+        mlflow.set_tracking_uri(self.uri)  # it changes the environment, which names the server of other records
+        os.environ.pop(URI, None)
+        os.environ |= {URI: named} if named else {}
         own = f"source_run_id = '{self.run_id(name)}'"
         for model in self.client.search_logged_models([self.experiment_id], own):
             if model.status != LoggedModelStatus.READY:  # an earlier attempt was killed while it made it
@@ -612,11 +618,7 @@ class Delivery:
         return model
 
     def model_of(self, manifest: str | None) -> Any:
-        """The model with this manifest in the experiment, if there is one."""
-        if not HASH.fullmatch(manifest or ""):
-            return None
-        found = self.client.search_logged_models([self.experiment_id], f"tags.manifest = '{manifest}'")
-        return next((model for model in found if model.status == LoggedModelStatus.READY), None)
+        return model_in(self.client, self.experiment_id, manifest)
 
     def tell_origin(self, name: str, manifest: str, model: Any) -> None:
         """If another run has made the same outputs before, begin the description with a link to it."""
@@ -664,6 +666,45 @@ class Delivery:
         error = self.client.get_run(run["id"]).data.tags.get("error", "")
         note = f"{failure_note(record['status'], error, lines)}\n\n{run.get('note', '')}"
         self.client.set_tag(run["id"], NOTE, without_nul(note)[:TAG_CHARS])
+
+
+def register_exported(exported: dict[str, str]) -> None:
+    """Make an exported model a version of the registered model that is named like the experiment, and say so.
+
+    The alias moves to the latest export of its stage: models:/r1flow@r1-zero.
+    """
+    place = store(Path())
+    client, name = client_of(whole_address(place["uri"])), place["experiment"]
+    try:
+        experiment = client.get_experiment_by_name(name)
+        model = experiment and model_in(client, experiment.experiment_id, exported["manifest"])
+        if not model:
+            return print(f"the experiment {name} in MLflow doesn't have this model, so its registry hasn't either")
+        if not client.search_registered_models(f"name = '{name}'"):
+            client.create_registered_model(name)
+        tags = {"path": exported["path"], "manifest": exported["manifest"]}
+        made = {"run_id": model.source_run_id, "model_id": model.model_id, "tags": tags, "await_creation_for": 0}
+        card = without_nul(exported["card"])[:CARD_CHARS]
+        version = client.create_model_version(name, f"models:/{model.model_id}", description=card, **made).version
+        if alias := exported["alias"]:
+            client.set_registered_model_alias(name, alias, version)
+        print(f"MLflow has it as models:/{name}" + (f"@{alias}" if alias else f"/{version}"))
+    except FOREIGN as error:
+        print(printable(f"not in MLflow's registry: {' '.join(hide(str(error)).split())[:LONGEST]}"), file=sys.stderr)
+
+
+def whole_address(stored: str) -> str:
+    """A store's address, with what $MLFLOW_TRACKING_URI adds to it, such as a database's password."""
+    here = os.environ.get(URI, "")
+    return here if bare_address(here) == stored else stored
+
+
+def model_in(client: mlflow.MlflowClient, experiment: str, manifest: str | None) -> Any:
+    """The model with this manifest in the experiment, if there is one."""
+    if not HASH.fullmatch(manifest or ""):
+        return None
+    found = client.search_logged_models([experiment], f"tags.manifest = '{manifest}'")
+    return next((model for model in found if model.status == LoggedModelStatus.READY), None)
 
 
 @cache

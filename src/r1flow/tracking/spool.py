@@ -43,7 +43,7 @@ from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, PAGES, addresses, exe
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
-REDIRECT = "--redirect"  # the delivery's argument for `r1flow deliver --to`
+REDIRECT, REGISTER = "--redirect", "--register"  # the delivery's arguments for `r1flow deliver --to`, `r1flow export`
 PARENT = "execution"  # the name of the parent run's file
 SHOWN = "shown.json"  # where MLflow has the latest execution, as its delivery noted it
 # What is shown of an evaluation over all problems asked in one way, and what of the most important two ways besides.
@@ -198,6 +198,16 @@ def deliver(root: Path, to: str | None = None) -> int:
         )
     words, named = ((REDIRECT,), {URI: to}) if to else ((), {})
     return subprocess.run([*DELIVERY, *words], cwd=root, env=QUIET | os.environ | named).returncode
+
+
+def register_exported(root: Path, **exported: str) -> None:
+    """Have an exported model be a version in MLflow's registry, which says so; without a store nothing happens.
+
+    `exported` has its stage's manifest (a hash), path, card and alias.
+    """
+    if URI in os.environ or (root / "mlflow.db").is_file():
+        told = json.dumps(exported).encode()
+        subprocess.run([*DELIVERY, REGISTER], input=told, cwd=root, env=QUIET | os.environ)
 
 
 def store(root: Path) -> dict[str, str | None]:
