@@ -1218,7 +1218,7 @@ def test_an_exported_model_is_in_the_registry_with_its_card_and_its_alias_moves_
 ):
     from r1flow.tracking import delivery
 
-    monkeypatch.setattr(spool, "register_exported", lambda root, **exported: delivery.register_exported(exported))
+    monkeypatch.setattr(spool, "tell_export", lambda root, **exported: delivery.register_version(exported))
     begin(project)
     for name in ("zero_rl", "base"):
         make_stage(project / "results/tiny" / name, 0)

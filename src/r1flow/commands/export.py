@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"{destination}: model and card are there", flush=True)
     alias = ALIASES.get(stage.name, "")
     made = {"manifest": sha256(stage / MANIFEST), "path": str(destination.absolute()), "card": text, "alias": alias}
-    spool.register_exported(stage.parents[2], **made)
+    spool.tell_export(stage.parents[2], **made)
 
 
 def put_in_place(partial: Path, destination: Path) -> None:

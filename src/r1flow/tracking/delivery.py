@@ -133,7 +133,7 @@ def main(argv: list[str]) -> int:
     os.environ |= credentials()
     tracking, word = Path(argv[0]), (argv[1] if len(argv) > 1 else None)
     if word == REGISTER:
-        register_exported(json.load(sys.stdin))
+        register_version(json.load(sys.stdin))
         return 0
     tracking.mkdir(parents=True, exist_ok=True)
     with (tracking / "lock").open("w") as lock:
@@ -618,7 +618,7 @@ class Delivery:
         return model
 
     def model_of(self, manifest: str | None) -> Any:
-        return model_in(self.client, self.experiment_id, manifest)
+        return known_model(self.client, self.experiment_id, manifest)
 
     def tell_origin(self, name: str, manifest: str, model: Any) -> None:
         """If another run has made the same outputs before, begin the description with a link to it."""
@@ -668,7 +668,7 @@ class Delivery:
         self.client.set_tag(run["id"], NOTE, without_nul(note)[:TAG_CHARS])
 
 
-def register_exported(exported: dict[str, str]) -> None:
+def register_version(exported: dict[str, str]) -> None:
     """Make an exported model a version of the registered model that is named like the experiment, and say so.
 
     The alias moves to the latest export of its stage: models:/r1flow@r1-zero.
@@ -677,7 +677,7 @@ def register_exported(exported: dict[str, str]) -> None:
     client, name = client_of(whole_address(place["uri"])), place["experiment"]
     try:
         experiment = client.get_experiment_by_name(name)
-        model = experiment and model_in(client, experiment.experiment_id, exported["manifest"])
+        model = experiment and known_model(client, experiment.experiment_id, exported["manifest"])
         if not model:
             return print(f"the experiment {name} in MLflow doesn't have this model, so its registry hasn't either")
         if not client.search_registered_models(f"name = '{name}'"):
@@ -699,7 +699,7 @@ def whole_address(stored: str) -> str:
     return here if bare_address(here) == stored else stored
 
 
-def model_in(client: mlflow.MlflowClient, experiment: str, manifest: str | None) -> Any:
+def known_model(client: mlflow.MlflowClient, experiment: str, manifest: str | None) -> Any:
     """The model with this manifest in the experiment, if there is one."""
     if not HASH.fullmatch(manifest or ""):
         return None

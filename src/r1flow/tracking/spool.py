@@ -200,7 +200,7 @@ def deliver(root: Path, to: str | None = None) -> int:
     return subprocess.run([*DELIVERY, *words], cwd=root, env=QUIET | os.environ | named).returncode
 
 
-def register_exported(root: Path, **exported: str) -> None:
+def tell_export(root: Path, **exported: str) -> None:
     """Have an exported model be a version in MLflow's registry, which says so; without a store nothing happens.
 
     `exported` has its stage's manifest (a hash), path, card and alias.
