@@ -341,6 +341,7 @@ def test_an_opening_follows_the_prompt_in_tokens_of_its_own() -> None:
         [*begun, "X"],
         [*begun, "\n", "X"],
     ]
+    assert encode(letters, ["pa<think>"] * 2, [("a", "b"), ()]) == [[*"pa<think>", "a", "b"], [*"pa<think>"]]  # drawn
     assert encode(letters, ["pa"]) == encode(letters, ["pa"], [""]) == [["p", "a"]] and encode(letters, [], []) == []
 
 

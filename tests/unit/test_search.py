@@ -28,6 +28,7 @@ CONFIG = {
         "self_consistency": {},
         "own_logprob": {"name": "best_of_n", "args": {"scorer": "own_logprob"}},
         "budget_forcing": {"args": {"wait": "wait"}},
+        "beam_search": {"args": {"scorer": "own_logprob", "step": "clause", "step_tokens": 2, "expansions": 2}},
         "revision": {"args": {"critique": "Wrong?", "revise": "Again."}},
     },
     "budgets": BUDGETS,
@@ -86,9 +87,18 @@ def test_every_strategy_has_a_row_for_each_problem_within_its_budget(searched) -
     assert {(row["samples"], row["requests"]) for row in direct} == {(1, 1)}
     first = {(row["model"], row["problem_id"]): row["completion"] for row in direct}
     assert all(first[row["model"], row["problem_id"]] == row["completion"] for row in rows if row["budget"] == 1)
+    by_steps = [row for row in rows if row["strategy"] == "beam_search" and row["budget"] > 1]
+    assert all(row["samples"] == 0 < row["requests"] and row["pool_correct"] is None for row in by_steps)
+    assert metrics["models"]["base"]["beam_search"][-1]["pool_correct"] is None
     line = metrics["models"]["zero_rl"]["self_consistency"]
     assert [means["budget"] for means in line] == BUDGETS and line[-1]["samples"] == 4
     assert (4 * LONGEST, {"zero_rl/self_consistency": line[-1]["accuracy"]}) in stage.logged
+
+
+def test_search_over_steps_changes_nothing_of_the_other_strategies(searched) -> None:
+    others = {label: part for label, part in CONFIG["strategies"].items() if label != "beam_search"}
+    rows, without = searched()[1], searched("b", strategies=others)[1]
+    assert [row for row in rows if row["strategy"] != "beam_search"] == without
 
 
 def test_a_direct_sample_is_the_samplers_own(searched, inputs: dict[str, Path]) -> None:
@@ -160,6 +170,15 @@ def test_only_reasoning_problems_that_can_be_graded_are_asked(tmp_path: Path) ->
         (
             "search.strategies.best_of_n.args.scorer=judge",
             "search.strategies.best_of_n.args.scorer: there is no scorer",
+        ),
+        ("search.strategies.best_of_n.args.scorer=null", "search.strategies.best_of_n.args.scorer: there is no scorer"),
+        (
+            "strategy@search.strategies=[direct,dvts] search.strategies.dvts.args.step_tokens=500",
+            "search.strategies.dvts.args.step_tokens: 500; use a whole number, 1 to 192, search.max_new_tokens",
+        ),
+        (
+            "strategy@search.strategies=[direct,dvts] search.engine=openai +search.engine_options.plain=true",
+            "search.strategies.dvts: a server that is asked for text can't end a step",
         ),
         (
             "search.engine=vllm",

@@ -181,7 +181,7 @@ def test_the_strategy_of_the_documentation_works_from_a_file_of_ones_own(tmp_pat
     [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/strategies.md").read_text(), re.DOTALL)
     (tmp_path / "my_strategies.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    check_strategies({"patient": {"name": "my_strategies.patient", "args": {"most": 8}}})
+    check_strategies({"patient": {"name": "my_strategies.patient", "args": {"most": 8}}}, LONGEST)
     patient = find_strategy("my_strategies.patient")
     for number in range(30):
         attempt = attempt_at("patient", 16, number)
@@ -237,5 +237,5 @@ def test_a_strategy_that_breaks_the_rules_is_named_in_a_line(strategy: Callable,
 )
 def test_strategies_that_there_cant_be_are_refused_in_a_line(strategies: dict, said: str) -> None:
     with pytest.raises(UserError) as refusal:
-        check_strategies(strategies)
+        check_strategies(strategies, LONGEST)
     assert said in str(refusal.value) and "\n" not in str(refusal.value)

@@ -48,6 +48,7 @@ AUTO = "auto"  # one of the engines, by the model and the device: of a stage, en
 BY_TORCH = ("r1flow", "transformers")  # engines that sample by torch in this process; GRPO's rollouts need one
 ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
+Opening = str | tuple[int, ...]  # text, or token ids
 # A step of a response ends with one of these marks, by the name of the rule; a decimal point ends a sentence, too.
 STEP_MARKS = {"line": "\n", "sentence": "\n.!?", "clause": "\n.!?,;:"}
 
@@ -81,8 +82,8 @@ class Completion:
 class Sampler(Protocol):
     """One completion per prompt row, in the rows' order.
 
-    `openings` are the texts that the responses begin with, one for each row, None: nothing; completions don't repeat
-    them.
+    `openings` are the texts or tokens that the responses begin with, one for each row, None: nothing; completions don't
+    repeat them.
     """
 
     tokenizer: Any
@@ -94,7 +95,7 @@ class Sampler(Protocol):
         params: SamplingParams,
         seeds: list[int],
         on_progress: OnProgress | None = None,
-        openings: Sequence[str] | None = None,
+        openings: Sequence[Opening] | None = None,
     ) -> list[Completion]: ...
 
 
@@ -154,22 +155,24 @@ def check_engine(engine: str, options: Mapping[str, Any]) -> None:
             raise UserError(f"engine_options.{name}: {value!r} isn't of type {known[name].__name__}")
 
 
-def encode(tokenizer: Any, prompts: list[str], openings: Sequence[str] | None = None) -> list[list[int]]:
+def encode(tokenizer: Any, prompts: list[str], openings: Sequence[Opening] | None = None) -> list[list[int]]:
     """The token ids of each prompt, followed by those of its opening, whose <think> isn't repeated after a prompt's.
 
     An opening is tokenised alone, because a model that writes it starts a new token there; as one text, a tokenizer
-    might merge its first letter with the prompt's last.
+    might merge its first letter with the prompt's last. One of tokens, drawn after the prompt, stays as it is.
     """
     if not prompts:
         return []
     rows = prompt_ids(tokenizer, prompts)
-    begun: dict[str, list[int]] = {"": []}
+    begun: dict[Opening, Sequence[int]] = {"": []}
     for number, (prompt, opening) in enumerate(zip(prompts, openings or [""] * len(prompts), strict=True)):
-        if prompt.rstrip().endswith(THINK_OPEN):
+        if not isinstance(opening, str):
+            begun[opening] = opening
+        elif prompt.rstrip().endswith(THINK_OPEN):
             opening = opening.removeprefix(THINK_OPEN)
         if opening not in begun:
             begun[opening] = tokenizer(opening, add_special_tokens=False)["input_ids"]
-        rows[number] = rows[number] + begun[opening]
+        rows[number] = [*rows[number], *begun[opening]]
     return rows
 
 

@@ -24,7 +24,7 @@ from r1flow.core.errors import UserError
 from r1flow.model.llama import Weights, attention_inputs, feed_forward, rotary_tables
 from r1flow.model.precision import fastest_dtype
 from r1flow.model.pretrained import OUR_KINDS, has_our_pass, positions_of, read_model, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
+from r1flow.sampling import Completion, OnProgress, Opening, SamplingParams, check_room_left, encode
 from r1flow.sampling.draw import check_logits, choose, uniforms
 
 # Row counts are multiples of this: oneDNN prepares a kernel for each shape (ms each), and few shapes need few kernels.
@@ -95,7 +95,7 @@ class EngineSampler:
         params: SamplingParams,
         seeds: list[int],
         on_progress: OnProgress | None = None,
-        openings: Sequence[str] | None = None,
+        openings: Sequence[Opening] | None = None,
     ) -> list[Completion]:
         ids = encode(self.tokenizer, prompts, openings)
         new = self.engine.generate(ids, params, seeds, self.batch_size, on_progress)

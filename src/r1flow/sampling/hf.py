@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from r1flow.model.pretrained import positions_of, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
+from r1flow.sampling import Completion, OnProgress, Opening, SamplingParams, check_room_left, encode
 from r1flow.sampling.draw import check_logits, choose, uniforms
 from r1flow.sampling.engine import completions, eos_ids_of, load_model
 
@@ -37,7 +37,7 @@ class TransformersSampler:
         params: SamplingParams,
         seeds: list[int],
         on_progress: OnProgress | None = None,
-        openings: Sequence[str] | None = None,
+        openings: Sequence[Opening] | None = None,
     ) -> list[Completion]:
         ids, new = encode(self.tokenizer, prompts, openings), []
         for start in range(0, len(ids), self.batch_size):

@@ -27,7 +27,7 @@ from r1flow.core.endpoint import Endpoint, Unanswered, complete
 from r1flow.core.errors import UserError, listed
 from r1flow.core.template import APART, Response, text_ids, unmarked
 from r1flow.model.pretrained import read_pretrained
-from r1flow.sampling import ADDRESS, Completion, OnProgress, SamplingParams, encode
+from r1flow.sampling import ADDRESS, Completion, OnProgress, Opening, SamplingParams, encode
 from r1flow.sampling.engine import completions, ends_of
 from r1flow.sampling.hf import until
 
@@ -83,7 +83,7 @@ class ServerSampler:
         params: SamplingParams,
         seeds: list[int],
         on_progress: OnProgress | None = None,
-        openings: Sequence[str] | None = None,
+        openings: Sequence[Opening] | None = None,
     ) -> list[Completion]:
         asked = zip(prompts, openings or [""] * len(prompts), seeds, strict=True)
         bodies = [self.body(prompt, opening, params, seed) for prompt, opening, seed in asked]
@@ -91,7 +91,7 @@ class ServerSampler:
         read = partial(self.completion, params)
         return self.ask([("POST", path, body) for body in bodies], read, on_progress)
 
-    def body(self, prompt: str, opening: str, params: SamplingParams, seed: int) -> dict[str, Any]:
+    def body(self, prompt: str, opening: Opening, params: SamplingParams, seed: int) -> dict[str, Any]:
         common = {
             "model": self.model,
             "temperature": params.temperature,

@@ -9,14 +9,14 @@ one call, and what several ask for is drawn once, but counted against the budget
         return sample
 
 The budget counts every generated token: drafts, critiques and thoughts that were thrown away too, and the tokens that a
-scorer reads, since reading one is a forward pass as drawing one is. Prompts aren't counted. Each completion, drawn or
-read, reserves the tokens of the longest that there may be, so a budget is never exceeded and none is cut by it. What a
+scorer reads, since reading one is a forward pass as drawing one is. Prompts aren't counted. Each completion to
+draw reserves the tokens of the longest that there may be, so a budget is never exceeded and none is cut by it. What a
 short one leaves isn't given back: else a model that answers in ten tokens would draw hundreds of samples, and the last
 ones in dozens of rounds. `spent` has the tokens that were really used.
 
 Independent samples have the random numbers of (stage, problem, index), whichever strategy or model draws them, so all
 strategies choose among the same ones; what depends on an earlier completion has numbers of its own strategy, too. No
-strategy sees the right answer. Left out: search over steps, and trees (docs/strategies.md).
+strategy sees the right answer. Strategies that search over steps are in step_search.py.
 """
 
 import inspect
@@ -33,6 +33,7 @@ from r1flow.core.rewarding import users_own
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN
 from r1flow.grading import generated, math
 from r1flow.sampling import Completion, seed_of
+from r1flow.sampling.step_search import STEP_STRATEGIES, check_steps
 
 Turns = tuple[tuple[str, str], ...]  # (role, what it said)
 
@@ -44,6 +45,9 @@ class SampleRequest(NamedTuple):
     seed: int
     opening: str = ""  # text that the response begins with
     before: Turns = ()  # earlier turns of the conversation
+    begun: tuple[int, ...] = ()  # tokens that the response begins with, instead of an opening; drawn ones go on exactly
+    step: str = ""  # the rule by which it ends after a step, of sampling.STEP_MARKS; none: it goes on
+    most: int = 0  # tokens, of which those that aren't used are given back; 0: as many as any completion may have
 
 
 class Scorer(NamedTuple):
@@ -89,11 +93,13 @@ class Attempt:
         self.pool += requests
         return requests
 
-    def again(self, question: str | None = None, opening: str = "", before: Turns = ()) -> SampleRequest:
+    def again(
+        self, question: str | None = None, opening: str = "", before: Turns = (), **of_step: Any
+    ) -> SampleRequest:
         """A request that depends on earlier completions: other random numbers than theirs."""
         seed = seed_of(self.seed, f"{self.problem_id}/{self.label}", self.dependent)
         self.dependent += 1
-        return SampleRequest(self.question if question is None else question, seed, opening, before)
+        return SampleRequest(self.question if question is None else question, seed, opening, before, **of_step)
 
     def answer(self, sample: Completion) -> str | None:
         """The answer in a sample, as evaluations read it leniently; None without one."""
@@ -105,18 +111,19 @@ class Attempt:
 
     def score(self, scorer: str, samples: Sequence[Completion]) -> list[float]:
         """A scorer's scores, whose reading is counted; raises UserError if the budget doesn't hold it."""
-        self.reserve(self.reads(scorer) * len(samples), f"reading by {scorer}")
-        self.spent += self.reads(scorer) * sum(len(sample.ids) for sample in samples)
+        tokens = self.reads(scorer) * sum(len(sample.ids) for sample in samples)
+        self.reserve(tokens, f"reading by {scorer}")
+        self.spent += tokens
         return self.scorers[scorer].score(self.question, list(samples))
 
-    def reserve(self, count: int, what: str) -> None:
-        """Take the tokens of so many completions from the budget; raises UserError if they aren't left."""
-        if not self.affords(count):
+    def reserve(self, tokens: int, what: str) -> None:
+        """Take so many tokens from the budget; raises UserError if they aren't left."""
+        if tokens > self.left:
             raise UserError(
-                f"strategies.{self.label}: {what} may take {count * self.longest} tokens, and {self.left} of"
-                f" {self.budget} are left; ask attempt.affords first"
+                f"strategies.{self.label}: {what} may take {tokens} tokens, and {self.left} of {self.budget} are left;"
+                " ask attempt.affords first"
             )
-        self.reserved += count * self.longest
+        self.reserved += tokens
 
     def drawn_by(self, text: str) -> str:
         """What decides between equals: as good as chance, and independent of the order of samples."""
@@ -190,6 +197,7 @@ STRATEGIES = {
     "weighted_best_of_n": weighted_best_of_n,
     "budget_forcing": budget_forcing,
     "revision": revise_drafts,
+    **STEP_STRATEGIES,
 }
 
 
@@ -261,8 +269,11 @@ def find_strategy(name: str) -> Callable[..., Strategy]:
     return found
 
 
-def check_strategies(strategies: Mapping[str, Any]) -> None:
-    """Refuse what `find_strategy` doesn't find, and arguments that a strategy doesn't take or lacks."""
+def check_strategies(strategies: Mapping[str, Any], longest: int) -> None:
+    """Refuse what `find_strategy` doesn't find, and arguments that a strategy doesn't take or lacks.
+
+    `longest` is how many tokens a completion may have.
+    """
     if not strategies:
         raise UserError("strategies: there are none; name at least one file of conf/strategy/")
     for label, part in strategies.items():
@@ -274,6 +285,8 @@ def check_strategies(strategies: Mapping[str, Any]) -> None:
         except TypeError as error:
             takes = ", ".join(list(inspect.signature(function).parameters)[1:]) or "none"
             raise UserError(f"strategies.{label}.args: {error} (its args: {takes})") from None
+        if function in STEP_STRATEGIES.values():
+            check_steps(label, args, longest)
 
 
 def run_together(
@@ -292,7 +305,7 @@ def run_together(
             attempt = begun[number][0]
             if not requests:
                 raise UserError(f"strategies.{attempt.label}: it asks for nothing; return a completion instead")
-            attempt.reserve(len(requests), "what it asks for")
+            attempt.reserve(sum(each.most or attempt.longest for each in requests), "what it asks for")
         distinct = dict.fromkeys(chain.from_iterable(asked.values()))  # in the order in which they are asked for
         new = [request for request in distinct if request not in drawn]
         for request, completion in zip(new, draw(new) if new else [], strict=True):
@@ -302,6 +315,8 @@ def run_together(
             attempt, strategy = begun[number]
             completions = [drawn[request] for request in requests]
             attempt.spent += sum(len(each.ids) for each in completions)
+            unused = [each.most - len(drawn[each].ids) for each in requests if each.most]
+            attempt.reserved -= sum(unused)
             try:
                 further[number] = strategy.send(completions)
             except StopIteration as end:

@@ -21,7 +21,7 @@ import torch
 
 from r1flow.core.errors import UserError
 from r1flow.model.pretrained import check_weights, read_pretrained
-from r1flow.sampling import Completion, OnProgress, SamplingParams, check_room_left, encode
+from r1flow.sampling import Completion, OnProgress, Opening, SamplingParams, check_room_left, encode
 from r1flow.sampling.engine import completions, ends_of
 
 
@@ -42,7 +42,7 @@ class VllmSampler:
         params: SamplingParams,
         seeds: list[int],
         on_progress: OnProgress | None = None,
-        openings: Sequence[str] | None = None,
+        openings: Sequence[Opening] | None = None,
     ) -> list[Completion]:
         if not prompts:
             return []

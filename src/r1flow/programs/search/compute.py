@@ -11,10 +11,12 @@ general prompts and code, on whose answers nobody can vote.
      "tokens": 271, "samples": 4, "requests": 4, "pool_correct": 0.75}
 
 `tokens` are those that were generated and read for this row, `samples` the independent ones among its `requests`, and
-`pool_correct` is the share of these independent samples that are right: what choosing one by chance gives.
+`pool_correct` is the share of these independent samples that are right: what choosing one by chance gives. It is None
+where there are none, as in search over steps.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ from r1flow.core.template import render
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.programs.search.scorers import OWN_LOGPROB, REWARD_MODEL, by_reward_model, own_logprob
-from r1flow.sampling import Completion, Sampler, encode, load_sampler, shards
+from r1flow.sampling import Completion, Sampler, SamplingParams, encode, load_sampler, shards, step_ends
 from r1flow.sampling.strategies import Attempt, SampleRequest, Scorer, find_strategy, run_together
 from r1flow.tracking.left_out import Count, tell_counts
 
@@ -102,7 +104,7 @@ def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> 
             "tokens": attempt.spent,
             "samples": len(attempt.pool),
             "requests": len(attempt.pool) + attempt.dependent,
-            "pool_correct": float(np.mean([marks.is_right(problem, drawing.texts[each]) for each in attempt.pool])),
+            "pool_correct": mean_of([marks.is_right(problem, drawing.texts[each]) for each in attempt.pool]),
         }
 
 
@@ -154,23 +156,42 @@ class Drawing:
         self.stage, self.model, self.sampler = stage, model, sampler
         self.rounds = 0
         self.texts: dict[SampleRequest, str] = {}
+        self.ends: dict[str, tuple[int, ...]] = {}  # the tokens that end a step, by rule
 
     def __call__(self, requests: list[SampleRequest]) -> list[Completion]:
         path = self.stage.snapshots / f"{self.model}-{self.rounds}.json"
         self.rounds += 1
         completions = shards.read_completions(path)
         if completions is None:
-            completions = self.sampler.sample(
-                [prompt_of(self.sampler, request) for request in requests],
-                shards.params_of(self.stage.config),
-                [request.seed for request in requests],
-                openings=[request.opening for request in requests],
-            )
+            completions = self.sample(requests)
             path.parent.mkdir(parents=True, exist_ok=True)
             shards.write(path, completions)
         for request, completion in zip(requests, completions, strict=True):
             self.texts[request] = request.opening + completion.text
         return completions
+
+    def sample(self, requests: list[SampleRequest]) -> list[Completion]:
+        """The requests' completions; those of one length and rule of steps are drawn in one call."""
+        alike: dict[tuple[str, int], list[int]] = {}
+        for place, request in enumerate(requests):
+            alike.setdefault((request.step, request.most), []).append(place)
+        drawn: dict[int, Completion] = {}
+        for (step, most), places in alike.items():
+            asked = [requests[place] for place in places]
+            completions = self.sampler.sample(
+                [prompt_of(self.sampler, request) for request in asked],
+                self.params_for(step, most),
+                [request.seed for request in asked],
+                openings=[request.begun or request.opening for request in asked],
+            )
+            drawn.update(zip(places, completions, strict=True))
+        return [drawn[place] for place in range(len(requests))]
+
+    def params_for(self, step: str, most: int) -> SamplingParams:
+        if step and step not in self.ends:
+            self.ends[step] = step_ends(self.sampler.tokenizer, step)
+        params = shards.params_of(self.stage.config)
+        return replace(params, max_new_tokens=most or params.max_new_tokens, stops=self.ends[step] if step else ())
 
 
 def scorers_of(stage: "Stage", model: str, sampler: Sampler) -> dict[str, Scorer]:
@@ -207,21 +228,25 @@ def load_asked(data: Path, split: str, limit: int | None) -> tuple[list[dict[str
     return problems, {path.name: count}
 
 
-def summarise_search(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, float]]]:
+def summarise_search(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, float | None]]]:
     """For each strategy and budget, the means over the problems."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["strategy"], row["budget"]), []).append(row)
-    summary: dict[str, list[dict[str, float]]] = {}
+    summary: dict[str, list[dict[str, float | None]]] = {}
     for (strategy, budget), group in groups.items():
-        means = {"budget": budget, "accuracy": float(np.mean([row["correct"] for row in group]))}
+        means: dict[str, float | None] = {"budget": budget, "accuracy": mean_of([row["correct"] for row in group])}
         for name in ("tokens", "samples", "pool_correct"):
-            means[name] = float(np.mean([row[name] for row in group]))
+            means[name] = mean_of([row[name] for row in group if row[name] is not None])
         summary.setdefault(strategy, []).append(means)
     return summary
 
 
-def track_search(stage: "Stage", model: str, summary: dict[str, list[dict[str, float]]]) -> None:
+def mean_of(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def track_search(stage: "Stage", model: str, summary: dict[str, list[dict[str, float | None]]]) -> None:
     """Send accuracy by tokens of budget as curves, one for each strategy."""
     for strategy, line in summary.items():
         for means in line:

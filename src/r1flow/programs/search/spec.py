@@ -16,6 +16,7 @@ from r1flow.programs.search.scorers import OWN_LOGPROB, SCORERS
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS
 from r1flow.sampling import BY_TORCH
+from r1flow.sampling.step_search import STEP_STRATEGIES
 from r1flow.sampling.strategies import check_strategies
 from r1flow.tracking.left_out import MOST_LOST
 
@@ -39,7 +40,8 @@ class Search(Seeded):
 def check_search(config: dict[str, Any]) -> None:
     """Refuse models, strategies, scorers and budgets that there can't be."""
     check_sampling(config)
-    check_strategies(config["strategies"])
+    check_strategies(config["strategies"], config["max_new_tokens"])
+    check_steps_end(config)
     for key in ("models", "budgets"):
         if not config[key] or len(set(config[key])) < len(config[key]):
             raise UserError(f"{key}: {config[key]}; name at least one, and each once")
@@ -47,8 +49,9 @@ def check_search(config: dict[str, Any]) -> None:
         if model not in MODELS:
             raise UserError(f"models: there is no model {model!r}{did_you_mean(model, MODELS)}")
     for label, part in config["strategies"].items():
-        scorer = (part.get("args") or {}).get("scorer")
-        if scorer is not None and scorer not in SCORERS:
+        args = part.get("args") or {}
+        scorer = args.get("scorer")
+        if "scorer" in args and scorer not in SCORERS:
             hint = did_you_mean(str(scorer), list(SCORERS))
             raise UserError(f"strategies.{label}.args.scorer: there is no scorer {scorer!r}{hint}")
         if scorer == OWN_LOGPROB and config["engine"] not in BY_TORCH:
@@ -58,13 +61,25 @@ def check_search(config: dict[str, Any]) -> None:
             )
 
 
+def check_steps_end(config: dict[str, Any]) -> None:
+    """Refuse search over steps by a server that is asked for text: it isn't told which tokens end a step."""
+    options = config["engine_options"]
+    if config["engine"] == "openai" and (options.get("plain") or options.get("chat")):
+        for label, name in reward_names(config["strategies"]).items():
+            if name in STEP_STRATEGIES:
+                raise UserError(
+                    f"strategies.{label}: a server that is asked for text can't end a step by its tokens; set"
+                    " search.engine_options.plain and chat to false, or leave it out"
+                )
+
+
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     """The cost of the largest budget for every model; strategies that choose among the same samples share them."""
     data, limit = estimator.run.slice("data"), config["n_problems"]
     families = len(data.get("tasks") or data["sources"])
     problems = least(estimator.rows.get(config["split"], UNKNOWN), limit and limit * families)
     names = reward_names(config["strategies"]).values()  # an entry of either block has its name in the same place
-    draws = 1 + sum(name in ("budget_forcing", "revision") for name in names)
+    draws = 1 + sum(name in ("budget_forcing", "revision", *STEP_STRATEGIES) for name in names)
     tokens = problems * max(config["budgets"]) * config["max_new_tokens"] * draws
     flops = [forward_flops(estimator.model(model).parameters, tokens) for model in config["models"]]
     parameters = max(estimator.model(model).parameters for model in config["models"])
