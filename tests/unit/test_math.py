@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from r1flow.grading import math
-from r1flow.grading.answers import plain
+from r1flow.grading.answers import plain_number
 from r1flow.grading.closed_forms import read_expression, same
 from r1flow.grading.verdict import Cause, Rules, Verdict
 from r1flow.grading.worker import worker
@@ -604,9 +604,9 @@ def test_the_fast_path_agrees_with_the_worker() -> None:
     pairs = []
     for _ in range(250):
         gold = numbers(rng)
-        value = plain(gold).value if plain(gold) else 0
+        value = plain_number(gold).value if plain_number(gold) else 0
         others = [numbers(rng), str(value), f"{float(value):.6f}", f"{float(value):.8f}", str(value + 1)]
-        pairs += [pair for other in others for pair in ((gold, other), (other, gold)) if all(map(plain, pair))]
+        pairs += [pair for other in others for pair in ((gold, other), (other, gold)) if all(map(plain_number, pair))]
     assert len(pairs) > 2000
     fast = math.verdicts(pairs)
     with worker() as grading:

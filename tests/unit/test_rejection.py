@@ -249,7 +249,7 @@ def test_the_model_is_asked_as_the_config_says(compute) -> None:
     asked = {"temperature": 0.3, "top_p": 0.5, "max_new_tokens": 7}
     metrics, _, sampler = compute(preamble=[example], prompts=2, **asked)
     assert sampler.prompts == ["an example | 0?"] * 3 + ["an example | 1?"] * 3
-    assert vars(sampler.params) == asked
+    assert vars(sampler.params) == {"stops": ()} | asked
     assert (metrics["samples"], metrics["prompts"]) == (6, 2)
 
 

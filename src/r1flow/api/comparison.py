@@ -152,13 +152,13 @@ class Comparison:
     def costs(self) -> list[TrainingCost]:
         """What the trainings took that both runs have; of several seeds, the first one's."""
         one, two = self.a[0], self.b[0]
-        found = []
+        training_costs = []
         for stage in one.stages:
             if stage in two.stages and "flops" in one.metrics[stage]:
                 flops = [run.metrics[stage].get("flops") for run in (one, two)]
                 seconds = [read_file(run.folder_of(stage) / "cost.json").get("seconds") for run in (one, two)]
-                found.append(TrainingCost(stage, *flops, *seconds))
-        return found
+                training_costs.append(TrainingCost(stage, *flops, *seconds))
+        return training_costs
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -253,19 +253,19 @@ def stored_scores(paths: Mapping[str, Path]) -> dict[str, ScoreTable]:
 
 def scores_of_rows(rows: Sequence[Row]) -> ScoreTable:
     asked = [row for row in rows if as_asked(row)]
-    found = {}
+    scores = {}
     for task, metric in MEASURES:
         problems = by_problem(row for row in asked if (row["task"] == GENERAL) == (task == GENERAL))
         values = {problem: PROBLEM_METRICS[metric](samples) for problem, samples in problems.items()}
-        found[task, metric] = {problem: value for problem, value in values.items() if value is not None}
-    return found
+        scores[task, metric] = {problem: value for problem, value in values.items() if value is not None}
+    return scores
 
 
 def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str, ScoreTable]:
     """Of each model, every measure's mean over problems, by seed; raises UserError for two runs of one seed."""
-    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    means: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
     for model in models:
-        found[model] = {measure: {} for measure in MEASURES}
+        means[model] = {measure: {} for measure in MEASURES}
     seeds: dict[str, Path] = {}
     for run in runs:
         seed = str(read_file(run.folder_of(f"{EVALUATE}{models[0]}") / "provenance.json")["seed"])
@@ -275,21 +275,21 @@ def scores_by_seed(runs: Sequence[StoredRun], models: Sequence[str]) -> dict[str
         for model, scores in stored_scores({model: run.samples_of(model) for model in models}).items():
             for measure, values in scores.items():
                 if values:
-                    found[model][measure][seed] = float(np.mean(list(values.values())))
-    return found
+                    means[model][measure][seed] = float(np.mean(list(values.values())))
+    return means
 
 
 def all_differences(a: Mapping[str, ScoreTable], b: Mapping[str, ScoreTable], unit: str) -> list[Difference]:
     """The differences of all models, one model after the other."""
-    found = []
+    differences = []
     for model in a:
-        found += differences_of(model, a[model], b[model], unit)
-    return found
+        differences += differences_of(model, a[model], b[model], unit)
+    return differences
 
 
 def differences_of(model: str, a: ScoreTable, b: ScoreTable, unit: str) -> list[Difference]:
     """Every measure that both have, B − A: over the units that both have if these are most, else over all, unpaired."""
-    found = []
+    differences = []
     for measure in MEASURES:
         one, two = a[measure], b[measure]
         shared = one.keys() & two.keys()
@@ -299,8 +299,8 @@ def differences_of(model: str, a: ScoreTable, b: ScoreTable, unit: str) -> list[
         if one and two:
             means = mean_in_order(one), mean_in_order(two)
             interval = paired_difference(two, one) if paired else unpaired_difference(two, one)
-            found.append(Difference(model, *measure, *means, interval, unit, paired, min(len(one), len(two))))
-    return found
+            differences.append(Difference(model, *measure, *means, interval, unit, paired, min(len(one), len(two))))
+    return differences
 
 
 def mean_in_order(values: PerProblem) -> float:
@@ -333,28 +333,31 @@ def row_told(each: Difference) -> dict[str, Any]:
     return told
 
 
-def heading(found: Comparison) -> list[str]:
+def heading(comparison: Comparison) -> list[str]:
     lines = []
-    for name, runs in (("A", found.a), ("B", found.b)):
+    for name, runs in (("A", comparison.a), ("B", comparison.b)):
         lines.append(f"{name}: {', '.join(str(run.folder) for run in runs)}")
-    some, more = found.changed[:5], len(found.changed) - 5
+    some, more = comparison.changed[:5], len(comparison.changed) - 5
     lines += [f"changed: {change}" for change in some] or ["changed: nothing in the configuration, but for seeds"]
     return lines + ([f"changed: {more} values more (r1flow diff lists them by stage)"] if more > 0 else [])
 
 
-def table_told(found: Comparison) -> list[str]:
+def table_told(comparison: Comparison) -> list[str]:
     """The differences, a line each and one for a model without any, and what the intervals say."""
     lines = [f"{'model':<18}{'measure':<14}{'A':>8}{'B':>8}   {'B − A, 95 % interval':<26}verdict"]
-    for model in dict.fromkeys(each.model for each in found.differences):
-        own = [each for each in found.differences if each.model == model]
+    for model in dict.fromkeys(each.model for each in comparison.differences):
+        own = [each for each in comparison.differences if each.model == model]
         if all(each.verdict == EQUAL for each in own):
             lines.append(f"{model:<18}equal in all of this")
             continue
         for number, each in enumerate(own):
             lines.append(f"{model if number == 0 else '':<18}{measure_told(each)}")
-    over = f"over {'the same' if found.paired else 'other'} {found.unit}s{', paired' if found.paired else ''}"
-    lines += ["", f"Intervals are {over}. Of 20 differences with nothing behind them, one has an interval without 0."]
-    if found.unit == "problem":
+    over = f"the same {comparison.unit}s, paired" if comparison.paired else f"other {comparison.unit}s"
+    lines += [
+        "",
+        f"Intervals are over {over}. Of 20 differences with nothing behind them, one has an interval without 0.",
+    ]
+    if comparison.unit == "problem":
         lines += ["They don't say what another training run would give: for that, r1flow seeds, then --seeds here."]
     return lines
 

@@ -24,23 +24,23 @@ CURVES = {  # key of a stage's history: title, label, and what values are multip
 STYLES = ("--", "-")  # of A and of B
 
 
-def render_comparison(found: Comparison, model: str | None, samples: Sequence[Mapping[str, Any]]) -> str:
+def render_comparison(comparison: Comparison, model: str | None, samples: Sequence[Mapping[str, Any]]) -> str:
     """The page's text; equal runs give equal text, but for the seconds that they took. `samples` are of `model`."""
-    figures = [draw_forest(rows, task) for task, rows in forests(found.differences).items()]
+    figures = [draw_forest(rows, task) for task, rows in forests(comparison.differences).items()]
     for key, (title, label, times) in CURVES.items():
-        if curves := pairs_of_curves(found, key):
+        if curves := pairs_of_curves(comparison, key):
             figures.append(draw_pairs(curves, key.replace("/", "-"), title, label, times))
-    costs = found.costs
+    costs = comparison.costs
     whole = {name: total(costs, name) for name in ("flops_a", "flops_b", "seconds_a", "seconds_b")} if costs else None
     return fill(
         "comparison.html.jinja",
-        run=" and ".join(dict.fromkeys([found.a[0].name, found.b[0].name])),
-        a=[str(run.folder) for run in found.a],
-        b=[str(run.folder) for run in found.b],
-        changed=found.changed,
-        rows=[row_shown(each) for each in found.differences],
-        unit=found.unit,
-        paired=found.paired,
+        run=" and ".join(dict.fromkeys([comparison.a[0].name, comparison.b[0].name])),
+        a=[str(run.folder) for run in comparison.a],
+        b=[str(run.folder) for run in comparison.b],
+        changed=comparison.changed,
+        rows=[row_shown(each) for each in comparison.differences],
+        unit=comparison.unit,
+        paired=comparison.paired,
         figures=figures,
         costs=costs,
         whole=whole,
@@ -70,12 +70,12 @@ def forests(differences: Sequence[Difference]) -> dict[str, list[tuple[str, str,
     return lines
 
 
-def pairs_of_curves(found: Comparison, key: str) -> dict[str, list[Curve]]:
+def pairs_of_curves(comparison: Comparison, key: str) -> dict[str, list[Curve]]:
     """Of each training that both runs have, the curve in A and in B; of several seeds, the first one's."""
     curves = {}
-    for stage in found.a[0].stages:
-        if stage in found.b[0].stages:
-            pair = [curve_of(run.metrics[stage], key) for run in (found.a[0], found.b[0])]
+    for stage in comparison.a[0].stages:
+        if stage in comparison.b[0].stages:
+            pair = [curve_of(run.metrics[stage], key) for run in (comparison.a[0], comparison.b[0])]
             if all(pair):
                 curves[stage] = pair
     return curves

@@ -55,12 +55,12 @@ class Evaluation:
         mean, low, high = self.interval.estimate, self.interval.low, self.interval.high
         told = self.interval.n >= MIN_PROBLEMS  # of fewer an interval says nothing
         spread = f" [{100 * low:.1f}, {100 * high:.1f}]" if told else ", too few problems for an interval,"
-        found = {name: f"{100 * value:.1f} %" for name, value in self.metrics.items() if isinstance(value, float)}
-        form = f"in form {found['format_rate']}, finished {found['finished_rate']}"
+        shares = {name: f"{100 * value:.1f} %" for name, value in self.metrics.items() if isinstance(value, float)}
+        form = f"in form {shares['format_rate']}, finished {shares['finished_rate']}"
         lines = [
             f"{self.model}: pass@1 {100 * mean:.1f} %{spread} over {self.interval.n} problems, {self.k} samples each",
             f"{form}, {self.metrics['mean_length']:.0f} tokens; "
-            f"pass@{self.k} {found['pass_at_k']}, majority of {self.k} {found['cons_at_k']}",
+            f"pass@{self.k} {shares['pass_at_k']}, majority of {self.k} {shares['cons_at_k']}",
         ]
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count)
         return "\n".join([*lines, *([f"problems left out: {reasons}"] if reasons else [])])
@@ -215,7 +215,7 @@ def problems_to_ask(
     from_file = isinstance(problems, Path | str)
     where = str(problems) if from_file else "problems"
     rows = read_table(Path(problems), [question, answer]) if from_file else problems
-    found: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     left_out = {"repeated": 0, "ungradable": 0}
     for number, row in enumerate(rows, 1):
         for name in (question, answer):
@@ -226,15 +226,15 @@ def problems_to_ask(
             raise UserError(f"{where}: row {number}: {question} is no text; name the column of the questions")
         problem = {"task": row.get("task") or TASK, "entry": row.get("entry") or None, "question": row[question]}
         problem |= {"id": row_id(problem), "answer": gold_of(row[answer]) or ""}
-        if problem["id"] in found:
+        if problem["id"] in by_id:
             left_out["repeated"] += 1
         elif not is_gradable(problem):
             left_out["ungradable"] += 1
         else:
-            found[problem["id"]] = problem
-    if not found:
+            by_id[problem["id"]] = problem
+    if not by_id:
         raise UserError(f"{where}: none of {len(rows)} answers can be graded; name the column of the right answers")
-    return list(found.values()), left_out
+    return list(by_id.values()), left_out
 
 
 def load_chat_sampler(folder: Path, engine: str, batch_size: int) -> Sampler:

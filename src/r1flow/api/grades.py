@@ -49,8 +49,8 @@ def graded_answers(completions: Sequence[Any], golds: Sequence[Any], lenient: bo
     find = generated.lenient_answer_of if lenient else generated.answer_of
     answers = [find(text_of(completion), None) for completion in completions]
     read = [gold_of(gold) for gold in golds]
-    found = math.verdicts(list(zip(read, answers, strict=True)))
-    return [GradedAnswer(*each, *verdict) for *each, verdict in zip(read, answers, found, strict=True)]
+    verdicts = math.verdicts(list(zip(read, answers, strict=True)))
+    return [GradedAnswer(*each, *verdict) for *each, verdict in zip(read, answers, verdicts, strict=True)]
 
 
 def gold_of(value: Any) -> str | None:

@@ -48,10 +48,10 @@ class StoredRun:
         ['data', 'base', 'zero_rl']
         """
         root = self.folder.resolve()
-        found = {str(path.parent.relative_to(root)) for path in root.glob(f"**/{MANIFEST}")}
+        finished = {str(path.parent.relative_to(root)) for path in root.glob(f"**/{MANIFEST}")}
         if (self.folder_of("data") / MANIFEST).is_file():
-            found.add("data")
-        return sorted(found, key=position)
+            finished.add("data")
+        return sorted(finished, key=position)
 
     @property
     def models(self) -> list[str]:
@@ -178,7 +178,7 @@ def open_run(run: Path | str) -> StoredRun:
     >>> r1flow.open_run("results/r1_tiny").name, r1flow.open_run("r1_tiny").name
     ('r1_tiny', 'r1_tiny')
     """
-    found = StoredRun(run_folder(Path(run)))
-    if not any(stage != "data" for stage in found.stages):
-        raise UserError(f"{found.folder}: no finished stage in it; name a run's folder, for example results/r1_tiny")
-    return found
+    opened = StoredRun(run_folder(Path(run)))
+    if not any(stage != "data" for stage in opened.stages):
+        raise UserError(f"{opened.folder}: no finished stage in it; name a run's folder, for example results/r1_tiny")
+    return opened

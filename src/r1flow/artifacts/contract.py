@@ -67,8 +67,8 @@ def contract_apart(folder: Path, keeps_tags: bool = False) -> Contract | None:
         return None
     size = sum(path.stat().st_size for path in place.iterdir() if path.suffix in (".json", ".jinja"))
     what = f"{place}: its tokenizer.json, chat template or settings"
-    [found] = read_apart(f"{__name__}:made_apart", folder, keeps_tags, size=size, what=what, cpu_s=APART_S)
-    return found
+    [contract] = read_apart(f"{__name__}:made_apart", folder, keeps_tags, size=size, what=what, cpu_s=APART_S)
+    return contract
 
 
 def made_apart(folder: Path, keeps_tags: bool) -> Iterator[Contract | None]:
@@ -167,13 +167,13 @@ def template_of(folder: Path) -> str | None:
     if (folder / "chat_template.jinja").is_file():
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
     path = folder / "tokenizer_config.json"
-    found = read_contract(path).get("chat_template")
-    if isinstance(found, list):
-        entries = [entry for entry in found if isinstance(entry, dict) and entry.get("name") == "default"]
-        found = entries[-1].get("template") if entries else None
-    if not isinstance(found, str | None):
+    template = read_contract(path).get("chat_template")
+    if isinstance(template, list):
+        entries = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = entries[-1].get("template") if entries else None
+    if not isinstance(template, str | None):
         raise UserError(f"{path}: its chat_template is no text; write it into chat_template.jinja beside it")
-    return found
+    return template
 
 
 def prefilled(template: str | None) -> bool | None:
@@ -284,8 +284,8 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
     if not scores and contract["labels"] == "pairs":
         yield f"{side} is a reward model, trained on pairs; start from a language model"
     if not scores and ends and eos not in ends:
-        found = f"with the id {eos}, but eos_token_id in generation_config.json (or config.json) is {ends}"
-        yield f"the tokenizer of {side} ends a text {found}; make both the same"
+        mark = f"with the id {eos}, but eos_token_id in generation_config.json (or config.json) is {ends}"
+        yield f"the tokenizer of {side} ends a text {mark}; make both the same"
     if trains and contract["dtype"] and set(contract["dtype"].split("+")) - FLOATS:
         yield f"the weights of {side} are quantised ({contract['dtype']}) and can't be trained; use unquantised ones"
 

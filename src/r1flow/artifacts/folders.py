@@ -30,5 +30,5 @@ def model_folder(given: Path) -> Path:
 
 def model_inside(folder: Path) -> Path | None:
     """The first model's folder one or two levels below a folder, None without one."""
-    found = sorted({path.parent for path in [*folder.glob("*/config.json"), *folder.glob("*/*/config.json")]})
-    return found[0] if found else None
+    models = sorted({path.parent for path in [*folder.glob("*/config.json"), *folder.glob("*/*/config.json")]})
+    return models[0] if models else None

@@ -56,19 +56,19 @@ def run(arguments: argparse.Namespace) -> None:
     groups = [seed_runs(name) if arguments.seeds else [run_folder(name)] for name in arguments.runs]
     from r1flow.api.comparison import compare_runs, compare_seeds, row_told
 
-    found = compare_seeds(*groups) if arguments.seeds else compare_runs(groups[0][0], groups[1][0])
-    model = arguments.model or last_that_differs(found)
-    samples = found.samples(model, arguments.n) if model else []
+    comparison = compare_seeds(*groups) if arguments.seeds else compare_runs(groups[0][0], groups[1][0])
+    model = arguments.model or last_that_differs(comparison)
+    samples = comparison.samples(model, arguments.n) if model else []
     told = {
-        "a": [str(run.folder) for run in found.a],
-        "b": [str(run.folder) for run in found.b],
-        "changed": found.changed,
-        "differences": [row_told(each) for each in found.differences],
-        "costs": [asdict(each) for each in found.costs],
+        "a": [str(run.folder) for run in comparison.a],
+        "b": [str(run.folder) for run in comparison.b],
+        "changed": comparison.changed,
+        "differences": [row_told(each) for each in comparison.differences],
+        "costs": [asdict(each) for each in comparison.costs],
         "model": model,
         "samples": samples,
     }
-    lines = [str(found)]
+    lines = [str(comparison)]
     if samples:
         lines += ["", f"{model}: {len(samples)} problems, the first sample in each run"]
     for sample in samples:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
         from r1flow.api.comparison_page import render_comparison
 
         try:
-            write_whole(arguments.report, render_comparison(found, model, samples))
+            write_whole(arguments.report, render_comparison(comparison, model, samples))
         except OSError as error:
             raise UserError(f"--report: {arguments.report} can't be written: {error.strerror}") from error
         lines += ["", f"as a page: {arguments.report}"]
@@ -87,16 +87,16 @@ def run(arguments: argparse.Namespace) -> None:
 def seed_runs(name: Path) -> list[Path]:
     """results/r1_tiny-s11, results/r1_tiny-s12, …; raises UserError where there is none."""
     for folder in (name.parent, RESULTS / name.parent):
-        found = sorted(path for path in folder.glob(f"{name.name}-s*") if path.name[len(name.name) + 2 :].isdigit())
-        if found:
-            return found
+        folders = sorted(path for path in folder.glob(f"{name.name}-s*") if path.name[len(name.name) + 2 :].isdigit())
+        if folders:
+            return folders
     raise UserError(f"--seeds: there is no run {name}-s1, {name}-s2, …; make them with r1flow seeds, or leave it out")
 
 
-def last_that_differs(found: "Comparison") -> str | None:
+def last_that_differs(comparison: "Comparison") -> str | None:
     from r1flow.api.comparison import EQUAL
 
-    differing = [each.model for each in found.differences if each.verdict != EQUAL]
+    differing = [each.model for each in comparison.differences if each.verdict != EQUAL]
     return differing[-1] if differing else None
 
 

@@ -60,24 +60,24 @@ def run(arguments: argparse.Namespace) -> int:
     rows, count = split_rows(file, columns)
     problems = list(chain.from_iterable(rows.values()))
     ungradable = [row for row in problems if not is_gradable(row)]
-    found: dict[str, Any] = {"file": str(file), "columns": names, **columns, **count.as_dict()}
-    found["first_left_out"] = count.first
-    found["ungradable"] = [row["answer"] for row in ungradable]
-    found["splits"] = {split: len(of_split) for split, of_split in rows.items()}
-    found |= resemblance(rows)
+    told: dict[str, Any] = {"file": str(file), "columns": names, **columns, **count.as_dict()}
+    told["first_left_out"] = count.first
+    told["ungradable"] = [row["answer"] for row in ungradable]
+    told["splits"] = {split: len(of_split) for split, of_split in rows.items()}
+    told |= resemblance(rows)
     prompts = prompts_of(problems, model)
-    found["lengths"] = length_range([length for _, length in prompts], model)
-    found["examples"] = []
+    told["lengths"] = length_range([length for _, length in prompts], model)
+    told["examples"] = []
     for row, (prompt, length) in zip(problems[:SHOWN], prompts, strict=False):
         tokens = length if model else None
-        found["examples"].append(
+        told["examples"].append(
             {"question": row["question"], "answer": row["answer"], "prompt": prompt, "tokens": tokens}
         )
     values = {"train": str(file)} | {ours: name for ours, name in columns.items() if ours != name}
-    found["overrides"] = " ".join(f"data.{key}={value}" for key, value in values.items())
-    found["experiment"] = EXPERIMENT.format(data=json.dumps(values, ensure_ascii=False))
-    tell(found, told_in_words(found, names), arguments.json)
-    return 1 if count.lost or ungradable or found["leaks"] else 0
+    told["overrides"] = " ".join(f"data.{key}={value}" for key, value in values.items())
+    told["experiment"] = EXPERIMENT.format(data=json.dumps(values, ensure_ascii=False))
+    tell(told, told_in_words(told, names), arguments.json)
+    return 1 if count.lost or ungradable or told["leaks"] else 0
 
 
 def column_for(option: str, given: str | None, usual: tuple[str, ...], names: list[str], file: Path) -> str:
@@ -107,8 +107,8 @@ def split_rows(file: Path, columns: dict[str, str]) -> tuple[dict[str, list[dict
 def resemblance(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """How many problems for RL give a problem of an evaluation set away, and how many only share its template."""
     asked = {}
-    for name, found in rows.items():
-        asked[f"{name}.jsonl"] = [(row["id"], row["question"]) for row in found]
+    for name, of_split in rows.items():
+        asked[f"{name}.jsonl"] = [(row["id"], row["question"]) for row in of_split]
     training = {"rl.jsonl": asked.pop("rl.jsonl")}
     matches = leaks.tell_templates(leaks.matches_by_file(training, asked))["rl.jsonl"]
     leaking = leaks.leaking_rows(matches, ())
@@ -147,38 +147,38 @@ def positions_in_config(model: Path) -> int | None:
     return positions if isinstance(positions, int) else None
 
 
-def told_in_words(found: dict[str, Any], names: list[str]) -> str:
+def told_in_words(told: dict[str, Any], names: list[str]) -> str:
     """The same for people."""
     lines = [
-        f"{found['file']}: {found['read']} rows; columns: {listed(names, 20)}",
-        f"question: {found['question']}; right answer: {found['answer']}",
+        f"{told['file']}: {told['read']} rows; columns: {listed(names, 20)}",
+        f"question: {told['question']}; right answer: {told['answer']}",
     ]
-    for row in found["examples"]:
+    for row in told["examples"]:
         question = " ".join(row["question"].split())
         shown = question if len(question) <= WIDTH else f"{question[: WIDTH - 1]}…"
         lines.append(f"  {shown:<{WIDTH}}  {' '.join(row['answer'].split())[:WIDTH]}")
         if row["prompt"] is not None:
             lines.append(f"    as a prompt of {row['tokens']} tokens: {row['prompt']!r}")
-    for reason, rows in found["left_out"].items():
-        lines.append(f"left out: {rows} rows, {reason}; first: {found['first_left_out'][reason]}")
-    if wrong := found["ungradable"]:
-        lines.append(f"answers that can't be graded: {len(wrong)} of {found['kept']}, such as {wrong[0][:WIDTH]!r}")
+    for reason, rows in told["left_out"].items():
+        lines.append(f"left out: {rows} rows, {reason}; first: {told['first_left_out'][reason]}")
+    if wrong := told["ungradable"]:
+        lines.append(f"answers that can't be graded: {len(wrong)} of {told['kept']}, such as {wrong[0][:WIDTH]!r}")
     else:
-        lines.append(f"answers: all of {found['kept']} can be graded")
-    lines.append(f"splits: {', '.join(f'{name} {rows}' for name, rows in found['splits'].items())}")
+        lines.append(f"answers: all of {told['kept']} can be graded")
+    lines.append(f"splits: {', '.join(f'{name} {rows}' for name, rows in told['splits'].items())}")
     lines.append(
-        f"leaks: {found['leaks']} problems for RL give one of dev, test or final away; {found['alike']} only share a"
+        f"leaks: {told['leaks']} problems for RL give one of dev, test or final away; {told['alike']} only share a"
         " template with one, in other numbers or words"
     )
-    if found["first_leak"]:
-        lines.append("  such as {!r} and {!r}".format(*found["first_leak"]))
-    size = found["lengths"]
+    if told["first_leak"]:
+        lines.append("  such as {!r} and {!r}".format(*told["first_leak"]))
+    size = told["lengths"]
     lines.append(f"lengths: {size['least']} to {size['most']} {size['unit']}, median {size['median']:g}")
     if size["positions"]:
         room = size["positions"] - size["most"]
         lines[-1] += f"; the model has {size['positions']} positions, so the longest leaves {room} to its response"
     lines.append("as an experiment of yours, conf/experiment/NAME.yaml:")
-    lines += [f"  {line}" for line in found["experiment"].splitlines()]
-    lines.append(f"to train on it: r1flow run r1_smol {found['overrides']} run=NAME")
+    lines += [f"  {line}" for line in told["experiment"].splitlines()]
+    lines.append(f"to train on it: r1flow run r1_smol {told['overrides']} run=NAME")
     lines.append("problems for the test in a file of their own: add data.test=FILE, with the same columns")
     return "\n".join(lines)

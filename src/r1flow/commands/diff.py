@@ -71,7 +71,7 @@ def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
     alone = [stage for stage in stages if stage not in shared]
     equal = not (other or remade or alone)
     rows = [] if equal else compared(a, b)
-    found = {
+    told = {
         "a": str(run_a),
         "b": str(run_b),
         "equal": equal,
@@ -87,7 +87,7 @@ def diff(run_a: Path, run_b: Path, as_json: bool = False) -> int:
     else:
         words = [*differences(a, b, other), *only_in_one(a, alone), *made_differently(a, b, remade, other)]
         words += results(a, b, rows)
-    tell(found, "\n".join([f"A: {run_a}", f"B: {run_b}", *words]), as_json)
+    tell(told, "\n".join([f"A: {run_a}", f"B: {run_b}", *words]), as_json)
     return int(not equal)
 
 
@@ -110,10 +110,10 @@ def differences(a: RunRecords, b: RunRecords, other: list[str]) -> Iterator[str]
     if not other:
         return
     first = first_of(a, b, other)
-    found = list(causes(a[first], b[first]))
+    known = list(causes(a[first], b[first]))
     yield f"the first stage that differs is {first}"
     yield f"  other bytes: {listed(list(artifacts(a[first].manifest, b[first].manifest)), SHOWN_FILES)}"
-    yield from (f"  cause: {cause}" for cause in found or [NO_CAUSE])
+    yield from (f"  cause: {cause}" for cause in known or [NO_CAUSE])
     later = [stage for stage in other if stage != first]
     if later:
         yield f"stages after it that differ too: {', '.join(later)}"
@@ -175,10 +175,10 @@ def config_changes(a: Record, b: Record) -> Iterator[str]:
     for record in (a, b):
         if not (record.folder / "config.yaml").is_file():
             raise UserError(f"{record.folder / 'config.yaml'} is missing; run the stage again, or restore it")
-    found = list(changes(*(leaves(load_frozen(record.folder / "config.yaml")) for record in (a, b))))
-    if not found:
+    changed = list(changes(*(leaves(load_frozen(record.folder / "config.yaml")) for record in (a, b))))
+    if not changed:
         yield f"config: {a.provenance['config']} → {b.provenance['config']}, though both config.yaml read the same"
-    for key, before, after in found:
+    for key, before, after in changed:
         if key not in TOLD_BY_PROVENANCE:
             yield f"config {key}: {before} → {after}"
 
@@ -260,8 +260,8 @@ def pass_at_1_by_problem(folders: list[Path]) -> "dict[tuple[Path, str], PerProb
     from r1flow.api.comparison import stored_scores
 
     paths = {str(folder): folder / "samples.parquet" for folder in folders}
-    found = {}
+    by_problem = {}
     for name, scores in stored_scores({folder: path for folder, path in paths.items() if path.is_file()}).items():
         for task in TASKS:
-            found[Path(name), task] = scores[task, "pass_at_1"]
-    return found
+            by_problem[Path(name), task] = scores[task, "pass_at_1"]
+    return by_problem

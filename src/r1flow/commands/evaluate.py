@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.wrong is not None:
         check_new_file("--wrong", arguments.wrong)
-    found = evaluate(
+    evaluation = evaluate(
         arguments.model,
         arguments.data,
         arguments.k,
@@ -65,19 +65,23 @@ def run(arguments: argparse.Namespace) -> None:
         on_progress=say_progress if sys.stderr.isatty() else None,
     )
     wrong = []
-    for row in found.rows:
+    for row in evaluation.rows:
         if row["correct"] is False:
             wrong.append({name: row[name] for name in SHOWN})
-    lines = [str(found)]
+    lines = [str(evaluation)]
     if arguments.wrong is not None:
         write_table(arguments.wrong, wrong)
         lines.append(f"{arguments.wrong}: {len(wrong)} samples that are wrong")
     told: dict[str, Any] = {
-        "model": found.model,
-        "k": found.k,
-        "pass_at_1": {"estimate": found.interval.estimate, "low": found.interval.low, "high": found.interval.high},
-        "metrics": found.metrics,
-        "left_out": found.left_out,
+        "model": evaluation.model,
+        "k": evaluation.k,
+        "pass_at_1": {
+            "estimate": evaluation.interval.estimate,
+            "low": evaluation.interval.low,
+            "high": evaluation.interval.high,
+        },
+        "metrics": evaluation.metrics,
+        "left_out": evaluation.left_out,
         "wrong": len(wrong),
     }
     tell(told, "\n".join(lines), arguments.json)

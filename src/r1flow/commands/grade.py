@@ -51,11 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
         check_out(arguments.out, arguments.file, rows[0])
     completions = [row[arguments.completion] for row in rows]
     golds = [row[arguments.gold] for row in rows]
-    found = graded_answers(completions, golds, arguments.lenient)
+    grades = graded_answers(completions, golds, arguments.lenient)
     if arguments.out is not None:
-        graded = [{**row, ADDED[0]: each.answer, ADDED[1]: each.correct} for row, each in zip(rows, found, strict=True)]
+        graded = [
+            {**row, ADDED[0]: each.answer, ADDED[1]: each.correct} for row, each in zip(rows, grades, strict=True)
+        ]
         write_table(arguments.out, graded)
-    told = grades_counted(found, golds) | {"out": arguments.out and str(arguments.out)}
+    told = grades_counted(grades, golds) | {"out": arguments.out and str(arguments.out)}
     tell(told, "\n".join(grades_in_words(arguments.file, told, arguments.lenient)), arguments.json)
     return int(bool(told["ungraded"]))
 
@@ -69,18 +71,18 @@ def check_out(out: Path, file: Path, row: dict[str, Any]) -> None:
         raise UserError(f"{file} has a column {taken[0]!r} already, which --out would replace; rename it")
 
 
-def grades_counted(found: Sequence["GradedAnswer"], golds: Sequence[Any]) -> dict[str, Any]:
-    verdicts = [each.correct for each in found]
+def grades_counted(grades: Sequence["GradedAnswer"], golds: Sequence[Any]) -> dict[str, Any]:
+    verdicts = [each.correct for each in grades]
     right, wrong = verdicts.count(True), verdicts.count(False)
     ungraded = []
-    for number, (each, gold) in enumerate(zip(found, golds, strict=True), 1):
+    for number, (each, gold) in enumerate(zip(grades, golds, strict=True), 1):
         if each.correct is None:
             ungraded.append({"row": number, "gold": None if gold is None else str(gold), "cause": str(each.cause)})
     return {
-        "rows": len(found),
+        "rows": len(grades),
         "right": right,
         "wrong": wrong,
-        "unmarked": sum(each.answer is None and each.correct is False for each in found),
+        "unmarked": sum(each.answer is None and each.correct is False for each in grades),
         "share": right / (right + wrong) if right + wrong else None,
         "ungraded": ungraded,
     }

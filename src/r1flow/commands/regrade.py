@@ -80,10 +80,10 @@ def graded_stages(run: Path) -> list[Record]:
     folders: list[Path] = []
     for stage in stages:
         folders += [run / stage, *sorted((run / stage).glob("*/"))]
-    found = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
-    if not found:
+    whole = [folder.resolve() for folder in folders if (folder / MANIFEST).is_file()]
+    if not whole:
         raise UserError(f"{run}: no graded samples in it; name a run's folder, for example results/r1_tiny")
-    return [whole_record(folder) for folder in found]
+    return [whole_record(folder) for folder in whole]
 
 
 def whole_record(folder: Path) -> Record:
@@ -140,12 +140,12 @@ def regraded_row(
 
 
 def means(rows: list[SampleRow], temperatures: list[float], ungradable: int) -> dict[Number, Any]:
-    found = evaluate.summarise_evaluation(rows, temperatures)
-    lines = dict(found["tasks"])
-    for each in found["thinking"]:
+    summary = evaluate.summarise_evaluation(rows, temperatures)
+    lines = dict(summary["tasks"])
+    for each in summary["thinking"]:
         lines |= {f"{task} (thinking given, {each['temperature']})": line for task, line in each["tasks"].items()}
-    lines |= {f"{task} (paraphrased)": line for task, line in found.get("paraphrased", {}).get("tasks", {}).items()}
-    for name, tasks in found.get("interventions", {}).items():
+    lines |= {f"{task} (paraphrased)": line for task, line in summary.get("paraphrased", {}).get("tasks", {}).items()}
+    for name, tasks in summary.get("interventions", {}).items():
         lines |= {f"{task} ({name})": line for task, line in tasks.items()}
     numbers: dict[Number, Any] = {(None, "ungradable"): ungradable}
     for task, line in lines.items():

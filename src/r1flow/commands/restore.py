@@ -16,7 +16,7 @@ from r1flow.artifacts.manifest import MANIFEST, Fault, sha256
 from r1flow.artifacts.versions import RESULTS
 from r1flow.commands.finding import add_json, tell
 from r1flow.commands.places import enter_project
-from r1flow.commands.verify import Hashing, faults, provenance_of, run_of
+from r1flow.commands.verify import Hashing, folder_faults, provenance_of, run_of
 from r1flow.core.errors import UserError, listed
 
 SHOWN = 5  # changed files in one line
@@ -53,7 +53,7 @@ def restore(revision: str | None, run: str | None, remote: str | None = None, as
     if versions.DATA in folders:
         bring_what_was_beside_data()
     hashing = Hashing(folders)
-    remove_wrong(list(chain.from_iterable(faults(folder, hashing) for folder in folders)))
+    remove_wrong(list(chain.from_iterable(folder_faults(folder, hashing) for folder in folders)))
     runs = sorted({run_of(folder).name for folder in folders} - {""})
     words = f"{len(folders)} stages are restored and verified ({hashing}); snakemake has nothing to do for"
     tell({"runs": runs, "stages": len(folders), **hashing.counts}, " ".join([words, *runs]), as_json)

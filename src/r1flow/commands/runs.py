@@ -45,11 +45,11 @@ def run(arguments: argparse.Namespace) -> None:
     enter_project()
     from r1flow.api.listing import list_runs
 
-    found = runs_in_order([each for each in list_runs() if fits(each, arguments.filter)], arguments.sort)
-    lines = [cells_of_run(each, time.time()) for each in found]
+    listed_runs = runs_in_order([each for each in list_runs() if fits(each, arguments.filter)], arguments.sort)
+    lines = [cells_of_run(each, time.time()) for each in listed_runs]
     header = ("run", "experiment", "seed", "state", "changed", "pass@1", "overrides")
     words = columns_told([header, *lines]) if lines else "no run in results/" + (" has this" * bool(arguments.filter))
-    tell({"runs": [asdict(each) for each in found]}, words, arguments.json)
+    tell({"runs": [asdict(each) for each in listed_runs]}, words, arguments.json)
 
 
 def fits(each: "ListedRun", words: Sequence[str]) -> bool:
@@ -58,10 +58,10 @@ def fits(each: "ListedRun", words: Sequence[str]) -> bool:
     return all(word.casefold() in text for word in words)
 
 
-def runs_in_order(found: Sequence["ListedRun"], key: str) -> list["ListedRun"]:
+def runs_in_order(listed_runs: Sequence["ListedRun"], key: str) -> list["ListedRun"]:
     """Sorted by a column: times and pass@1 with the highest first, and runs that lack it at the end."""
-    known = [each for each in found if getattr(each, key) is not None]
-    unknown = [each for each in found if getattr(each, key) is None]
+    known = [each for each in listed_runs if getattr(each, key) is not None]
+    unknown = [each for each in listed_runs if getattr(each, key) is None]
     return sorted(known, key=lambda each: getattr(each, key), reverse=key in HIGHEST_FIRST) + unknown
 
 

@@ -52,12 +52,12 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--task: {arguments.model} has no samples of {arguments.task!r}{did_you_mean(arguments.task, tasks)}"
         )
-    found = [row for row in rows if is_wanted(row, arguments)]
-    found.sort(key=lambda row: (row["sample_index"], row["problem_id"]))  # ids are hashes, so tasks are mixed
-    shown = found[: arguments.n or None]
-    told = {"run": str(opened.folder), "model": arguments.model, "found": len(found), "samples": shown}
-    which = f"{len(found)} samples{f' are {arguments.verdict}' if arguments.verdict else ''}"
-    lines = [f"{arguments.model}, {which}{f'; the first {len(shown)}' if len(shown) < len(found) else ''}"]
+    wanted = [row for row in rows if is_wanted(row, arguments)]
+    wanted.sort(key=lambda row: (row["sample_index"], row["problem_id"]))  # ids are hashes, so tasks are mixed
+    shown = wanted[: arguments.n or None]
+    told = {"run": str(opened.folder), "model": arguments.model, "found": len(wanted), "samples": shown}
+    which = f"{len(wanted)} samples{f' are {arguments.verdict}' if arguments.verdict else ''}"
+    lines = [f"{arguments.model}, {which}{f'; the first {len(shown)}' if len(shown) < len(wanted) else ''}"]
     for row in shown:
         lines += ["", *stored_sample_told(row)]
     text = "\n".join(lines)

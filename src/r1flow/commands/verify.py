@@ -62,13 +62,13 @@ def verify(run: Path | None, as_json: bool = False) -> int:
 def problems(folders: list[Path], hashing: "Hashing") -> Iterator[Fault]:
     """Everything that is wrong with these stages: contents, provenance, the stages they were made from, the pin."""
     for folder in folders:
-        yield from faults(folder, hashing)
+        yield from folder_faults(folder, hashing)
         yield from strangers(folder)
         if folder == versions.DATA:
             yield from unpinned(folder)
 
 
-def faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
+def folder_faults(folder: Path, hashing: "Hashing") -> Iterator[Fault]:
     """Files that aren't as manifest and provenance say; data/ may lack a provenance, as data.dvc pins its files."""
     unproved = folder == versions.DATA and provenance_of(folder) is None
     yield from (manifest.file_faults if unproved else provenance.stage_faults)(folder, hashing.sha256)

@@ -69,7 +69,7 @@ def tell_templates(matches: dict[str, list[Match]]) -> dict[str, list[Match]]:
     A leak has one copy or a few. Whole copies stay leaks, however many there are.
     """
     resembling: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for match in (match for found in matches.values() for match in found):
+    for match in (match for of_file in matches.values() for match in of_file):
         if match.kind not in (Kind.WHOLE, Kind.MASKED):
             resembling[match.evaluation, match.other_id].add(match.id)
     return as_templates(matches, lambda match: len(resembling[match.evaluation, match.other_id]) > COMMON)
@@ -78,9 +78,9 @@ def tell_templates(matches: dict[str, list[Match]]) -> dict[str, list[Match]]:
 def as_templates(matches: dict[str, list[Match]], is_template: Callable[[Match], bool]) -> dict[str, list[Match]]:
     """The same matches; those of which it holds are of a template, but for whole copies."""
     told: dict[str, list[Match]] = {}
-    for name, found in matches.items():
+    for name, of_file in matches.items():
         told[name] = []
-        for match in found:
+        for match in of_file:
             of_template = match.kind != Kind.WHOLE and is_template(match)
             told[name].append(replace(match, kind=Kind.TEMPLATE) if of_template else match)
     return told

@@ -69,7 +69,7 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
                     raise row
                 if not wanted(row, source["where"]):
                     raise Unusable("not wanted (where)")
-                found = mapped(row, source)
+                made = mapped(row, source)
             except Damaged as error:
                 reason, _, column = str(error).partition(" in ")
                 said = f"{f'column {column}: ' if column else ''}{reason}"
@@ -79,15 +79,15 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
             except Unusable as error:
                 count.leave_out(str(error), f"{place}: {error}")
             else:
-                yield found
+                yield made
 
 
 def load_apart(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[FileRow]:
     """The same in a process apart (core/apart.py): whatever the files say, it has little memory and no endless time."""
     size = sum((folder / name).stat().st_size for name in names)
     where = ", ".join(str(folder / name) for name in names)
-    found = yield from read_apart("r1flow.data.loaders:counted_rows", folder, names, source, size=size, what=where)
-    count.add(found)
+    counted = yield from read_apart("r1flow.data.loaders:counted_rows", folder, names, source, size=size, what=where)
+    count.add(counted)
 
 
 def counted_rows(folder: Path, names: list[str], source: dict[str, Any]) -> Generator[FileRow, None, Count]:
@@ -242,12 +242,12 @@ def json_rows(path: Path) -> Iterator[FileRow | Damaged]:
             f"{path}: {path.stat().st_size} bytes are too many for one JSON list; write it as JSON lines (.jsonl)"
         )
     try:
-        found = json.loads(path.read_bytes())
+        rows = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: can't be read as JSON ({error})") from None
-    if not isinstance(found, list):
+    if not isinstance(rows, list):
         raise UserError(f"{path}: not a list of rows")
-    return (row if isinstance(row, dict) else Damaged("not an object") for row in found)
+    return (row if isinstance(row, dict) else Damaged("not an object") for row in rows)
 
 
 def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow | Damaged]:
@@ -272,23 +272,23 @@ def wanted(row: FileRow, where: dict[str, list[Any]]) -> bool:
 
 def mapped(row: FileRow, source: dict[str, Any]) -> FileRow:
     """Our row, with its id; raises Damaged or Unusable."""
-    found = dict(source["fixed"])
+    fields = dict(source["fixed"])
     for ours, column in source["columns"].items():
         columns = column if isinstance(column, list) else [column]
         values = [value_at(row, one) for one in columns]
         function = FUNCTIONS[source["by"][ours]] if ours in source["by"] else text
         try:
-            found[ours] = function(*values)
-            check_text(found[ours], source["max_field_characters"])
+            fields[ours] = function(*values)
+            check_text(fields[ours], source["max_field_characters"])
         except Damaged as error:
             raise Damaged(f"{error} in {', '.join(columns)}") from None
         except MemoryError:  # in a process apart
             raise Damaged(f"row too large in {', '.join(columns)}") from None
         except (TypeError, KeyError, AttributeError, IndexError, ValueError, StopIteration, RecursionError):
             raise Damaged(f"wrong type in {', '.join(columns)}") from None
-    if "chosen" in found and found["chosen"] == found["rejected"]:
+    if "chosen" in fields and fields["chosen"] == fields["rejected"]:
         raise Unusable("both responses are the same")
-    return found | {"id": row_id(found)}
+    return fields | {"id": row_id(fields)}
 
 
 def row_id(row: FileRow) -> str:
@@ -628,10 +628,10 @@ STRING_ONLY = {
 def listed_tests(tests: list[dict[str, Any]], function: str | None = None, checker: str | None = None) -> str:
     """The tests in the grader's form: each by standard input, or with the function to call."""
     how = ({"fn_name": function} if function else {}) | ({"checker": checker} if checker else {})
-    found = [{"input": text(one["input"]), "output": text(one["output"]), **how} for one in tests]
-    if not found:
+    listed = [{"input": text(one["input"]), "output": text(one["output"]), **how} for one in tests]
+    if not listed:
         raise Unusable("no tests")
-    return json.dumps(found, ensure_ascii=False)
+    return json.dumps(listed, ensure_ascii=False)
 
 
 FUNCTIONS: dict[str, Callable[..., str]] = {

@@ -101,10 +101,10 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             made = hydra_compose("config", overrides=words)
             check_environment("", OmegaConf.to_container(made, resolve=False))
-            found = OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
-            start = {} if found.get("model") is None else {"base": {**found["base"], "init_from": found["model"]}}
-            check_given(found | start, read_yaml(conf / "experiment" / f"{experiment}.yaml", aliases=True))
-            return found
+            config = OmegaConf.to_container(made, resolve=True, throw_on_missing=True)
+            start = {} if config.get("model") is None else {"base": {**config["base"], "init_from": config["model"]}}
+            check_given(config | start, read_yaml(conf / "experiment" / f"{experiment}.yaml", aliases=True))
+            return config
     except MissingMandatoryValue as error:
         raise left_to_you(error.full_key) from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:

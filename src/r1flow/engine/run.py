@@ -312,12 +312,12 @@ class Run:
 
     def scores(self, jobs: list[str]) -> dict[str, dict[str, float]]:
         """pass@1 on reasoning and on general problems, by model, of the evaluations among these jobs."""
-        found = {}
+        scores = {}
         for job in filter(lambda job: job.startswith("evaluate/"), jobs):
             tasks = manifest.read_json(Path(self.folder(job), "metrics.json"))["tasks"]
             names = [name for name in ("reasoning", "general") if name in tasks]
-            found[job.partition("/")[2]] = {name: tasks[name]["pass_at_1"] for name in names}
-        return found
+            scores[job.partition("/")[2]] = {name: tasks[name]["pass_at_1"] for name in names}
+        return scores
 
     def check_disk(self) -> None:
         """Refuse a run that a disk has no room for; what a killed run left in scratch/ counts as room."""
@@ -378,13 +378,13 @@ class Run:
 
     def failures(self) -> list[str]:
         """The jobs and parts that have failed since this run began, each with its reason and where its log is."""
-        found = []
+        failed = []
         for log in sorted(Path("logs", self.name).rglob("*.log")):
             lines = log.read_text(errors="replace").splitlines() if self.is_written(log) else []
             if lines and lines[-1].startswith(FAILED):
                 job = log.relative_to(Path("logs", self.name)).with_suffix("")
-                found.append(f"{job} failed: {lines[-1].removeprefix(FAILED)} ({log})")
-        return found
+                failed.append(f"{job} failed: {lines[-1].removeprefix(FAILED)} ({log})")
+        return failed
 
     @property
     def summary(self) -> dict[str, Any]:

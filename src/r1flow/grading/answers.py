@@ -1,6 +1,6 @@
 r"""Grades the kinds of answers that need no mathematics: written-out numbers, choice letters, text.
 
-    plain(r"\frac{3}{4}") == plain("0.75")                          # the same Fraction
+    plain_number(r"\frac{3}{4}") == plain_number("0.75")                          # the same Fraction
     choice("C", "(C) London")                                       # True
 
 final.py decides which text of a completion is graded.
@@ -32,7 +32,7 @@ FRACTION = re.compile(
 )
 
 
-def plain(text: str) -> PlainNumber | None:
+def plain_number(text: str) -> PlainNumber | None:
     """The number, if the whole text is one; None otherwise, and for x/0 or a fraction that isn't worked out (6/2)."""
     match = NUMBER.fullmatch(text)
     if match:
@@ -123,11 +123,11 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
     if any(isinstance(option, bool) or not isinstance(option, str | int | float) for option in options):
         return None
     texts = [folded(str(option)) for option in options]
-    number = chosen(gold, texts)
-    return None if number is None else chosen(said, texts) == number
+    number = option_named(gold, texts)
+    return None if number is None else option_named(said, texts) == number
 
 
-def chosen(text: str, options: list[str]) -> int | None:
+def option_named(text: str, options: list[str]) -> int | None:
     """The number of the option that a text names; a letter with another option's text names none."""
     if options.count(folded(text)) == 1:
         return options.index(folded(text))

@@ -31,7 +31,7 @@ from sympy.core import random
 from sympy.core.function import Application, AppliedUndef
 from sympy.parsing import sympy_parser
 
-from r1flow.grading.answers import is_rounding, plain
+from r1flow.grading.answers import is_rounding, plain_number
 from r1flow.grading.finished import LARGE, is_finished
 from r1flow.grading.verdict import EXACT, Rules
 
@@ -99,25 +99,25 @@ class Reader(_Latex2Sympy):
 
     def convert_atom_expr(self, atom_expr: Any) -> Any:
         """Read i as the imaginary unit: if math-verify finds "i", it only drops the assumption that all is real."""
-        found = super().convert_atom_expr(atom_expr)
-        if not self.is_real and found == sympy.Symbol("i", real=False):
+        atom = super().convert_atom_expr(atom_expr)
+        if not self.is_real and atom == sympy.Symbol("i", real=False):
             return sympy.I
-        if not self.is_real and isinstance(found, sympy.Pow) and found.base == sympy.Symbol("i", real=False):
-            return sympy.Pow(sympy.I, found.exp, evaluate=False)
-        return found
+        if not self.is_real and isinstance(atom, sympy.Pow) and atom.base == sympy.Symbol("i", real=False):
+            return sympy.Pow(sympy.I, atom.exp, evaluate=False)
+        return atom
 
     def convert_exp(self, exp: Any) -> Any:
-        found = super().convert_exp(exp)
-        if isinstance(found, sympy.Pow):
-            refuse_above(found.exp, EXPONENT)
-        return found
+        power = super().convert_exp(exp)
+        if isinstance(power, sympy.Pow):
+            refuse_above(power.exp, EXPONENT)
+        return power
 
     def convert_postfix(self, postfix: Any) -> Any:
-        found = super().convert_postfix(postfix)
-        for part in sympy.preorder_traversal(found) if isinstance(found, sympy.factorial) else ():
+        converted = super().convert_postfix(postfix)
+        for part in sympy.preorder_traversal(converted) if isinstance(converted, sympy.factorial) else ():
             if isinstance(part, sympy.factorial):
                 refuse_above(part.args[0], FACTORIAL)
-        return found
+        return converted
 
     def convert_binom(self, binom: Any) -> Any:
         upper, lower = self.convert_expr(binom.upper), self.convert_expr(binom.lower)
@@ -169,13 +169,13 @@ def read_expression(latex: str) -> Any:
     if depth(latex) > DEEP or SIGNS.search(latex):
         return None
     latex = IMAGINARY.sub(" i", normalize_latex(latex, NORMAL))
-    found = parsed_latex(POWER.sub(r"{\1}\2", latex), quick=True)
-    if found is None:
-        found = parsed_latex(latex, quick=False)
-    if not isinstance(found, (sympy.Basic, sympy.MatrixBase)) or found in (sympy.nan, sympy.zoo):
+    expression = parsed_latex(POWER.sub(r"{\1}\2", latex), quick=True)
+    if expression is None:
+        expression = parsed_latex(latex, quick=False)
+    if not isinstance(expression, (sympy.Basic, sympy.MatrixBase)) or expression in (sympy.nan, sympy.zoo):
         return None
-    listed = isinstance(found, sympy.Union) and all(isinstance(part, sympy.FiniteSet) for part in found.args)
-    return sympy.FiniteSet(*(element for part in found.args for element in part.args)) if listed else found
+    listed = isinstance(expression, sympy.Union) and all(isinstance(part, sympy.FiniteSet) for part in expression.args)
+    return sympy.FiniteSet(*(element for part in expression.args for element in part.args)) if listed else expression
 
 
 def parsed_latex(latex: str, quick: bool) -> Any:
@@ -283,7 +283,7 @@ def is_name(side: Any) -> bool:
 
 def rounds(decimal: str, other: str, value: Any, places: int) -> bool:
     """Whether `decimal` has at least `places` places and rounds a constant, which `other` writes in another way."""
-    written, plainly = plain(decimal), plain(other)
+    written, plainly = plain_number(decimal), plain_number(other)
     if not written or not written.places or isinstance(value, sympy.Integer) or (plainly and plainly.places):
         return False
     number = grader.safe_sympy_doit(value).evalf(written.places + DIGITS, maxn=WORKING)
@@ -428,10 +428,10 @@ def never(*_: Any, **__: Any) -> Any:
 
 def solutions(*arguments: Any) -> Any:
     """sympy's solve, but an empty result isn't accepted: any two equations without solutions would be equal."""
-    found = SOLVE(*arguments)
-    if found in ([], sympy.true, sympy.false):
+    solved = SOLVE(*arguments)
+    if solved in ([], sympy.true, sympy.false):
         raise UnreadableError("no solution")
-    return found
+    return solved
 
 
 def compare_sets(gold: Any, found: Any, *precision: int) -> bool:

@@ -216,9 +216,9 @@ def run(
             return [Outcome(status, compiled.seconds)] * len(cases)
         source = compiled.stdout
     verdicts = []
-    for found in each(source, cases, how, limits, tier):
-        verdicts.append(found)
-        if not whole and found.passed is False:
+    for outcome in each(source, cases, how, limits, tier):
+        verdicts.append(outcome)
+        if not whole and outcome.passed is False:
             break
     return verdicts
 
@@ -230,10 +230,10 @@ def each(source: bytes, cases: list[Test], how: Language, limits: Limits, tier: 
     """
     timeouts, seconds = 0, 0.0
     with ThreadPoolExecutor(max(1, min(sandbox.workers(), len(cases)))) as pool:
-        for number, found in enumerate(pool.map(lambda case: run_test(source, case, how, limits, tier), cases), 1):
-            yield found
-            timeouts += found.status is Status.TIMEOUT
-            seconds += found.seconds
+        for number, outcome in enumerate(pool.map(lambda case: run_test(source, case, how, limits, tier), cases), 1):
+            yield outcome
+            timeouts += outcome.status is Status.TIMEOUT
+            seconds += outcome.seconds
             if timeouts >= MOST_TIMEOUTS or seconds > MOST_WALL_LIMITS * limits.wall_s:
                 yield from [Outcome(Status.TIMEOUT)] * (len(cases) - number)
                 return
@@ -250,10 +250,10 @@ def passes_tests(solution: str | None, tests: Any) -> verdict.Verdict:
         return verdict.Verdict(None, Cause.UNGRADABLE)
     if solution is None:
         return verdict.Verdict(False)
-    found = {one.passed for one in run(solution, tests, whole=False)}
-    if None in found and False not in found:
+    passed = {one.passed for one in run(solution, tests, whole=False)}
+    if None in passed and False not in passed:
         return verdict.Verdict(None, Cause.INFRASTRUCTURE)
-    return verdict.Verdict(False not in found)
+    return verdict.Verdict(False not in passed)
 
 
 def asks_for_code(answer: str | None, entry: str | None) -> bool:
@@ -304,8 +304,8 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def last_block(text: str) -> str | None:
     """The last code block anywhere that may be Python: what `code_in` missed."""
-    found = [body for name, body in blocks(text) if name in (*LANGUAGES["python"].fences, "")]
-    return found[-1] if found else None
+    bodies = [body for name, body in blocks(text) if name in (*LANGUAGES["python"].fences, "")]
+    return bodies[-1] if bodies else None
 
 
 def language_of(name: str) -> Language:
@@ -387,10 +387,10 @@ def same_numbers(got: str, wanted: str) -> bool:
 
 
 def lines(text: str) -> list[str]:
-    found = [line.rstrip(" \t\r") for line in text.split("\n")]
-    while found and not found[-1]:
-        found.pop()
-    return found
+    stripped = [line.rstrip(" \t\r") for line in text.split("\n")]
+    while stripped and not stripped[-1]:
+        stripped.pop()
+    return stripped
 
 
 def same_line(got: str, wanted: str) -> bool:
@@ -472,10 +472,10 @@ def tests_of(tests: Any) -> list[Test]:
     """
     if isinstance(tests, str | bytes):
         tests = from_json(tests)
-    found = list(in_columns(tests)) if isinstance(tests, dict) else [one(test) for test in list_of(tests)]
-    if not found:
+    read = list(in_columns(tests)) if isinstance(tests, dict) else [one(test) for test in list_of(tests)]
+    if not read:
         raise ValueError("tests: there are none")
-    return [replace(test, outputs=tuple(map(as_json_value, test.outputs))) for test in found]
+    return [replace(test, outputs=tuple(map(as_json_value, test.outputs))) for test in read]
 
 
 def as_json_value(value: Any) -> Any:

@@ -56,8 +56,8 @@ def without_latex(text: str) -> str:
     text = unwrapped(candidate(text.translate(SPELLINGS))).replace("\\*", "*").replace("==", "=")
     text = SIGN.sub(lambda match: SIGNS.get(match[0], " "), TIMES.sub("*", text))
     while True:  # the innermost fractions first
-        text, found = FRACTION.subn(r"((\1\2)/(\3\4))", text)
-        if not found:
+        text, replaced = FRACTION.subn(r"((\1\2)/(\3\4))", text)
+        if not replaced:
             return text.translate(BRACKETS)
 
 
@@ -86,24 +86,24 @@ def read_terms(text: str) -> list[Fraction | str] | None:
 def value(tokens: list[Fraction | str]) -> Fraction:
     """The value of all tokens; raises SyntaxError if they aren't an expression."""
     rest = tokens[::-1]  # consumed from its end
-    found = added(rest)
+    result = added(rest)
     if rest:
         raise SyntaxError
-    return found
+    return result
 
 
 def added(rest: list[Fraction | str]) -> Fraction:
-    found = multiplied(rest)
+    total = multiplied(rest)
     while rest and rest[-1] in ("+", "-"):
-        found = found + multiplied(rest) if rest.pop() == "+" else found - multiplied(rest)
-    return found
+        total = total + multiplied(rest) if rest.pop() == "+" else total - multiplied(rest)
+    return total
 
 
 def multiplied(rest: list[Fraction | str]) -> Fraction:
-    found = atom(rest)
+    product = atom(rest)
     while rest and rest[-1] in ("*", "/"):
-        found = found * atom(rest) if rest.pop() == "*" else found / atom(rest)
-    return found
+        product = product * atom(rest) if rest.pop() == "*" else product / atom(rest)
+    return product
 
 
 def atom(rest: list[Fraction | str]) -> Fraction:
@@ -112,7 +112,7 @@ def atom(rest: list[Fraction | str]) -> Fraction:
         return token
     if token != "(":
         raise SyntaxError
-    found = added(rest)
+    inner = added(rest)
     if not rest or rest.pop() != ")":
         raise SyntaxError
-    return found
+    return inner

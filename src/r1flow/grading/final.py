@@ -111,10 +111,10 @@ def final_answer(completion: str) -> str | None:
 def candidate(text: str, gold: bool = False) -> str:
     """The one answer that a text gives, with where it holds; if it marks none or is just an answer, the text itself."""
     text = DOUBLED.sub(r"\\", text[-TAIL:]).translate(WIDE)
-    found = last_boxed(text, gold)
-    if found is not None:
-        remark = IS_IT.search(found)
-        return found if remark is None or UNSURE.search(remark[0]) else found[: remark.start()]
+    boxed = last_boxed(text, gold)
+    if boxed is not None:
+        remark = IS_IT.search(boxed)
+        return boxed if remark is None or UNSURE.search(remark[0]) else boxed[: remark.start()]
     text = OPENING.sub(r"\2 \1", text)
     text = HEADING.sub("\nThe answer is: ", text)
     text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
@@ -130,12 +130,12 @@ def values_of(gold: str, answer: str) -> tuple[str, str]:
     Where the gold says nothing, an answer may say "for all x" or "n \\ge 1", but not "for odd n" or "x < 0".
     """
     value, holds = without_condition(candidate(gold, gold=True))
-    found = candidate(answer)
-    bare, claimed = without_condition(found)
+    answered = candidate(answer)
+    bare, claimed = without_condition(answered)
     if said_there(claimed) == said_there(holds):
         return value, bare
     one_relation = not (RELATION.search(claimed) and RELATION.search(holds))
-    return value, bare if one_relation and is_everywhere(claimed) and is_everywhere(holds) else found
+    return value, bare if one_relation and is_everywhere(claimed) and is_everywhere(holds) else answered
 
 
 def said_there(condition: str) -> str:
@@ -152,12 +152,17 @@ def is_everywhere(condition: str) -> bool:
 
 def without_condition(text: str) -> tuple[str, str]:
     """An answer without where it holds, and that; but not what is a part of words in braces."""
-    found = CONDITION.search(text) if len(text) <= LIMIT else None
-    if not found and len(text) <= LIMIT and (found := SET_OFF.search(text)) and RELATION.search(text[: found.start()]):
+    if len(text) > LIMIT:
         return text, ""
-    if not found or text[: found.start()].count("{") != text[: found.start()].count("}"):
+    condition = CONDITION.search(text)
+    if not condition:
+        condition = SET_OFF.search(text)
+        if not condition or RELATION.search(text[: condition.start()]):
+            return text, ""
+    before = text[: condition.start()]
+    if before.count("{") != before.count("}"):
         return text, ""
-    return text[: found.start()] + "$" * (text[: found.start()].count("$") % 2), text[found.start() :]
+    return before + "$" * (before.count("$") % 2), text[condition.start() :]
 
 
 # Boxes.
@@ -191,21 +196,21 @@ def last_boxed(text: str, gold: bool = False) -> str | None:
     gold that is given, what stands before its box doesn't matter.
     """
     text = BARE_BOX.sub(r"\\boxed{\g<inside>}", text)
-    found = list(boxes(text))
-    if not found:
+    all_boxes = list(boxes(text))
+    if not all_boxes:
         return None
-    if MORE.match(text, found[-1].end):
+    if MORE.match(text, all_boxes[-1].end):
         return ""
-    first = len(found) - 1
-    while first and TOGETHER.fullmatch(INVISIBLE.sub("", text[found[first - 1].end : found[first].start])):
+    first = len(all_boxes) - 1
+    while first and TOGETHER.fullmatch(INVISIBLE.sub("", text[all_boxes[first - 1].end : all_boxes[first].start])):
         first -= 1
-    ahead = text[max(0, found[first].start - 80) : found[first].start]
+    ahead = text[max(0, all_boxes[first].start - 80) : all_boxes[first].start]
     if not gold and (not BEFORE.search(ahead) or DENIED.search(ahead)):
         return ""
-    if first == len(found) - 1:
-        return found[-1].inside
-    names = [NAMED.search(text[max(0, box.start - 16) : box.start]) for box in found[first:]]
-    insides = [f"{name[1] if name else ''}{box.inside}" for box, name in zip(found[first:], names, strict=True)]
+    if first == len(all_boxes) - 1:
+        return all_boxes[-1].inside
+    names = [NAMED.search(text[max(0, box.start - 16) : box.start]) for box in all_boxes[first:]]
+    insides = [f"{name[1] if name else ''}{box.inside}" for box, name in zip(all_boxes[first:], names, strict=True)]
     return ", ".join(dict.fromkeys(insides))
 
 
@@ -306,10 +311,10 @@ def without_aside(sentence: str) -> str:
 
 def only_formula(text: str) -> str | None:
     """The formula, with the words after it, if a text has just one, and its other words neither calculate nor waver."""
-    found = list(FORMULA.finditer(text))
-    if len(found) != 1:
+    formulas = list(FORMULA.finditer(text))
+    if len(formulas) != 1:
         return None
-    before, after = text[: found[0].start()], text[found[0].end() :]
+    before, after = text[: formulas[0].start()], text[formulas[0].end() :]
     if not re.search("[A-Za-z]{2}", before) or re.search(r"[\d=<>+\\/^|$`]", before + after):
         return None
-    return None if UNSURE.search(before + after) or ARITHMETIC.search(before) else found[0][0] + after
+    return None if UNSURE.search(before + after) or ARITHMETIC.search(before) else formulas[0][0] + after

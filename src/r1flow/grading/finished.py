@@ -51,8 +51,8 @@ class UnfinishedError(Exception):
 @lru_cache(maxsize=8192)
 def is_finished(text: str) -> bool:
     text = THOUSANDS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
-    exact, found, rounded = text.partition("\\approx")
-    text = FRACTIONS.sub(r"\\frac", rounded if found and NAME.fullmatch(exact) else exact)
+    exact, approx, rounded = text.partition("\\approx")
+    text = FRACTIONS.sub(r"\\frac", rounded if approx and NAME.fullmatch(exact) else exact)
     text = PLAIN_NAMES.sub(r"\\", text)
     if "\\begin" in text:
         name, _, matrix = text.partition("=")
@@ -120,10 +120,10 @@ class Reading:
         return self.rest[-1] if self.rest else ""
 
     def take(self, *tokens: str) -> bool:
-        found = self.peek() in tokens and bool(self.rest)
-        if found:
+        is_next = self.peek() in tokens and bool(self.rest)
+        if is_next:
             self.rest.pop()
-        return found
+        return is_next
 
     def group(self) -> "Reading":
         """What a command applies to: the inside of braces or brackets, one digit, or one command."""

@@ -94,8 +94,8 @@ def answer_of(text: str, entry_json: str | None) -> str | None:
     """
     if entry_json is not None:
         return Response.parse(text).answer
-    found = final_answer(text)
-    return None if found is None else candidate(found)
+    answer = final_answer(text)
+    return None if answer is None else candidate(answer)
 
 
 def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
@@ -103,11 +103,11 @@ def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
 
     A number that is a part of something (the 3 of 2^3, the 45 of 3:45) is no answer; a fraction counts as one number.
     """
-    found = answer_of(text, entry_json)
-    if found is None and entry_json is not None:
-        found = final_answer(text)
-    if found is not None:
-        return found
+    answer = answer_of(text, entry_json)
+    if answer is None and entry_json is not None:
+        answer = final_answer(text)
+    if answer is not None:
+        return answer
     tail = math.ungrouped(TAG.sub("\n", text[-TAIL_CHARACTERS:]).translate(math.IN_NUMBERS))
     numbers = list(FRACTION_OR_NUMBER.finditer(tail))
     if not numbers:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import NamedTuple
 
-from r1flow.grading.answers import STYLE, PlainNumber, bare, plain, same_number, single_letter
+from r1flow.grading.answers import STYLE, PlainNumber, bare, plain_number, same_number, single_letter
 from r1flow.grading.final import BOX, LIMIT, WIDE, candidate, closing_brace, values_of
 from r1flow.grading.nouns import COUNTED, MATERIALS
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
@@ -74,7 +74,7 @@ def best(readings: list[Verdict]) -> Verdict:
 def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdict | list[Pair]:
     """A verdict, or the readings of gold and answer that a worker must compare, any of which may be right."""
     if gold and answer and len(gold) <= LIMIT and len(answer) <= LIMIT:
-        bare_gold, bare_answer = plain(gold), plain(answer)
+        bare_gold, bare_answer = plain_number(gold), plain_number(answer)
         if bare_gold and bare_answer:  # the usual case, without looking for wrappers
             return Verdict(same_number(bare_gold, bare_answer, rules.places))
     if gold:
@@ -125,7 +125,7 @@ def measured(side: "Tidy") -> Fraction | None:
     for written in (side.text, side.core):  # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text
         value = NAME.sub("", written)
         match = EXPONENT.fullmatch(value)
-        number = plain((match[1] or "1") if match else value)
+        number = plain_number((match[1] or "1") if match else value)
         if number and not side.percent:
             return number.value * Fraction(10) ** int(match[2] if match else 0)
     return None
@@ -161,7 +161,7 @@ def by_comma(one: Tidy, other: Tidy) -> tuple[PlainNumber, PlainNumber] | None:
     match = COMMA.fullmatch(one.core)
     if not match or one.number or not other.number or other.number.places is None:
         return None
-    return plain(re.sub(r"[ .]", "", match[1]) + "." + match[2]), other.number
+    return plain_number(re.sub(r"[ .]", "", match[1]) + "." + match[2]), other.number
 
 
 def hundredth(number: PlainNumber) -> PlainNumber:
@@ -331,7 +331,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
     whole = unwrapped(in_latex(text))
-    number = plain(whole)
+    number = plain_number(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
     core, money = without_currency(TOTAL.sub("", whole))
@@ -342,7 +342,7 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     if based and has_digits_of(based[1], based[2]):
         return Tidy(whole, based[1], None, percent, unit, based[2])
     core = spelled_out(core)
-    return Tidy(whole, core, plain(core), percent, money or unit, None)
+    return Tidy(whole, core, plain_number(core), percent, money or unit, None)
 
 
 def in_latex(text: str) -> str:
@@ -547,13 +547,13 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
     Words without `\text` are units of a number only, and single letters only when the gold has no letters.
     """
     match = SCALE.search(text)
-    if match and plain(text[: match.start()].strip(" $")):
+    if match and plain_number(text[: match.start()].strip(" $")):
         scale = "degree"
         if match[1] or match[2]:
             scale = "celsius" if match[1] else "fahrenheit"
         return text[: match.start()].strip(" $"), f"{scale}^1"
     match = IN_CHINESE.search(text)
-    if match and plain(text[: match.start()].strip(" $")):
+    if match and plain_number(text[: match.start()].strip(" $")):
         named = CHINESE_UNITS.get(match[1])
         if named or CHINESE_COUNTED.fullmatch(match[1]):
             return text[: match.start()].strip(), named and f"{named}^1"
@@ -575,7 +575,7 @@ def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
 
 def is_value(core: str) -> bool:
     r"""Whether a text has numbers and no letters that may be variables: 15\pi, \frac{1}{2}."""
-    return plain(core) is not None or not LETTERS.search(COMMAND.sub("", core))
+    return plain_number(core) is not None or not LETTERS.search(COMMAND.sub("", core))
 
 
 def unit_of(said: str, power: int, others: list[str] | None) -> str | None:

@@ -44,5 +44,5 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 def graded_statements(thought: str, entry_json: str | None) -> list[str]:
     """The texts that are graded as the answers which a thought states; as in generated.answer_of, by the row's kind."""
-    found = statements(thought)
-    return found if entry_json is not None else [candidate(answer) for answer in found]
+    stated = statements(thought)
+    return stated if entry_json is not None else [candidate(answer) for answer in stated]

@@ -72,20 +72,20 @@ class Worker:
 
         Raises RuntimeError if the worker's own program is broken.
         """
-        found: list[Verdict] = []
+        decided: list[Verdict] = []
         deaths = 0
-        while len(found) < len(pairs):
-            known = len(found)
+        while len(decided) < len(pairs):
+            known = len(decided)
             try:
                 for letter in self.ask(pairs[known:]):
-                    found.append(VERDICTS[letter])
+                    decided.append(VERDICTS[letter])
             except Died as died:
-                deaths = deaths + 1 if len(found) == known else 1
+                deaths = deaths + 1 if len(decided) == known else 1
                 blamed = blame(died.by, deaths)
                 if blamed:
-                    found.append(self.unless_gold(pairs[len(found)][0], blamed))
+                    decided.append(self.unless_gold(pairs[len(decided)][0], blamed))
                     deaths = 0
-        return found
+        return decided
 
     def unless_gold(self, gold: str, blamed: Verdict) -> Verdict:
         """The verdict on a pair that ended the worker; the gold is at fault if it does so with any answer."""

@@ -82,13 +82,11 @@ def combine(
 
 def scored(part: WeightedReward, prompts: list[Any], completions: list[RewardInput], columns: dict[str, Any]) -> Scores:
     """A part's scores; in a plain list, as from a user's own reward, None means that the reward doesn't apply."""
-    found = part.reward(prompts=prompts, completions=completions, **columns)
-    if len(found) != len(prompts):
-        raise UserError(f"rewards.{part.label}: {part.name} gave {len(found)} scores for {len(prompts)} completions")
-    if isinstance(found, Scores):
-        scores = found
-    else:
-        scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in found)
+    scores = part.reward(prompts=prompts, completions=completions, **columns)
+    if len(scores) != len(prompts):
+        raise UserError(f"rewards.{part.label}: {part.name} gave {len(scores)} scores for {len(prompts)} completions")
+    if not isinstance(scores, Scores):
+        scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in scores)
     for row, value in enumerate(scores):
         if value is not None and not math.isfinite(value):
             what = f"{part.name} gave {value} for row {row}"
@@ -175,7 +173,7 @@ def factory_of(name: str) -> Callable[..., Reward]:
     module, _, attribute = name.rpartition(".")
     if not module:
         raise UserError(f"rewards: there is no reward {name!r}{did_you_mean(name, sorted(factories()))}")
-    found = users_own("rewards", module, attribute)
-    if not callable(found):
+    factory = users_own("rewards", module, attribute)
+    if not callable(factory):
         raise UserError(f"rewards: {name} isn't a function; name a reward, or a function that returns one")
-    return found
+    return factory

@@ -48,11 +48,11 @@ def is_summarised(response: Response) -> bool:
     """One reasoning block, then words for the reader with the answer in its tags or in a box."""
     if response.well_formed:
         return has_letter(response.summary.removesuffix(response.answer or ""))
-    found = list(boxes(response.summary))
-    once = [response.count(tag) for tag in TAGS] == [1, 1, 0, 0] and len(found) == 1
-    if not once or not is_seen(found[0].inside):
+    all_boxes = list(boxes(response.summary))
+    once = [response.count(tag) for tag in TAGS] == [1, 1, 0, 0] and len(all_boxes) == 1
+    if not once or not is_seen(all_boxes[0].inside):
         return False
-    return has_word(response.reasoning or "") and has_letter(response.summary[: found[0].start])
+    return has_word(response.reasoning or "") and has_letter(response.summary[: all_boxes[0].start])
 
 
 def has_letter(text: str) -> bool:

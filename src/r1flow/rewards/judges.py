@@ -173,8 +173,8 @@ def reader(low: float, high: float) -> Callable[[str], float | None]:
 
     def read(reply: str) -> float | None:
         last = reply.strip().rpartition("\n")[2]
-        found = verdict.fullmatch(re.sub(r"[*_`]", "", last).strip())
-        value = float(found[1]) if found and len(found[1]) < 20 else math.nan
+        grade = verdict.fullmatch(re.sub(r"[*_`]", "", last).strip())
+        value = float(grade[1]) if grade and len(grade[1]) < 20 else math.nan
         return (value - low) / (high - low) if low <= value <= high else None
 
     return read

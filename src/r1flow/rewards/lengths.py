@@ -93,14 +93,14 @@ def lengths(texts: list[str], columns: dict[str, Any]) -> list[int]:
     return [len(completion) for completion in (texts if ids is None else ids)]
 
 
-def group_ranks(prompts: Sequence[Any], found: list[int]) -> list[float]:
+def group_ranks(prompts: Sequence[Any], lengths: list[int]) -> list[float]:
     """Each row's 0.5 − (length − shortest) / (longest − shortest) among the rows of its prompt."""
     keys = [json.dumps(prompt, sort_keys=True, default=str) for prompt in prompts]
     groups: dict[str, list[int]] = defaultdict(list)
-    for key, length in zip(keys, found, strict=True):
+    for key, length in zip(keys, lengths, strict=True):
         groups[key].append(length)
     spans = {key: (min(group), max(group)) for key, group in groups.items()}
-    return [rank_of(length, *spans[key]) for key, length in zip(keys, found, strict=True)]
+    return [rank_of(length, *spans[key]) for key, length in zip(keys, lengths, strict=True)]
 
 
 def rank_of(length: int, shortest: int, longest: int) -> float:

@@ -263,10 +263,10 @@ def find_strategy(name: str) -> Callable[..., Strategy]:
     module, _, attribute = name.rpartition(".")
     if not module:
         raise UserError(f"strategies: there is no strategy {name!r}{did_you_mean(name, list(STRATEGIES))}")
-    found = users_own("strategies", module, attribute)
-    if not inspect.isgeneratorfunction(found):
+    strategy = users_own("strategies", module, attribute)
+    if not inspect.isgeneratorfunction(strategy):
         raise UserError(f"strategies: {name} is no generator function; write one that yields attempt.samples(…)")
-    return found
+    return strategy
 
 
 def check_strategies(strategies: Mapping[str, Any], longest: int) -> None:

@@ -213,12 +213,12 @@ def fault_of(tier: Tier) -> str | None:
         os.chmod(secret.name, 0o644)
         told = repr((secret.name, os.getpid(), limits.processes, [*ENVIRONMENT, "PWD", "LC_CTYPE"]))
         try:
-            found = run(["{python}", "-S", "{code}"], PROBE.encode(), stdin=told.encode(), limits=limits, tier=tier)
+            result = run(["{python}", "-S", "{code}"], PROBE.encode(), stdin=told.encode(), limits=limits, tier=tier)
         except SandboxError as error:
             return str(error)
-    lines = found.stdout.decode(errors="replace").splitlines()
-    if lines == ["end"] and found.status == 0:
+    lines = result.stdout.decode(errors="replace").splitlines()
+    if lines == ["end"] and result.status == 0:
         return None
     if lines[-1:] == ["end"]:
         return f"its self-test wasn't kept from: {', '.join(lines[:-1])}"
-    return f"its self-test ended with status {found.status}: {found.stderr[-200:].decode(errors='replace').strip()}"
+    return f"its self-test ended with status {result.status}: {result.stderr[-200:].decode(errors='replace').strip()}"

@@ -75,25 +75,25 @@ def argv(
 
 def mounts(python: str, code: int, file: str, limits: Limits) -> list[str]:
     """The options for all that the command sees; the root itself becomes read-only last."""
-    found = []
+    options = []
     if limits.disk_mb:
-        found += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
+        options += ["--perms", "1777", "--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
     lib = interpreter.lib(python)
     shown = [*filter(os.path.isdir, interpreter.SYSTEM_FOLDERS), *([python, str(lib)] if lib else [])]
     folders = {"/dev"}
     for path in shown:
         folders.update(map(str, Path(path).parents))
     for folder in sorted(folders):
-        found += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
+        options += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
     for path in shown:
-        found += ["--ro-bind", path, path]
+        options += ["--ro-bind", path, path]
     for name in LINKS:
         if os.path.islink(f"/{name}"):
-            found += ["--symlink", f"usr/{name}", f"/{name}"]
+            options += ["--symlink", f"usr/{name}", f"/{name}"]
         elif os.path.isdir(f"/{name}"):
-            found += ["--ro-bind", f"/{name}", f"/{name}"]
+            options += ["--ro-bind", f"/{name}", f"/{name}"]
     for path in interpreter.packages(python):
-        found += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+        options += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     for device in DEVICES:
-        found += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    return [*found, "--perms", "0444", "--file", str(code), f"/{file}", "--remount-ro", "/"]
+        options += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    return [*options, "--perms", "0444", "--file", str(code), f"/{file}", "--remount-ro", "/"]

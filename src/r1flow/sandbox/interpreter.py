@@ -52,6 +52,6 @@ def parts(python: str) -> list[str]:
     folder = lib(python)
     if folder is None:
         return []
-    found = [path for path in folder.iterdir() if not path.match("python3*")]
-    found += [path for path in folder.glob("python3*/*") if path.name != "site-packages"]
-    return [python, *sorted(str(path) for path in found if path.exists())]
+    paths = [path for path in folder.iterdir() if not path.match("python3*")]
+    paths += [path for path in folder.glob("python3*/*") if path.name != "site-packages"]
+    return [python, *sorted(str(path) for path in paths if path.exists())]

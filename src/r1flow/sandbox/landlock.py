@@ -64,11 +64,11 @@ def argv(
 
 def tasks(uid: int) -> int:
     """How many threads a user has."""
-    found = 0
+    threads = 0
     for process in Path("/proc").iterdir():
         try:
             if process.name.isdigit() and process.stat().st_uid == uid:
-                found += len(os.listdir(process / "task"))
+                threads += len(os.listdir(process / "task"))
         except OSError:  # it ended meanwhile
             continue
-    return found
+    return threads

@@ -249,11 +249,11 @@ class Watch:
 
     def told(self) -> dict[str, int]:
         """What the keeper has reported so far."""
-        found: dict[str, int] = {}
+        status: dict[str, int] = {}
         for line in bytes(self.got[self.readers[3]]).splitlines():
             with contextlib.suppress(ValueError):
-                found |= json.loads(line)
-        return found
+                status |= json.loads(line)
+        return status
 
     def reap(self) -> float:
         """CPU seconds of the keeper and of what it waited for."""

@@ -772,29 +772,29 @@ def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise  # else another machine's delivery was quicker
         experiment = client.get_experiment_by_name(name)
-    found = known_id(experiment and experiment.experiment_id)
-    for key, value in experiment_tags(found).items():
+    experiment_id = known_id(experiment and experiment.experiment_id)
+    for key, value in experiment_tags(experiment_id).items():
         if key not in experiment.tags or (key != NOTE and experiment.tags[key] != value):  # people edit the note
-            client.set_experiment_tag(found, key, value)
-    return found
+            client.set_experiment_tag(experiment_id, key, value)
+    return experiment_id
 
 
-def known_id(found: str) -> str:
+def known_id(told_id: str) -> str:
     """The id; raises MlflowException for none: what answers, a proxy perhaps, keeps nothing of what it is sent."""
-    if not ID.fullmatch(found or ""):
+    if not ID.fullmatch(told_id or ""):
         raise MlflowException(
-            f"a reply without an id ({found!r:.99}), so no MLflow server; look at MLFLOW_TRACKING_URI"
+            f"a reply without an id ({told_id!r:.99}), so no MLflow server; look at MLFLOW_TRACKING_URI"
         )
-    return found
+    return told_id
 
 
 def json_list(text: str) -> list[Any]:
     """The list that a tag holds; an empty one for what somebody else wrote there."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return parsed if isinstance(parsed, list) else []
 
 
 def is_being_written(file: Path) -> bool:

@@ -157,10 +157,10 @@ def headline_metrics(models: Sequence[str], known: Mapping[str, Mapping[str, flo
 
     First on reasoning, then on general problems, of those models first that are trained for these.
     """
-    found = {f"pass_at_1/{model}": known.get(model, {}).get("reasoning") for model in models}
+    headline = {f"pass_at_1/{model}": known.get(model, {}).get("reasoning") for model in models}
     for model in [model for model in GENERAL_FIRST if model in models] + list(models):
-        found[f"general/{model}"] = known.get(model, {}).get("general")
-    return dict(list(found.items())[:HEADLINES])
+        headline[f"general/{model}"] = known.get(model, {}).get("general")
+    return dict(list(headline.items())[:HEADLINES])
 
 
 def execution_note(facts: Mapping[str, str], told: str = "", scores: Mapping[str, Mapping[str, float]] = {}) -> str:
@@ -223,15 +223,15 @@ def renew_views(database: Path) -> str | None:
 
     A store that an earlier version made has none until the next run, whose delivery writes them.
     """
-    found = None
+    known = None
     try:
         with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=rw", uri=True, timeout=30)) as store, store:
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-            found = store.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
-            for key, value in experiment_tags(str(found[0])).items() if found else ():
+            known = store.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
+            for key, value in experiment_tags(str(known[0])).items() if known else ():
                 kept = "NOTHING" if key == NOTE else "UPDATE SET value = excluded.value"  # people edit the description
                 line = f"INSERT INTO experiment_tags (experiment_id, key, value) VALUES (?, ?, ?) ON CONFLICT DO {kept}"
-                store.execute(line, (found[0], key, value))
+                store.execute(line, (known[0], key, value))
     except sqlite3.Error:  # no store, another kind, or one that we may only read
         pass
-    return str(found[0]) if found else None
+    return str(known[0]) if known else None

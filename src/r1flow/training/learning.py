@@ -74,19 +74,19 @@ def obstacles_now(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> dic
     latest = rows[-WINDOW:]
     if len(latest) < WINDOW:
         return {}
-    found = {}
+    obstacles = {}
     for name, (is_met, why) in OBSTACLES.items():
         if all(map(is_met, latest)):
-            found[name] = f"in the last {WINDOW} logged steps {why(latest, config)}"
-    return found
+            obstacles[name] = f"in the last {WINDOW} logged steps {why(latest, config)}"
+    return obstacles
 
 
 def obstacles_met(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> list[str]:
     """The same of a whole training: met in half of its logged steps or more, or in WINDOW in a row."""
-    found = []
+    obstacles = []
     for is_met, why in OBSTACLES.values():
         met = [row for row in rows if is_met(row)]
         in_a_row = max((len(list(run)) for was_met, run in groupby(rows, is_met) if was_met), default=0)
         if met and (2 * len(met) >= len(rows) or in_a_row >= WINDOW):
-            found.append(f"in {len(met)} of {len(rows)} logged steps {why(met, config)}")
-    return found
+            obstacles.append(f"in {len(met)} of {len(rows)} logged steps {why(met, config)}")
+    return obstacles

@@ -167,7 +167,7 @@ def shape(folder: Path) -> dict[str, Any]:
 
 def read_config(path: Path) -> dict[str, Any]:
     try:
-        found = read_json(path)
+        config = read_json(path)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}

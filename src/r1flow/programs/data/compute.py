@@ -163,12 +163,12 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
 
 def families_asked(problems: Problems) -> dict[str, str]:
     """The families of problems without steps, by id: two of one family share a long instruction, and are no copies."""
-    found = {}
+    family_of = {}
     for families in problems.values():
         for problem in problems_in(families):
             if problem.entry is not None and problem.task not in FAMILIES:
-                found[problem.id] = problem.task
-    return found
+                family_of[problem.id] = problem.task
+    return family_of
 
 
 def is_used(task: str, split: str) -> bool:

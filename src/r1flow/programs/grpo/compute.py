@@ -201,8 +201,8 @@ def training_rows(
     data, order = config["data"], random.Random(config["seed"])
     count = rollouts(config["trainer"]) // config["trainer"]["num_generations"]
     general = round(count * data["general_share"])
-    prompts, found = load_prompts(folder / data["file"], data["limit"], graded_by(config["rewards"]))
-    rows, counts = cycled(prompts, count - general, order), {data["file"]: found}
+    prompts, count_of_prompts = load_prompts(folder / data["file"], data["limit"], graded_by(config["rewards"]))
+    rows, counts = cycled(prompts, count - general, order), {data["file"]: count_of_prompts}
     if data["general_file"]:
         prompts, counts[data["general_file"]] = load_prompts(folder / data["general_file"], None)
     if general:
@@ -267,11 +267,11 @@ def load_prompts(path: Path, limit: int | None, graded: Collection[str] = ()) ->
 
 def graded_by(rewards: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The rewards that compare answers, or run code, as `is_gradable` does: not of another kind or column."""
-    found = set()
+    graders = set()
     for label, name in reward_names(rewards).items():
         if not {"kind", "gold_column"} & set(rewards[label].get("args") or {}):
-            found.add(name)
-    return found & {"accuracy", "code_tests"}
+            graders.add(name)
+    return graders & {"accuracy", "code_tests"}
 
 
 def can_be_graded(graded: Collection[str], row: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ the stage `search` (programs/search).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,11 @@ def search_claims(rows: Sequence[Row], toy: bool = False) -> list[dict[str, Any]
         ("S3", "A model's own log-probability is no judge of its samples.", likeliest_gains(solved, budgets[-1])),
         ("S4", "RL leaves search less to gain than SFT does.", left_to_gain(solved, budgets[-1])),
     ]
-    found = []
+    judged = []
     for name, text, parts in claims:
-        told = [Part(**{**vars(part), "toy": toy}) for part in parts]
-        found.append({"id": name, "text": text, "parts": told})
-    return found
+        told = [replace(part, toy=toy) for part in parts]
+        judged.append({"id": name, "text": text, "parts": told})
+    return judged
 
 
 def votes_gain(solved: Solved, budgets: Sequence[int]) -> list[Part]:

@@ -115,10 +115,10 @@ class Marks:
         self.known: dict[tuple[str, str | None], bool] = {}
 
     def is_right(self, problem: dict[str, Any], text: str) -> bool:
-        found = generated.lenient_answer_of(text, problem["entry"])
-        key = (problem["id"], found)
+        answer = generated.lenient_answer_of(text, problem["entry"])
+        key = (problem["id"], answer)
         if key not in self.known:
-            self.known[key] = bool(generated.correct(problem["task"], found, problem["answer"], problem["entry"]))
+            self.known[key] = bool(generated.correct(problem["task"], answer, problem["answer"], problem["entry"]))
         return self.known[key]
 
 
