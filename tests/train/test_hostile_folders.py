@@ -68,9 +68,10 @@ def test_code_beside_the_weights_is_not_run_and_nobody_is_asked(good, tmp_path, 
     assert not (tmp_path / "ran").exists()
 
 
-def adopt(folder: Path, into: Path) -> Path:
+def adopt(folder: Path, into: Path, **options: Any) -> Path:
     """Take a folder as a base model; returns the folder that it was written to."""
-    stage = make_stage(into, "base", CONFIG | {"init_from": str(folder), "template": None, "drop_layers": []})
+    config = CONFIG | {"init_from": str(folder), "template": None, "drop_layers": []} | options
+    stage = make_stage(into, "base", config)
     stage.inputs = {}
     pretrain.compute(stage)
     return stage.work / "model"
@@ -102,8 +103,24 @@ def test_weights_that_are_missing_renamed_unknown_or_of_another_shape_are_refuse
     folder = shutil.copytree(good, tmp_path / "model")
     rewritten(folder, WEIGHTS[said])
     refused(folder, said)
-    with pytest.raises(UserError, match=rf"{folder}: the weights aren't those .*{said}.*; load .*save_pretrained$"):
+    with pytest.raises(
+        UserError, match=rf"{folder}: the weights aren't those .*{said}.*; load .*save_pretrained(, or name|$)"
+    ):
         adopt(folder, tmp_path)
+
+
+def test_weights_that_are_named_are_left_out_and_no_others(good, tmp_path) -> None:
+    folder = shutil.copytree(good, tmp_path / "model")
+    rewritten(folder, lambda tensors: tensors | {"v_head.weight": torch.zeros(2), "v_head.bias": torch.zeros(2)})
+    with pytest.raises(UserError, match=r"unknown to this model: v_head.bias\).*, or name .* in base.drop_weights$"):
+        adopt(folder, tmp_path / "few", drop_weights=["v_head.weight"])
+    with pytest.raises(UserError, match=r"^drop_weights: v_head: .* has no weight of this name"):
+        adopt(folder, tmp_path / "none", drop_weights=["v_head"])
+    taken = load_file(adopt(folder, tmp_path / "all", drop_weights=["v_head.*"]) / "model.safetensors")
+    whole = load_file(good / "model.safetensors")
+    assert {name: value.tolist() for name, value in taken.items()} == {
+        name: value.tolist() for name, value in whole.items()
+    }
 
 
 @pytest.mark.parametrize("layers", [1, 3])

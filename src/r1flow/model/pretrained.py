@@ -9,7 +9,8 @@ calls `check_weights` first and refuses such weights itself.
 
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,28 @@ LONGEST = 300  # characters of what transformers says: it may list all models th
 OTHER_MODEL = "choose another model, or train this one again with a lower trainer.learning_rate"
 
 
-def read_model(auto: Any, folder: Path | str, *, new_head: bool = False, to_save: bool = True, **options: Any) -> Any:
+def read_model(
+    auto: Any,
+    folder: Path | str,
+    *,
+    new_head: bool = False,
+    to_save: bool = True,
+    drop_weights: Sequence[str] = (),
+    **options: Any,
+) -> Any:
     """`auto.from_pretrained` of safetensors that hold all of the model's weights and no others, all of them finite.
 
     With `new_head` what stands above the layers may be missing, and is then made at random: a reward model's head in
-    place of a language model's. Without `to_save` the model is only asked, so it may be quantised. Raises UserError for
-    a folder that can't be taken, before anything of it would run.
+    place of a language model's. Without `to_save` the model is only asked, so it may be quantised. `drop_weights` has
+    names, or patterns of names, of weights that the folder may have too many. Raises UserError for a folder that can't
+    be taken, before anything of it would run.
     """
     check_weights(folder)
     if to_save:
         refuse_quantised(folder)
     told = {"output_loading_info": True, "ignore_mismatched_sizes": True}  # by names; check_loaded refuses them
     model, loaded = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
-    check_loaded(folder, model, loaded, new_head)
+    check_loaded(folder, model, loaded, new_head, drop_weights)
     if to_save and model.can_generate():
         make_savable(folder, model)
     return model
@@ -78,7 +88,9 @@ def check_weights(folder: Path | str) -> None:
     check_finite(folder, OTHER_MODEL)
 
 
-def check_loaded(folder: Path | str, model: Any, loaded: Mapping[str, Any], new_head: bool) -> None:
+def check_loaded(
+    folder: Path | str, model: Any, loaded: Mapping[str, Any], new_head: bool, drop_weights: Sequence[str] = ()
+) -> None:
     """Raise UserError for weights that a model lacks, hasn't, or has in another shape, by what transformers reports.
 
     It already leaves out what is known to be harmless: a tied head, positions that older versions saved.
@@ -88,15 +100,21 @@ def check_loaded(folder: Path | str, model: Any, loaded: Mapping[str, Any], new_
         layers = f"{model.base_model_prefix}."
         missing = {name for name in missing if name.startswith(layers)}
         unexpected = {name for name in unexpected if name.startswith(layers)}
+    for pattern in drop_weights:
+        dropped = {name for name in unexpected if fnmatchcase(name, pattern)}
+        if not dropped:
+            raise UserError(f"drop_weights: {pattern}: {folder} has no weight of this name that its model is without")
+        unexpected -= dropped
     wrong = {name for name, *_ in loaded["mismatched_keys"]}
     faults = []
     for names, what in ((missing, "missing"), (unexpected, "unknown to this model"), (wrong, "of another shape")):
         if names:
             faults.append(f"{what}: {listed(sorted(names), 3)}")
     if faults:
+        named = "" if missing or wrong else ", or name what it can do without in base.drop_weights"
         raise UserError(
             f"{folder}: the weights aren't those of the model in config.json ({'; '.join(faults)}); load the model"
-            " where it works and save it again with save_pretrained"
+            f" where it works and save it again with save_pretrained{named}"
         )
 
 

@@ -46,6 +46,7 @@ from r1flow.model.muon import Muon
 from r1flow.model.precision import decided, fastest_dtype
 from r1flow.model.pretrained import DECODERS, check_dropped, read_model, read_pretrained
 from r1flow.model.weights import DIVERGED, check_finite
+from r1flow.tracking.left_out import Count, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History
 
@@ -61,6 +62,8 @@ def train(stage: Stage) -> dict[str, Any]:
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["data"] / "tokenizer")
     tokenizer.chat_template = stage.config["template"]
     documents = load_documents(stage.inputs["data"] / "corpus.jsonl", tokenizer)
+    counts = {"corpus.jsonl": documents_cut(documents, stage.config["block"])}
+    told = tell_counts(stage, counts, stage.name, stage.config, "raise block")
     blocks = Blocks(documents, stage.config["block"], tokenizer.pad_token_id)
     set_seed(stage.seed)  # for the weights, which are initialised at random
     model = new_model(stage.config["model"], tokenizer)
@@ -86,6 +89,7 @@ def train(stage: Stage) -> dict[str, Any]:
         "parameters": model.num_parameters(),
         "documents": blocks.documents,
         "tokens": blocks.tokens,
+        "counts": told,
         "blocks": len(blocks),
         "steps": trainer.state.global_step,
         "flops": training_flops(model.num_parameters(), blocks.tokens) * trainer.state.epoch,
@@ -122,7 +126,9 @@ def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizer
     if fetched:  # of a folder here the driver has done it
         contract.contract_apart(folder, keeps_tags=True)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
-    return read_model(AutoModelForCausalLM, folder), read_pretrained(AutoTokenizer, folder), made_from
+    unused = stage.config.get("drop_weights", ())
+    model = read_model(AutoModelForCausalLM, folder, drop_weights=unused)
+    return model, read_pretrained(AutoTokenizer, folder), made_from
 
 
 def from_gguf(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, dict[str, Any]]:
@@ -180,6 +186,15 @@ def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[
     if not texts:
         raise UserError(f"{path}: no documents; look at data.corpus.documents")
     return [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+
+def documents_cut(documents: list[list[int]], block: int) -> Count:
+    """How many documents are longer than a block, and so lose their end and their end-of-text token."""
+    long = [number for number, ids in enumerate(documents, 1) if len(ids) > block]
+    count = Count(len(documents))
+    place = f"document {long[0]} has {len(documents[long[0] - 1])} tokens" if long else ""
+    count.leave_out("too long", place, len(long))
+    return count
 
 
 def new_model(options: dict[str, Any], tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:

@@ -1,7 +1,7 @@
 """Facts about the program that pretrains a base model or fetches one, for plan, checks and report (specs.py)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,11 @@ from r1flow.core.errors import UserError
 from r1flow.data.gguf import is_gguf, read_header
 from r1flow.data.packages import PACKAGE, check_package
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
-from r1flow.programs.keys import OneOrMore, Seeded
+from r1flow.programs.keys import OneOrMore, Seeded, Share
 from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRANSFORMERS, batch, cost_of, curves_of, memory_of
+from r1flow.tracking.left_out import MOST_LOST
 
 
 @dataclass
@@ -28,6 +29,8 @@ class Pretrain(Seeded):
     file: str | None
     drop_layers: list[int]
     sha256: dict[str, str] | None = None  # of the source's files, by name; a hub's are filled in from sources.lock
+    drop_weights: list[str] = field(default_factory=list)  # names or patterns of those that its config.json is without
+    lost_share: Share = MOST_LOST
 
 
 def check_pretrain(config: dict[str, Any]) -> None:
@@ -38,6 +41,8 @@ def check_pretrain(config: dict[str, Any]) -> None:
     source = config["init_from"] or ""
     if config["drop_layers"] and not source:
         raise UserError("drop_layers: a model trained from scratch has model.num_hidden_layers; set drop_layers to []")
+    if config.get("drop_weights") and (not source or is_gguf(source) or source.startswith(PACKAGE)):
+        raise UserError("drop_weights: only a folder or hub id in init_from has such weights; leave it out")
     if is_gguf(source) and config["revision"]:
         raise UserError(f"revision: {source} has none; set it to null")
     if source.startswith(PACKAGE):
