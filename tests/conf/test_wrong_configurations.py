@@ -55,6 +55,22 @@ def test_all_mistakes_of_a_configuration_are_said_at_once_a_line_each() -> None:
     assert [line.partition(":")[0] for line in lines[1:3]] == ["zero_rl.trainer.max_steps", "zero_rl.trainer.optim"]
 
 
+def test_a_mistyped_key_is_said_with_whole_overrides_once_and_hides_no_wrong_value() -> None:
+    given = "base.modle=3 zero_rl.trainer.betaa=1 +zero_rl.xx=1 zero_rl.trainer.beta=abc data.tasks.maze.drawss=9"
+    lines = refusal({}, overrides=given).split("\n  ")[1:]
+    keys = (
+        "base.modle",
+        "zero_rl.trainer.betaa",
+        "data.tasks.maze.drawss",
+        "zero_rl.xx",
+        "zero_rl.trainer.beta: 'abc'",
+    )
+    for line, key in zip(lines, keys, strict=True):
+        assert key in line
+    assert lines[0].count(given) == lines[1].count(given) == 1
+    assert lines[2] == "data.tasks.maze.drawss: there is no such key; did you mean 'draws'?"
+
+
 def test_a_mistake_that_is_made_once_is_said_once() -> None:
     assert "\n" not in refusal({}, overrides="base.modle=3 seed=2")
 

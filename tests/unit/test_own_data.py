@@ -82,7 +82,7 @@ def test_a_file_of_problems_stands_where_the_experiments_problems_stood(experime
 
 
 def test_a_generated_family_without_other_wordings_switches_paraphrases_off_and_says_so():
-    run = Run.compose(ROOT, "r1_tiny", "+data.tasks.maze.draws=50 +data.tasks.countdown.draws=50")
+    run = Run.compose(ROOT, "r1_tiny", "data.tasks.maze.draws=50 +data.tasks.countdown.draws=50")
     assert run.slice("evaluate")["paraphrased"] == 0
     assert run.notes == ["evaluate.paraphrased is 0: maze, countdown have no other wordings"]
     assert Run.compose(ROOT, "r1_tiny").notes == []

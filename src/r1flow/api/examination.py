@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
 from r1flow.core.errors import UserError, listed
-from r1flow.sampling import AUTO, Completion, OnProgress, Sampler, SamplingParams, encode, seed_of
+from r1flow.sampling import (
+    AUTO,
+    TEMPERATURE,
+    TOP_P,
+    Completion,
+    OnProgress,
+    Sampler,
+    SamplingParams,
+    encode,
+    seed_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,8 +115,9 @@ class ModelSampler:
             raise UserError("seeds: none were given; give a number for each prompt, [1, 2, …]")
         if not prompts:
             return []
-        params = params or SamplingParams(0.6, 0.95, room_for(self.folder, self.sampler, list(prompts)))
-        return self.sampler.sample(list(prompts), params, list(seeds), on_progress, openings)
+        texts = list(prompts)
+        params = params or SamplingParams(TEMPERATURE, TOP_P, room_for(self.folder, self.sampler, texts))
+        return self.sampler.sample(texts, params, list(seeds), on_progress, openings)
 
 
 def load_sampler(model: Path | str, engine: str = AUTO, batch_size: int = 64) -> ModelSampler:
@@ -150,8 +161,8 @@ def evaluate(
     *,
     question: str = "question",
     answer: str = "answer",
-    temperature: float = 0.6,
-    top_p: float = 0.95,
+    temperature: float = TEMPERATURE,
+    top_p: float = TOP_P,
     max_new_tokens: int | None = None,
     seed: int = 1,
     engine: str = AUTO,

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import parts_of, tell
+from r1flow.commands.finding import add_drawing, parts_of, tell
 from r1flow.core.errors import UserError, printable
+from r1flow.sampling import SamplingParams, seed_of
 
 DIM, PLAIN = "\033[2m", "\033[0m"
 
@@ -30,15 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(writes_codes=True)
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--prompt", help="ask this one question, print the reply and exit")
-    parser.add_argument(
-        "--temperature", type=float, default=0.6, help="randomness; 0: always the likeliest reply (default: 0.6)"
-    )
-    parser.add_argument(
-        "--top-p",
-        type=float,
-        default=0.95,
-        help="draw only from the likeliest tokens, up to this total probability (default: 0.95)",
-    )
+    add_drawing(parser)
     parser.add_argument("--max-new-tokens", type=int, default=192, help="longest reply, in tokens (default: 192)")
     parser.add_argument(
         "--engine",
@@ -67,8 +60,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def asker(model: Path, arguments: argparse.Namespace) -> Ask:
     """Load the model (takes seconds); returns a function that asks it a question, in the template of its training."""
-    from r1flow.sampling import SamplingParams, seed_of
-
     params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
     sampler = load_chat_sampler(model, arguments.engine, batch_size=1)
 

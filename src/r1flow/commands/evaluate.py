@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from r1flow.commands.finding import add_json, tell
+from r1flow.commands.finding import add_drawing, add_json, tell
 
 SHOWN = ("problem_id", "sample_index", "question", "gold", "answer", "completion", "length", "finished")
 
@@ -31,8 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gold", default="answer", metavar="COLUMN", help="the right answers (default: answer)")
     parser.add_argument("--k", type=int, default=4, help="samples of each problem (default: 4)")
     parser.add_argument("--wrong", type=Path, metavar="FILE", help="write the wrong samples there, by its ending")
-    parser.add_argument("--temperature", type=float, default=0.6, help="0: the likeliest tokens (default: 0.6)")
-    parser.add_argument("--top-p", type=float, default=0.95, help="(default: 0.95)")
+    add_drawing(parser)
     parser.add_argument("--max-new-tokens", type=int, help="(default: what the model has room for, up to 1,024)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
     parser.add_argument("--batch-size", type=int, default=64, help="samples that are drawn together (default: 64)")

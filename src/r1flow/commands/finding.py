@@ -1,4 +1,4 @@
-"""How a command tells what it found: in words, or with --json as one JSON object (docs/commands.md has them all).
+"""What commands share: options, and how they tell what they found: in words, or with --json (docs/commands.md).
 
 A stored sample is told like this, the reasoning indented:
 
@@ -13,6 +13,20 @@ import math
 from typing import Any
 
 from r1flow.core.template import GENERAL, THINK_OPEN, Response
+from r1flow.sampling import TEMPERATURE, TOP_P
+
+
+def add_drawing(parser: argparse.ArgumentParser) -> None:
+    """How tokens are drawn, where a command samples a model."""
+    parser.add_argument(
+        "--temperature", type=float, default=TEMPERATURE, help="0: always the likeliest token (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=TOP_P,
+        help="draw from the likeliest tokens, up to this total probability (default: %(default)s)",
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

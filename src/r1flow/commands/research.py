@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import add_json, cut, tell
+from r1flow.commands.finding import add_drawing, add_json, cut, tell
 from r1flow.core.errors import UserError, printable
 from r1flow.core.files import write_whole
+from r1flow.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from r1flow.api.answering import Chat, Exchange, Research
@@ -50,8 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", default="auto", help="auto, r1flow, transformers or vllm (default: auto)")
     parser.add_argument("--url", help="ask this server in place of an engine, such as http://127.0.0.1:8000/v1")
     parser.add_argument("--served", metavar="NAME", help="what the server calls the model (default: it says so itself)")
-    parser.add_argument("--temperature", type=float, default=0.6, help="randomness (default: 0.6)")
-    parser.add_argument("--top-p", type=float, default=0.95, help="total probability of drawn tokens (default: 0.95)")
+    add_drawing(parser)
     parser.add_argument("--max-new-tokens", type=int, default=1024, help="longest reply, in tokens (default: 1024)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where all turns are kept (default: research/…)")
@@ -89,7 +89,6 @@ def load_chat(arguments: argparse.Namespace) -> "Chat":
     from r1flow import sampling
     from r1flow.api.answering import Chat
     from r1flow.api.examination import load_chat_sampler
-    from r1flow.sampling import SamplingParams
 
     params = SamplingParams(arguments.temperature, arguments.top_p, arguments.max_new_tokens)
     model = model_folder(arguments.model)

@@ -17,18 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from r1flow.api.examination import load_chat_sampler, prompt_in_template
 from r1flow.artifacts.folders import model_folder
-from r1flow.commands.finding import parts_of
+from r1flow.commands.finding import add_drawing, parts_of
 from r1flow.core.errors import UserError
 from r1flow.core.template import prompt_ids
-
-if TYPE_CHECKING:
-    from r1flow.sampling import Completion
+from r1flow.sampling import Completion, SamplingParams, seed_of
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 1_000_000  # bytes
@@ -69,10 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--port", type=int, default=8000, help="where to listen; 0: any free one (default: 8000)")
-    parser.add_argument(
-        "--temperature", type=float, default=0.6, help="randomness; 0: always the likeliest reply (default: 0.6)"
-    )
-    parser.add_argument("--top-p", type=float, default=0.95, help="total probability of drawn tokens (default: 0.95)")
+    add_drawing(parser)
     parser.add_argument("--max-new-tokens", type=int, default=512, help="longest reply, in tokens (default: 512)")
     parser.add_argument("--engine", default="auto", help="auto, r1flow, transformers or vllm (default: auto)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random numbers (default: 1)")
@@ -101,8 +96,6 @@ def served(model: Path, answer: Answer, port: int) -> HTTPServer:
 
 def answerer(model: Path, engine: str, usual: Mapping[str, Any]) -> Answer:
     """Load the model (takes seconds); returns a function that answers requests, and raises UserError for wrong ones."""
-    from r1flow.sampling import SamplingParams, seed_of
-
     request_of({"messages": [{"role": "user", "content": "?"}]}, usual)
     SamplingParams(usual["temperature"], usual["top_p"], usual["max_tokens"])
     sampler = load_chat_sampler(model, engine, batch_size=1)

@@ -114,7 +114,8 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         if mistyped := UNKNOWN_KEY.match(str(error)):  # Hydra stops at the first one: what else is wrong without it?
             others = [word for word in given if word.partition("=")[0] != mistyped[1]]
             if others != given:
-                faults += faults_in(compose, conf, experiment, shlex.join(others), run)
+                for fault in faults_in(compose, conf, experiment, shlex.join(others), run):
+                    faults.append(fault.replace(f"overrides={shlex.join(others)!r}", f"overrides={overrides!r}"))
         raise_faults(faults, cause=error)
 
 
@@ -144,7 +145,8 @@ def quoted_override(override: str) -> str:
     """The override as Hydra reads it: with quotes around a value that isn't of its grammar, such as /models/a#b=c.
 
     A value that begins as a list, a block or a text in quotes must be one: a mistake in one must be said. Raises
-    ValueError for that, and for a word that has no value, such as the second one of a text with a blank.
+    ValueError for that, and for a word that has no value, such as the second one of a text with a blank. A family of
+    generated problems needs no + before it, since its name and keys are checked later.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Quote, QuotedString
@@ -153,26 +155,26 @@ def quoted_override(override: str) -> str:
     key, equals, value = override.partition("=")
     if override.startswith("#") or not key or not (equals or override.startswith("~")):
         raise ValueError(f"{override!r} isn't KEY=VALUE; text with a blank is quoted, as in key='two words'")
+    added = "++" if key.startswith("data.tasks.") else ""
     try:
         OverridesParser.create().parse_overrides([override])
     except OverrideParseException:
         if value[:1] not in ("[", "{", "'", '"'):
-            return f"{key}={QuotedString(value, Quote.single).with_quotes()}"
+            return f"{added}{key}={QuotedString(value, Quote.single).with_quotes()}"
         text = QuotedString(value, Quote.single).with_quotes()
         raise ValueError(
             f"{value} is no list in [], no block in {{}} and no text in quotes; if it is text, write {key}={text}"
         ) from None
-    return override
+    return f"{added}{override}"
 
 
 def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
     """Check the keys, add the run's name, and give each stage the values that hold for all; raises UserError."""
     check_keys("", {key: {} if isinstance(value, dict) else value for key, value in run.items()}, WHOLE)
     run |= {"run": run_name(experiment if run["run"] is None else run["run"]), "experiment": experiment}
-    notes: list[str] = []
+    notes = settle_families(run)
     faults = faults_in(lambda: notes.extend(settle_own_model(run, conf)))
     faults += faults_in(lambda: notes.extend(settle_own_data(run)))
-    faults += faults_in(lambda: notes.extend(settle_families(run)))
     for stage in STAGES:  # the run's values, unless the stage's own block has others
         program = program_of(stage, run[stage])
         schema = spec_of(program).keys
@@ -180,11 +182,13 @@ def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
         run[stage] = {**{key: run[key] for key in ("seed", "threads", "device") if key in own}, **run[stage]}
         if stage == "report":
             run[stage]["run"] = run["run"]
-        if wrong := key_faults(stage, run[stage], schema):
-            faults += wrong
-            continue
-        for key, value in run[stage].get("trainer", {}).items():
+        wrong = key_faults(stage, run[stage], schema)
+        faults += wrong
+        trainer = run[stage].get("trainer")
+        for key, value in trainer.items() if isinstance(trainer, dict) else ():
             faults += faults_in(check_option, f"{stage}.trainer.{key}", value, program)
+        if wrong:
+            continue
         if ablation_of := RECIPE[stage].ablation_of:  # in the slice, as it changes the stage's random numbers
             run[stage]["ablation_of"] = ablation_of
         if "trainer" in run[stage]:
@@ -373,7 +377,16 @@ def key_faults(stage: str, config: dict[str, Any], schema: type) -> list[str]:
     try:
         reader_of(schema).validate_json(json.dumps(config), strict=True)  # as JSON, a block may become a dataclass
     except ValidationError as error:
-        return [f"{key_path(stage, fault['loc'])}: {key_fault(schema, fault)}" for fault in error.errors()]
+        meant: set[tuple[str | int, ...]] = set()  # keys that aren't missing, but mistyped
+        for fault in error.errors():
+            *block, key = fault["loc"]
+            if fault["type"] == "unexpected_keyword_argument":
+                meant.add((*block, nearest_word(str(key), known_keys(schema, block)) or ""))
+        return [
+            f"{key_path(stage, fault['loc'])}: {key_fault(schema, fault)}"
+            for fault in error.errors()
+            if fault["type"] != "missing" or fault["loc"] not in meant
+        ]
     return []
 
 
@@ -407,7 +420,7 @@ def key_fault(schema: type, error: dict[str, Any]) -> str:
     """What is wrong with a value, by pydantic's kind of error, and what to do."""
     kind, given = error["type"], error["input"]
     if kind == "missing":
-        return "it is missing; conf/ has to set it, so add it there"
+        return "it is missing; give it a value, in conf/ or as an override"
     if kind == "unexpected_keyword_argument":
         return f"there is no such key{did_you_mean(str(error['loc'][-1]), known_keys(schema, error['loc'][:-1]))}"
     if kind in TYPE_FAULTS:

@@ -73,8 +73,16 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
 
 
 def settle_families(run: dict[str, Any]) -> list[str]:
-    """Switch paraphrases off where a family of generated problems has none; returns what the user should know."""
+    """Switch paraphrases off where a family of generated problems has none; returns what the user should know.
+
+    Raises UserError for families in an experiment whose data is fetched.
+    """
     tasks = run["data"].get("tasks")
+    if tasks is not None and "wordings" not in run["data"]:
+        raise UserError(
+            f"data.tasks: {run['experiment']} fetches its data; families are added to an experiment that generates it,"
+            " such as r1_tiny or r1_smol"
+        )
     single = [task for task in tasks if not has_paraphrases(task)] if isinstance(tasks, dict) else []
     return without_paraphrases(run, f"{', '.join(single)} {'have' if len(single) > 1 else 'has'}") if single else []
 

@@ -288,7 +288,7 @@ class Run:
         for job in self.jobs:
             if job not in kept:
                 store.keep_whole(job, Path(self.folder(job)))
-        facts = {name: str(self.config[name]) for name in ("experiment", "seed")} | {"overrides": self.overrides}
+        facts = {"experiment": self.experiment, "seed": str(self.config["seed"]), "overrides": self.overrides}
         evaluated = self.models if "evaluate" in self.stages else []
         headlines = headline_metrics(evaluated, self.scores(kept))
         spool.start_execution(

@@ -27,7 +27,7 @@ STEPS = (
 def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
     for key in keys:
         if key not in trainer:
-            raise UserError(f"trainer.{key}: it is missing; conf/ has to set it, so add it there")
+            raise UserError(f"trainer.{key}: it is missing; give it a value, in conf/ or as an override")
 
 
 # Trainer options that are numbers in a range: a test of a value, and the remedy.

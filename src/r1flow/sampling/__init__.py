@@ -47,6 +47,7 @@ ENGINES: dict[str, dict[str, type]] = {
 AUTO = "auto"  # one of the engines, by the model and the device: of a stage, engine/samplers.py chooses it
 BY_TORCH = ("r1flow", "transformers")  # engines that sample by torch in this process; GRPO's rollouts need one
 ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
+TEMPERATURE, TOP_P = 0.6, 0.95  # where nobody says: as R1 was evaluated (DeepSeek-R1, section 3)
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 Opening = str | tuple[int, ...]  # text, or token ids
 # A step of a response ends with one of these marks, by the name of the rule; a decimal point ends a sentence, too.
