@@ -449,7 +449,7 @@ class Delivery:
             "id": known_id(run.info.run_id),
             "stage": record["tags"].get("stage", record["name"]),
             "inputs": record.get("inputs", {}),
-            "rows": record.get("rows", {}),
+            "data_sets": record.get("data_sets", {}),
             "began": record["time"],
             "open": True,
             "split": record["config"].get("split"),
@@ -487,9 +487,8 @@ class Delivery:
             if model := self.model_of(digest):
                 models.append(LoggedModelInput(model.model_id))
             else:
-                rows = self.ledger["runs"][name].get("rows", {}).get(word, {})
-                profile = json.dumps({"num_rows": sum(rows.values()), **rows}) if rows else None
-                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}), profile=profile)
+                shown = self.ledger["runs"][name].get("data_sets", {}).get(word, {})
+                data = Dataset(word, digest[:DIGEST_CHARS], "r1flow", json.dumps({"input": word}), **shown)
                 datasets.append(DatasetInput(data, [InputTag("mlflow.data.context", word)]))
         if datasets or models:
             self.client.log_inputs(self.run_id(name), datasets, models)

@@ -275,9 +275,9 @@ class StageRun:
         tags["program"] = self.provenance.get("program", "")
         if colour := self.shown.get("colour"):
             tags["mlflow.runColor"] = colour
-        name, log = f"{self.stage} · {self.run}", self.shown.get("log")
-        rows = rows_of_files(self.shown.get("sources", {}))
-        self.append("start", name=name, tags=tags, config=self.config, inputs=inputs, rows=rows, log=log)
+        name = f"{self.stage} · {self.run}"
+        shown = {"data_sets": data_sets(self.shown.get("sources", {})), "log": self.shown.get("log")}
+        self.append("start", name=name, tags=tags, config=self.config, inputs=inputs, **shown)
         self.sampling = start_sampling(self.log_metrics)
         return self
 
@@ -327,15 +327,26 @@ class StageRun:
         self.append("outputs", folder=str(out), manifest=manifest, is_model=(out / "model").is_dir())
 
 
-def rows_of_files(sources: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """Of each input whose stage has counted them, how many rows its files have: {"data": {"rl.jsonl": 1198, …}}."""
-    rows = {}
+def data_sets(sources: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Of each input whose stage counted its rows, what MLflow shows of a data set: its files' rows, and their columns.
+
+    {"data": {"profile": '{"num_rows": 1198, "rl.jsonl": 1198}', "schema": '{"mlflow_colspec": [{"name": …}]}'}}. What
+    lies in a folder from elsewhere under the names of our files says nothing.
+    """
+    found = {}
     for name, folder in sources.items():
-        metrics = Path(folder, "metrics.json")
-        counts = read_json(metrics).get("counts", {}) if metrics.is_file() else {}
-        if counts:
-            rows[name] = {file: count["kept"] for file, count in counts.items()}
-    return rows
+        rows, columns = {}, []
+        try:
+            for file, count in read_json(Path(folder, "metrics.json"))["counts"].items():
+                rows[file] = count["kept"]
+            found[name] = {"profile": json.dumps({"num_rows": sum(rows.values()), **rows})}
+            for file, about in read_json(Path(folder, "schema.json")).items():
+                for field, meaning in about["fields"].items():
+                    columns.append({"name": f"{file}: {field}", "type": meaning.partition(":")[0]})
+            found[name]["schema"] = json.dumps({"mlflow_colspec": columns})
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            continue
+    return found
 
 
 def evaluation_metrics(metrics: dict[str, Any]) -> dict[str, float | None]:
