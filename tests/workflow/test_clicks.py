@@ -67,7 +67,9 @@ ANSWERS = {
         "Models", (), ("text=general_test >> nth=0", "text=r1_micro-zero_rl", ".js-plotly-plot .bars")
     ),
     "trained on which data": Answer("RL", (ZERO_RL,), ("text=Datasets", "text=/From data/")),
-    "what it wrote at step n": Answer("Rollouts", (), ("text=zero_rl · r1_micro >> nth=0", "text=completion >> nth=0")),
+    "what it wrote at step n": Answer(
+        "Rollouts", (), ("text=zero_rl · r1_micro >> nth=0", "text=completion >> nth=0", "text=/no rows/ >> nth=0")
+    ),
     "one problem over all models": Answer(
         "Completions", (), ("text=evaluate/zero_rl · r1_micro >> nth=0", "text=evaluate/base · r1_micro >> nth=0")
     ),
@@ -95,6 +97,7 @@ def fail(root: Path) -> None:
     with StageRun("second", "zero_rl", {}, GRPO) as run:
         for step in range(1, 5):
             run.log_metrics(step, {"reward": step / 8})
+        run.log_table("completions", [{"step": 1, "completion": f"{HOSTILE} \u202e\x07{'w' * 9999}"}])
     with pytest.raises(ValueError), StageRun("second", "rejection", {}, {"program": "rejection"}):
         raise ValueError(HOSTILE)
     spool.end_execution("second", root, "FAILED", f"rejection failed: {HOSTILE}")

@@ -377,7 +377,7 @@ class Spool:
         self.may_be_cut = True
         self.renew()
         os.register_at_fork(after_in_child=self.renew)
-        for _ in range(50):
+        for _ in range(1000):  # a busy machine may give the delivery, which is niced, no time for seconds
             try:
                 return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:  # the delivery is asking whether an earlier writer lives
