@@ -43,7 +43,7 @@ def leaves(config: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 # Leaves that a check allows only together.
-TIED = {key: ("init_from",) for key in (("revision",), ("file",), ("drop_layers",))}
+TIED = {key: ("init_from",) for key in (("revision",), ("file",), ("drop_layers",), ("drop_weights",))}
 TIED[("data", "general_file")] = ("data", "general_share")
 
 

@@ -1,7 +1,7 @@
 """Facts about the program that pretrains a base model or fetches one, for plan, checks and report (specs.py)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ class Pretrain(Seeded):
     trainer: dict[str, Any]
     file: str | None
     drop_layers: list[int]
+    drop_weights: list[str]  # names or patterns of those that its config.json is without
     sha256: dict[str, str] | None = None  # of the source's files, by name; a hub's are filled in from sources.lock
-    drop_weights: list[str] = field(default_factory=list)  # names or patterns of those that its config.json is without
     lost_share: Share = MOST_LOST
 
 
@@ -41,7 +41,7 @@ def check_pretrain(config: dict[str, Any]) -> None:
     source = config["init_from"] or ""
     if config["drop_layers"] and not source:
         raise UserError("drop_layers: a model trained from scratch has model.num_hidden_layers; set drop_layers to []")
-    if config.get("drop_weights") and (not source or is_gguf(source) or source.startswith(PACKAGE)):
+    if config["drop_weights"] and (not source or is_gguf(source) or source.startswith(PACKAGE)):
         raise UserError("drop_weights: only a folder or hub id in init_from has such weights; leave it out")
     if is_gguf(source) and config["revision"]:
         raise UserError(f"revision: {source} has none; set it to null")
