@@ -96,7 +96,7 @@ def test_a_limited_file_is_counted_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["data", "fetch", "sft", "reward_model", "rejection", "evaluate"])
-@pytest.mark.parametrize(("share", "said"), [(-0.1, "use 0 or more"), (1.1, "use 1 or less")])
+@pytest.mark.parametrize(("share", "said"), [(-0.1, "use a number from 0 to 1"), (1.1, "use a number from 0 to 1")])
 def test_a_share_is_from_0_to_1(program: str, share: float, said: str) -> None:
     kind = get_type_hints(spec_of(program).keys, include_extras=True)["lost_share"]
     with pytest.raises(UserError, match=rf"^lost_share: {share}; {said}"):

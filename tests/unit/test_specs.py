@@ -2,13 +2,15 @@
 
 import shutil
 import sys
+from dataclasses import make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from r1flow.core.errors import UserError
-from r1flow.programs import specs
+from r1flow.engine.config import check_keys
+from r1flow.programs import keys, specs
 from r1flow.recipe import stages
 from r1flow.recipe.stages import StageRow
 
@@ -49,3 +51,28 @@ def test_a_spec_without_a_spec_in_it_is_named(monkeypatch: pytest.MonkeyPatch) -
     ) as refusal:
         specs.check_programs()
     assert "\n" not in str(refusal.value)
+
+
+RANGES = {name: kind for name, kind in vars(keys).items() if hasattr(kind, "__metadata__")}
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 2])
+@pytest.mark.parametrize("name", RANGES)
+def test_a_number_outside_of_its_range_is_refused_with_the_whole_range(name: str, number: int) -> None:
+    said = {
+        "OneOrMore": (number >= 1, "1 or more"),
+        "ZeroOrMore": (number >= 0, "0 or more"),
+        "Share": (0 <= number <= 1, "a number from 0 to 1"),
+        "ShareAboveZero": (0 < number <= 1, "a number above 0, up to 1"),
+        "ShareBelowOne": (0 <= number < 1, "0 or more, but less than 1"),
+        "Positive": (number > 0, "more than 0"),
+        "NotNegative": (number >= 0, "0 or more"),
+    }
+    fits, words = said[name]
+    block = make_dataclass("Block", [("limits", dict[str, RANGES[name] | None])])
+    if fits:
+        check_keys("stage", {"limits": {"a": number}}, block)
+        return
+    with pytest.raises(UserError) as refused:
+        check_keys("stage", {"limits": {"a": number}}, block)
+    assert str(refused.value) == f"stage.limits.a: {number}; use {words}"

@@ -56,9 +56,9 @@ def test_what_no_rank_could_train_with_is_refused(changes: dict[str, Any], named
     [
         ({"r": 0}, "lora.r: 0; use 1 or more"),
         ({"alpha": 0}, "lora.alpha: 0; use more than 0"),
-        ({"dropout": 1.5}, "lora.dropout: 1.5; use less than 1"),
+        ({"dropout": 1.5}, "lora.dropout: 1.5; use 0 or more, but less than 1"),
         ({"dropout": 1.0}, "lora.dropout"),
-        ({"dropout": -0.1}, "lora.dropout: -0.1; use 0 or more"),
+        ({"dropout": -0.1}, "lora.dropout: -0.1; use 0 or more, but less than 1"),
         ({"target_modules": []}, "lora.target_modules"),
         ({"target_modules": [1]}, "lora.target_modules"),
         ({"target_modules": None}, "lora.target_modules"),

@@ -56,7 +56,14 @@ TYPE_FAULTS = {
     "dict_type": "block",
     "dataclass_type": "block",
 }
-BOUNDS = {"ge": "{:g} or more", "gt": "more than {:g}", "le": "{:g} or less", "lt": "less than {:g}"}
+# The words for a type's bounds, by pydantic's names of them.
+BOUNDS = {
+    ("ge",): "{:g} or more",
+    ("gt",): "more than {:g}",
+    ("ge", "le"): "a number from {:g} to {:g}",
+    ("gt", "le"): "a number above {:g}, up to {:g}",
+    ("ge", "lt"): "{:g} or more, but less than {:g}",
+}
 # Values of options that transformers' config class doesn't list, though it accepts no others; a test reads its source.
 WORDS = {
     "log_level": ["detail", "debug", "info", "warning", "error", "critical", "passive"],
@@ -429,19 +436,32 @@ def key_fault(schema: type, error: dict[str, Any]) -> str:
     limits = error.get("ctx", {})
     if kind == "literal_error":
         return f"{given!r}; use {limits['expected'].replace(chr(39), '')}"
-    for bound, words in BOUNDS.items():
-        if bound in limits:
-            return f"{given}; use {words.format(limits[bound])}"
+    if limits.keys() & {"ge", "gt", "le", "lt"}:
+        return f"{given}; use {range_in_words(type_at(schema, error['loc']))}"
     return f"{given!r} can't be taken: {error['msg']}"
+
+
+def range_in_words(kind: Any) -> str:
+    """The whole range of a type like Annotated[float, Ge(0), Le(1)], not just the bound that a value has crossed."""
+    bounds: dict[str, float] = {}
+    for bound in kind.__metadata__:
+        bounds |= dataclasses.asdict(bound)
+    return BOUNDS[tuple(bounds)].format(*bounds.values())
 
 
 def known_keys(schema: Any, keys: Iterable[str | int]) -> list[str]:
     """The keys of the block that these keys lead to."""
+    return [field.name for field in dataclasses.fields(type_at(schema, keys))]
+
+
+def type_at(schema: Any, keys: Iterable[str | int]) -> Any:
+    """The type of the value that these keys lead to."""
     for key in keys:
-        schema = get_type_hints(schema)[key] if dataclasses.is_dataclass(schema) else get_args(schema)[-1]
+        hints = get_type_hints(schema, include_extras=True) if dataclasses.is_dataclass(schema) else {}
+        schema = hints[key] if hints else get_args(schema)[-1]
         if type(None) in get_args(schema):  # `Corpus | None`
             schema = get_args(schema)[0]
-    return [field.name for field in dataclasses.fields(schema)]
+    return schema
 
 
 def check_values(place: str, given: Any) -> None:

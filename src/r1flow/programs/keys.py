@@ -11,6 +11,7 @@ from r1flow.data.leaks import EVALUATION
 OneOrMore = Annotated[int, Ge(1)]
 ZeroOrMore = Annotated[int, Ge(0)]
 Share = Annotated[float, Ge(0), Le(1)]
+ShareAboveZero = Annotated[float, Gt(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
@@ -36,7 +37,7 @@ class Sampled(Seeded):
     """The keys of every stage that samples, in shards."""
 
     temperature: NotNegative  # 0: greedy
-    top_p: Annotated[float, Gt(0), Le(1)]
+    top_p: ShareAboveZero
     max_new_tokens: OneOrMore
     engine: str
     engine_options: dict[str, Any]

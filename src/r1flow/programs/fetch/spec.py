@@ -20,7 +20,7 @@ class Fetch(Place):
     sources: dict[str, Source]
     pools: list[Pool]
     rows: dict[str, int | None]
-    damaged_share: float
+    damaged_share: Share
     decontaminate: Decontaminate
     lost_share: Share = MOST_LOST
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.programs.cost_estimate import Cost
-from r1flow.programs.keys import Seeded
+from r1flow.programs.keys import Seeded, ZeroOrMore
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS
 
@@ -13,7 +13,7 @@ from r1flow.recipe.stages import MODELS
 @dataclass
 class SideBySide:
     models: list[str]
-    problems: int
+    problems: ZeroOrMore
 
 
 @dataclass
@@ -35,8 +35,6 @@ def check_report(config: dict[str, Any]) -> None:
     for model in config["side_by_side"]["models"]:
         if model not in MODELS:
             raise UserError(f"side_by_side.models: there is no model {model!r}{did_you_mean(model, MODELS)}")
-    if config["side_by_side"]["problems"] < 0:
-        raise UserError(f"side_by_side.problems: {config['side_by_side']['problems']}; use 0 (none) or more")
 
 
 SPEC = Spec(

@@ -1,15 +1,13 @@
 """Facts about the program that searches at test time, for plan, checks and report (programs/specs.py)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-from annotated_types import Gt, Le
+from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.flops import forward_flops
 from r1flow.core.rewarding import reward_names
 from r1flow.programs.cost_estimate import Cost, Estimator, least
-from r1flow.programs.keys import OneOrMore, Seeded, Share
+from r1flow.programs.keys import OneOrMore, Positive, Seeded, Share, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, memory_of_sampling
 from r1flow.programs.search.scorers import OWN_LOGPROB, SCORERS
@@ -28,8 +26,8 @@ class Search(Seeded):
     budgets: list[OneOrMore]
     split: str
     n_problems: OneOrMore | None
-    temperature: Annotated[float, Gt(0)]  # greedily, all samples would be the same
-    top_p: Annotated[float, Gt(0), Le(1)]
+    temperature: Positive  # greedily, all samples would be the same
+    top_p: ShareAboveZero
     max_new_tokens: OneOrMore
     engine: str
     engine_options: dict[str, Any]
