@@ -48,6 +48,7 @@ def is_held(path: Path) -> bool:
 def hold(path: Path, shared: bool = False, what: str = "a run is live in this folder already") -> IO[str]:
     """Take the lock for as long as this process lives (a kill frees it); raises UserError when another has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Not "w": who has the lock has written into the file, and a refusal shows it.
     file = path.open("a+")
     if not took(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
         file.seek(0)

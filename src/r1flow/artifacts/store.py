@@ -45,6 +45,7 @@ def take_outputs(stage: str, identity: str, work: Path) -> bool:
             print("the copy in the store has no manifest that can be read; computing again", file=sys.stderr)
         return False
     try:
+        # Copied first and verified then, so that what is verified is what will be used.
         shutil.copytree(source, work, dirs_exist_ok=True, copy_function=shutil.copyfile, ignore=odd)
         then, fault = provenance.recorded(work)
         fault = fault or (None if manifest.read_cost(work / "cost.json") else "cost.json is missing or can't be read")

@@ -16,6 +16,7 @@ from typing import Any
 from r1flow.core.errors import UserError
 
 MOST_YAML, MOST_JSON = 16_000_000, 64_000_000  # bytes; as Python's objects up to 25 times more
+# With aliases ten lines of YAML can stand for more values than memory holds.
 DEEPEST = 100
 MOST_VALUES = 100_000
 LONG_NUMBER = re.compile(r"[-+\d][\d_:.]{99,}")  # 1:30:00 is a number to YAML, converted in quadratic time

@@ -19,6 +19,7 @@ from r1flow.core.apart import length_of, read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile
 
+# Rows of a group that is written, and rows that are in memory at once when it is read.
 GROUP_ROWS = 2**16
 READ_ROWS = 2**10
 VALUE_BYTES = 64  # of memory for a number or an empty text

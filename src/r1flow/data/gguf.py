@@ -141,7 +141,9 @@ class Cursor:
         if kind != LIST:
             return self.numbers(NUMBERS[kind])[0]
         inner, count = self.numbers("IQ")
-        return [self.text() for _ in range(count)] if inner == TEXT else list(self.numbers(f"{count}{NUMBERS[inner]}"))
+        if inner == TEXT:
+            return [self.text() for _ in range(count)]
+        return list(self.numbers(f"{count}{NUMBERS[inner]}"))
 
 
 def parse_header(cursor: Cursor) -> Header:

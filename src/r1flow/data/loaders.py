@@ -43,6 +43,7 @@ BATCH = 64  # rows of a Parquet file in memory at once, at most
 BATCH_BYTES = 100_000_000  # bytes of these rows together
 MOST_UNPACKED = 1000  # a column may unpack to at most this many times its size; texts reach 2 to 20
 STREAM = 1 << 16  # bytes of each Parquet column read at a time
+# A list is read whole, and as Python's objects takes several times as much memory.
 LIST_BYTES = 500_000_000
 DEGREES = re.compile(r"(?<=\})\s*\^\s*(?:\\circ(?![A-Za-z])|\{\s*\\circ\s*\})")  # beside a box: no power of it
 UNCLEAN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")

@@ -161,7 +161,9 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
     result = COMPUTING / stage.name / made_by["identity"]  # of other runs too, which then take it from the store
+    # In this order everywhere: first what only this run wants, then what another run may wait for as well.
     with waited_for(scratch.parent), waited_for(result), stage.tracker:
+        # What a kill left half written. Snapshots are beside it, and stay.
         shutil.rmtree(stage.work, ignore_errors=True)
         stage.work.mkdir(parents=True)
         if store.take_outputs(stage.name, made_by["identity"], stage.work):
@@ -202,6 +204,7 @@ def prepare(arguments: argparse.Namespace, terminal: Progress) -> tuple[Stage, d
     ranks = launch.ranks_of(arguments.program, config, arguments.gpus, arguments.processes)
     terminal.started()
     inputs = inputs_of(arguments)
+    # All refusals come before the program is imported, which takes 5 s.
     contract.check_contracts(arguments.stage, arguments.program, config, contract.of_inputs(arguments.inputs))
     gate.check_leaks(arguments.stage, arguments.program, arguments.inputs)
     made_by = provenance.describe_provenance(
@@ -243,6 +246,7 @@ def working(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
     with gpus.held(arguments.gpus if on_gpu else 0, stage.terminal.say, trains=on_gpu and "trainer" in stage.config):
         memory.check_memory(arguments.program, stage.config, stage.inputs, stage.ranks)
         yield
+    # Hashed a second time: else results of other bytes would be recorded, and reused, as made from these.
     if inputs_of(arguments) != made_by["inputs"]:
         raise UserError("an input changed while the stage was computed from it; run again")
 
@@ -252,6 +256,7 @@ def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
     with working(stage, arguments, made_by):
         measure(stage, arguments.program)
     shutil.copyfile(arguments.config, stage.work / "config.yaml")
+    # Last of all: the manifest has the hash of every other file.
     seal(stage, made_by)
     store.store_outputs(stage.name, made_by["identity"], stage.work)
 

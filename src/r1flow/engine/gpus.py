@@ -23,6 +23,7 @@ from r1flow.artifacts.locks import took
 from r1flow.core.errors import UserError
 
 SLOTS = Path("/tmp")  # one for the whole machine; TMPDIR may differ between shells and jobs
+# Between two tries to lock a device.
 EVERY_S = 1.0
 SMI = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -84,7 +84,9 @@ def settle_families(run: dict[str, Any]) -> list[str]:
             " such as r1_tiny or r1_smol"
         )
     single = [task for task in tasks if not has_paraphrases(task)] if isinstance(tasks, dict) else []
-    return without_paraphrases(run, f"{', '.join(single)} {'have' if len(single) > 1 else 'has'}") if single else []
+    if not single:
+        return []
+    return without_paraphrases(run, f"{', '.join(single)} {'have' if len(single) > 1 else 'has'}")
 
 
 def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:

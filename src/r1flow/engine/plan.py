@@ -74,6 +74,7 @@ def step_of(run: "Run", job: str, manifests: dict[str, str | None], code: Code) 
     if run.libraries == "rerun":
         why, moved = [*why, *(f"library: {name} {change}" for name, change in moved.items())], {}
     seconds = last_cost(folder, job, config)
+    # Which bytes come in isn't known yet. Without another reason its job starts, and computes only if they changed.
     if waiting:
         after = "after " + listed(sorted(set(waiting), key=run.jobs.index))
         return Step(job, COMPUTE if why else FOLLOW, why or [after], seconds, None, moved)

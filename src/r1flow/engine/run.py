@@ -256,6 +256,7 @@ class Run:
         text = "\n".join([f"{job}: {step.action}", *step.why])
         path = FROZEN / "reasons" / self.name / f"{job.replace('/', '.')}-{frozen.config_digest({'text': text})}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Snakemake compares dates, and contents too: the file must be newer than all outputs, and unlike any before it.
         path.write_text(f"{text}\n{time.time_ns()}\n")  # unlike any content that Snakemake has seen
         newest = max((file.stat().st_mtime for file in Path(self.folder(job)).rglob("*")), default=0.0)
         os.utime(path, (max(time.time(), newest + 0.001),) * 2)

@@ -30,10 +30,9 @@ from r1flow.sandbox import Limits, Result, SandboxError, Stop, Tier
 
 FENCE = "```"
 
-MOST_TIMEOUTS = (
-    3  # tests of a solution; after these, or after MOST_WALL_LIMITS wall limits in sum, the rest count as timed out
-)
-MOST_WALL_LIMITS = 10
+# After so many tests of a solution that timed out, or wall limits in sum, the rest count as timed out: else one that
+# hangs could hold up a training for the limit times the number of its tests.
+MOST_TIMEOUTS, MOST_WALL_LIMITS = 3, 10
 TOLERANCE = 1e-6  # absolute or relative, as is usual in contests
 LIVECODEBENCH = "livecodebench"
 CHECKERS = (LIVECODEBENCH,)  # what a test may name to be compared by

@@ -31,6 +31,7 @@ from r1flow.core.processes import limit_memory
 from r1flow.grading.verdict import Cause, Verdict
 
 CPU_S = 2.0  # of one pair; real ones take 1 to 50 ms
+# 30 times CPU_S, which only a machine that is busy with other things takes.
 WALL_S = 60.0
 MEMORY = 2**30  # bytes of address space; sympy takes 2**27
 WORKERS = 2

@@ -174,6 +174,7 @@ class InChunks(torch.autograd.Function):
         for chunk_CD, *given_C in zip(*(x.split(ctx.size) for x in inputs), strict=True):
             logits_CV = F.linear(chunk_CD, head_VD)
             for logits_RV, *given_R in in_cache(logits_CV, *given_C):
+                # In the logits' own memory, so that their gradient takes no more.
                 logits_RV.copy_(of_logits(logits_RV.float() / ctx.temperature, *given_R))
             of_hidden.append(logits_CV @ head_VD)
             if of_head_VD is not None:
@@ -199,6 +200,7 @@ def in_cache(logits_CV: Tensor, *others: Tensor) -> Iterator[tuple[Tensor, ...]]
 
 def packed_hidden_states(model: Any, ids_K: Tensor, length_B: Tensor) -> Tensor:
     """The last hidden state of every token, K×D, of rows that follow each other in `ids_K`."""
+    # Padded, a GRPO step computed 1.56 positions for each token; packed, it takes a fifth less (docs/history).
     size = max(BLOCK, int(length_B.max()))
     first_B, blocks = places(length_B.tolist(), size)
     row_K = torch.arange(len(length_B)).repeat_interleave(length_B)

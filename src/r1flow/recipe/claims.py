@@ -311,7 +311,8 @@ def compare_remainders(
 
 def compare_families(evidence: Evidence, first: PerProblem, second: PerProblem) -> Interval:
     """The mean over families of the paired differences within each."""
-    return over_families(evidence, {p: first[p] - second[p] for p in first.keys() & second.keys()})
+    differences = {problem: first[problem] - second[problem] for problem in first.keys() & second.keys()}
+    return over_families(evidence, differences)
 
 
 def over_families(evidence: Evidence, values: PerProblem) -> Interval:

@@ -49,6 +49,7 @@ def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[fl
 
     model, tokenizer, limit = classifier(model_dir)
     scores: dict[tuple[str, str], float] = {}
+    # One at a time: in batches 26 of 100 scores depended on the rows beside them (docs/history).
     for row in dict.fromkeys(rows):
         inputs = {
             name: torch.tensor([ids], device=model.device) for name, ids in encode_row(tokenizer, row, sees, limit)

@@ -74,6 +74,7 @@ def combine(
                 log_part(log_metric, part, scores)
             if "log_extra" in columns:
                 columns["log_extra"](f"{REWARD}/{part.label}", list(scores))
+            # After the curves, which then show why a training was stopped.
             watch_failures(part, scores, limits)
         return [weighted_total(row, parts, table) for row in range(len(prompts))]
 
@@ -97,6 +98,7 @@ def scored(part: WeightedReward, prompts: list[Any], completions: list[RewardInp
 def weighted_total(row: int, parts: list[WeightedReward], table: list[Scores]) -> float | None:
     """The weighted sum of a row's parts; None when none applies, or one could not be graded."""
     counted = [(part.weight, scores) for part, scores in zip(parts, table, strict=True) if part.counts]
+    # A grader that failed says nothing of the row: a 0 would teach that it was wrong.
     if any(scores.failed(row) for _, scores in counted):
         return None
     found = [weight * scores[row] for weight, scores in counted if scores[row] is not None]

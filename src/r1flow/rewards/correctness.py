@@ -69,15 +69,16 @@ def accuracy(
         by_scorer = {i for i, family in enumerate(families) if family not in (None, GENERAL) and entries[i] is not None}
         by_kind = [i for i, family in enumerate(families) if family != GENERAL and i not in by_scorer]
         known = golds(columns, gold_column, "accuracy") if by_scorer else []
-        found = {i: by_its_scorer(families[i], texts[i], known[i], entries[i]) for i in by_scorer}
+        verdict_of = {i: by_its_scorer(families[i], texts[i], known[i], entries[i]) for i in by_scorer}
         if by_kind:
             known = golds_of(kind, gold_column, columns)
             pairs = [(known[i], final_answer(texts[i])) for i in by_kind]
             verdicts = by_rule(pairs, kinds[kind], rules)
             if not warned:
                 warned = warn_unreadable(verdicts, [known[i] for i in by_kind], kind)
-            found.update(zip(by_kind, verdicts, strict=True))
-        return Scores.of(score_of_verdict(found[i]) if i in found else Cause.NOT_APPLICABLE for i in range(len(texts)))
+            verdict_of.update(zip(by_kind, verdicts, strict=True))
+        not_applicable = Verdict(None, Cause.NOT_APPLICABLE)
+        return Scores.of(score_of_verdict(verdict_of.get(i, not_applicable)) for i in range(len(texts)))
 
     return accuracy
 
@@ -111,10 +112,12 @@ def golds_of(kind: str, gold_column: str, columns: dict[str, Any]) -> list[Any]:
     """The golds of all rows, in the form in which this kind compares them."""
     if kind == "countdown":
         return list(zip(needed(columns, "numbers", "accuracy"), needed(columns, "target", "accuracy"), strict=True))
-    found = golds(columns, gold_column, "accuracy")
+    known = golds(columns, gold_column, "accuracy")
     if kind in ("math", "numeric"):
-        return [gold and after_mark(gold) for gold in found]
-    return list(zip(found, column(columns.get("options"), found), strict=True)) if kind == "choice" else found
+        return [gold and after_mark(gold) for gold in known]
+    if kind == "choice":
+        return list(zip(known, column(columns.get("options"), known), strict=True))
+    return known
 
 
 def by_rule(pairs: list[tuple[Any, str | None]], grade: Grade | None, rules: Rules) -> list[Verdict]:

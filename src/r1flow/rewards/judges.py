@@ -155,8 +155,12 @@ def clean_for_judge(text: str) -> str:
 
     Unicode counts some of them among letters and marks: behind any letter, 256 variation selectors spell out bytes.
     """
-    seen = "".join(c for c in text if c in KEPT or not (unicodedata.category(c) in UNSEEN or INVISIBLE.match(c)))
+    seen = "".join(filter(is_visible, text))
     return CONTROL.sub(r"(\1)", JOINERS.sub(r"\1", seen).translate(BRACKETS))
+
+
+def is_visible(char: str) -> bool:
+    return char in KEPT or not (unicodedata.category(char) in UNSEEN or INVISIBLE.match(char))
 
 
 def shortened(text: str, limit: int) -> str:
@@ -182,7 +186,8 @@ def reader(low: float, high: float) -> Callable[[str], float | None]:
 
 def check_arguments(model: Any, sees: Any, rubric: Any, scale: Any, sampling: Any, max_chars: Any) -> None:
     """Raise UserError for the first invalid argument; the endpoint checks the others."""
-    scaled = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_json_number, scale)) and scale[0] < scale[1]
+    is_pair = isinstance(scale, Sequence) and len(scale) == 2 and all(map(is_json_number, scale))
+    scaled = is_pair and scale[0] < scale[1]
     sampled = isinstance(sampling, Mapping) and not set(sampling) & {"model", "messages", "n", "stream"}
     rules = {
         f"model {model!r} must be the name under which the endpoint serves it": says_something(model),

@@ -59,11 +59,12 @@ def cosine_length(
 
     @reward
     def cosine_length(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
-        found = lengths(texts, columns)
+        length_of = lengths(texts, columns)
 
         def value(row: int, correct: bool) -> float:
             start, end = right if correct else wrong
-            return end + (start - end) * (1 + math.cos(math.pi * min(1.0, found[row] / max_length))) / 2
+            share = min(1.0, length_of[row] / max_length)
+            return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
 
         return where_graded(prompts, texts, gold_column, columns, value)
 

@@ -214,6 +214,7 @@ def decode(
             break
         kept = -(-left // ROWS_STEP) * ROWS_STEP
         if kept <= KEEP_ABOVE * len(alive_R):
+            # Living rows first, in their order; finished ones fill up to a multiple of ROWS_STEP.
             index = alive_R.int().argsort(descending=True, stable=True)[:kept]
             batch.select(index)
             token_R, alive_R = token_R[index], alive_R[index]
@@ -249,6 +250,7 @@ def prefill(weights: Weights, prompts: list[list[int]], device: torch.device) ->
         group=group,
     )
     at_once = READ_AT_ONCE[device.type] // weights.embedding.shape[1]
+    # Short prompts are read with short ones: a part is padded to its own longest.
     logits_PV = torch.cat([read_prompts(weights, distinct, part, batch) for part in parts_by_length(distinct, at_once)])
     return batch, logits_PV[place_R]
 
@@ -280,6 +282,7 @@ def read_prompts(weights: Weights, prompts: list[tuple[int, ...]], part: slice, 
     """Put the keys and values of a part of the prompts into the batch; returns the logits after their last tokens."""
     device = batch.prompt_mask.device
     length_P = torch.tensor([len(p) for p in prompts[part]], device=device)
+    # Padded on the right, where causal attention hides the padding from every token of the prompt.
     ids_PS = pad_sequence([torch.tensor(p) for p in prompts[part]], batch_first=True).to(device)
     count, width = ids_PS.shape
     rotation = tuple(table[:, None] for table in rotary_tables(weights, width, device))

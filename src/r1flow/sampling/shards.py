@@ -103,6 +103,7 @@ def check_all_room(
     for _, params, rows in shards:
         asked[params].update((row.question, row.opening) for row in rows)
     for params, pairs in asked.items():
+        # Sorted, so that a refusal names the same prompt every time: sets of texts have another order in each process.
         questions, openings = zip(*sorted(pairs), strict=True)
         prompts = [render(sampler.tokenizer, text, before) for text in questions]
         check_room_left(encode(sampler.tokenizer, prompts, openings), params, sampler.positions)

@@ -82,14 +82,17 @@ from r1flow.tracking.spool import (
 )
 from r1flow.tracking.views import NOTE, execution_links, experiment_tags, failure_note, run_address
 
+# Between two looks at the records, and after a failure.
 TICK_S = 0.3
 RETRY_S = 3.0
+# The first two are MLflow's own limits (mlflow.utils.validation), beyond which a server refuses a record.
 PARAM_CHARS, TAG_CHARS, CARD_CHARS = 6000, 8000, 5000
 DIGEST_CHARS = 8
 LOG_LATER_MS = 60_000  # a log that was written so long after its stage's end is another attempt's
 MEMORY = 4 * 2**30  # bytes; MLflow and a run's records take 0.3 GB
 ARTIFACT_SERVERS = ("mlflow-artifacts", "http", "https")  # schemes of artifacts' addresses that a server may name
 CREDENTIALS = ("username", "password", "token", "auth", "aws_sigv4", "client_cert_path")  # in MLflow's MlflowHostCreds
+# Also MLflow's limits: a call with more is refused.
 METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.

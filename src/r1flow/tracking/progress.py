@@ -106,7 +106,8 @@ def stage_label(stage: str) -> str:
     job = stage.partition(" ")[0]
     if job not in jobs:
         return f"[{stage}]"
-    return f"[{jobs.index(job) + 1:{len(str(len(jobs)))}}/{len(jobs)} {stage}]"
+    place, width = jobs.index(job) + 1, len(str(len(jobs)))
+    return f"[{place:{width}}/{len(jobs)} {stage}]"
 
 
 def headlines(metrics: dict[str, Any]) -> list[str]:
@@ -142,7 +143,8 @@ def bars(values: Sequence[float]) -> str:
     drawn = ""
     for place in range(count):
         part = values[place * len(values) // count : (place + 1) * len(values) // count]
-        drawn += BARS[round(max(0.0, sum(part) / len(part) / top) * (len(BARS) - 1))]
+        height = max(0.0, sum(part) / len(part) / top)
+        drawn += BARS[round(height * (len(BARS) - 1))]
     return drawn
 
 
@@ -152,7 +154,9 @@ def is_number(value: Any) -> bool:
 
 def short_number(value: float) -> str:
     """Three digits that matter: 0.61, 42.3, 1234, 5e-05."""
-    return str(round(value)) if isinstance(value, int) or 1000 <= abs(value) < 1e12 else f"{value:.3g}"
+    if isinstance(value, int) or 1000 <= abs(value) < 1e12:
+        return str(round(value))
+    return f"{value:.3g}"
 
 
 def clock_time(seconds: float) -> str:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import NamedTuple, Self
 
+# MLflow's own default.
 EVERY_S = 10.0
 END_WAIT_S = 2.0  # for a sample that is being taken; nvidia-smi may hang
 SMI = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used,memory.total,power.draw", "--format=csv,noheader,nounits")

@@ -28,6 +28,7 @@ from r1flow.core.files import read_json
 from r1flow.model.pretrained import check_weights
 
 ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one; not in the configuration, so a new one reruns nothing
+# Between two questions to a server that loads its model.
 PAUSE_S = 2.0
 # Keys in which two models must agree, so that one can take the other's weights.
 SHAPE = (

@@ -157,6 +157,7 @@ def draw_problems(config: dict[str, Any], seed: int) -> Problems:
                 raise UserError(f"data.tasks.{task}: it has no problem for {split}; raise draws, or widen numbers")
     of_split = {split: problems_in(families) for split, families in problems.items()}
     check_disjoint({split: map(attrgetter("id"), rows) for split, rows in of_split.items()})
+    # By question, too: two ids may ask the same.
     check_disjoint({split: map(attrgetter("question"), rows) for split, rows in of_split.items()})
     return problems
 
@@ -268,6 +269,7 @@ def write_documents(
 
 def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict[str, list[Any]]:
     """Rows of the files of reasoning problems, shuffled, so that the first n rows come from all families."""
+    # All files draw from this one generator, so the order of what follows decides their bytes.
     rng = random.Random(f"{seed}/order")
     files: dict[str, list[Any]] = {}
     for split in PROBLEM_SPLITS:

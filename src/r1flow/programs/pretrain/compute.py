@@ -235,6 +235,7 @@ class Blocks(Dataset):
         self.tokens = sum(min(len(ids), size) for ids in documents)
         datasets.disable_progress_bars()
         rows = datasets.Dataset.from_dict({"input_ids": documents})
+        # All in one batch: TRL packs each batch for itself, and would leave room in the last block of each.
         packed = pack_dataset(rows, size, "bfd", {"batch_size": len(rows)})
         self.ids_BT = torch.full((len(packed), size), pad)
         self.owner_BT = torch.full((len(packed), size), -1)  # the number of each token's document in its block

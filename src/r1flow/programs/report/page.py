@@ -165,7 +165,10 @@ def headline(claims: Sequence[Claim]) -> str:
     counts = Counter(claim.verdict for claim in claims)
     if counts[NOT_IN_RUN] == len(claims):
         return f"Of {len(claims)} claims, none can be tested on these models."
-    told = [f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in COUNTED.items() if counts[verdict]]
+    told = []
+    for verdict, (one, several) in COUNTED.items():
+        if count := counts[verdict]:
+            told.append(f"{count} {several if count > 1 else one}")
     return f"Of {len(claims)} claims, {', '.join(told)}."
 
 

@@ -184,7 +184,9 @@ def p_value(part: Part) -> float:
     mean, se, n = part.interval.estimate, part.interval.se, part.interval.n
     if se is None or isinstance(part.interval, Unsolved):
         return 1.0
-    return float(stdtr(n - 1, (part.floor - mean) / se)) if se else float(mean <= part.floor)
+    if se == 0:
+        return float(mean <= part.floor)
+    return float(stdtr(n - 1, (part.floor - mean) / se))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
