@@ -34,7 +34,7 @@ REFUSED = {
     "no candidates": (MIXED | {"languages": []}, "args.languages"),
     "a list for a text": (MIXED | {"languages": "en"}, "args.languages: 'en' isn't of type list[str]"),
     "numbers for texts": (MIXED | {"languages": [1]}, "args.languages: [1] isn't of type list[str]"),
-    "percent": (MIXED | {"share": 95}, "args.share: 95 isn't allowed; use a share"),
+    "percent": (MIXED | {"share": 95}, "args.share: 95 isn't allowed; use a number from 0 to 1"),
     "text for a number": (MIXED | {"share": "x"}, "args.share: 'x' isn't of type float"),
     "null": (MIXED | {"language": None}, "args.language: None isn't of type str"),
     "a fraction of a word": ({"name": "long_paragraph", "args": {"max_words": 2.5}}, "2.5 isn't of type int"),

@@ -25,7 +25,7 @@ from r1flow.engine.own_data import settle_families, settle_own_data
 from r1flow.engine.own_model import settle_own_model
 from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
-from r1flow.programs.keys import OneOrMore
+from r1flow.programs.keys import OneOrMore, in_range
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RECIPE, STAGES, compared_with, program_of, sources_of
 
@@ -55,14 +55,6 @@ TYPE_FAULTS = {
     "list_type": "list",
     "dict_type": "block",
     "dataclass_type": "block",
-}
-# The words for a type's bounds, by pydantic's names of them.
-BOUNDS = {
-    ("ge",): "{:g} or more",
-    ("gt",): "more than {:g}",
-    ("ge", "le"): "a number from {:g} to {:g}",
-    ("gt", "le"): "a number above {:g}, up to {:g}",
-    ("ge", "lt"): "{:g} or more, but less than {:g}",
 }
 # Values of options that transformers' config class doesn't list, though it accepts no others; a test reads its source.
 WORDS = {
@@ -437,16 +429,9 @@ def key_fault(schema: type, error: dict[str, Any]) -> str:
     if kind == "literal_error":
         return f"{given!r}; use {limits['expected'].replace(chr(39), '')}"
     if limits.keys() & {"ge", "gt", "le", "lt"}:
-        return f"{given}; use {range_in_words(type_at(schema, error['loc']))}"
+        _, remedy = in_range(type_at(schema, error["loc"]))
+        return f"{given}; {remedy}"
     return f"{given!r} can't be taken: {error['msg']}"
-
-
-def range_in_words(kind: Any) -> str:
-    """The whole range of a type like Annotated[float, Ge(0), Le(1)], not just the bound that a value has crossed."""
-    bounds: dict[str, float] = {}
-    for bound in kind.__metadata__:
-        bounds |= dataclasses.asdict(bound)
-    return BOUNDS[tuple(bounds)].format(*bounds.values())
 
 
 def known_keys(schema: Any, keys: Iterable[str | int]) -> list[str]:

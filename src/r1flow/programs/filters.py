@@ -1,7 +1,7 @@
 """Checks the filters that a configuration of the program `rejection` names, without importing the filter functions.
 
     check_filters([{"name": "mixed_language", "args": {"language": "en", "languages": ["en"], "share": 95}}])
-    UserError: filters[0].args.share: 95 isn't allowed; use a share from 0 to 1 (mixed_language)
+    UserError: filters[0].args.share: 95 isn't allowed; use a number from 0 to 1 (mixed_language)
 
 The functions are in programs/rejection/compute.py, which a plan doesn't import because it imports pyarrow and graders.
 """
@@ -9,6 +9,7 @@ The functions are in programs/rejection/compute.py, which a plan doesn't import 
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.programs.keys import OneOrMore, Share, in_range
 
 # Every filter, with its arguments from the configuration and their types.
 FILTERS: dict[str, dict[str, str]] = {
@@ -35,8 +36,8 @@ LANGUAGES = frozenset(CODES.split())
 RULES = {
     "language": (LANGUAGES.__contains__, "use a code like en"),
     "languages": (lambda codes: codes and LANGUAGES.issuperset(codes), "use codes like en"),
-    "share": (lambda share: 0 <= share <= 1, "use a share from 0 to 1"),
-    "max_words": (lambda words: words >= 1, "use 1 or more"),
+    "share": in_range(Share),
+    "max_words": in_range(OneOrMore),
 }
 
 

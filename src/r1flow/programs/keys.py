@@ -1,6 +1,8 @@
 """Configuration keys that several programs have, with their types, and the types of numbers in a range."""
 
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -15,6 +17,26 @@ ShareAboveZero = Annotated[float, Gt(0), Le(1)]
 ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
+BOUNDS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
+REMEDIES = {
+    ("ge",): "use {:g} or more",
+    ("gt",): "use more than {:g}",
+    ("ge", "le"): "use a number from {:g} to {:g}",
+    ("gt", "le"): "use a number above {:g}, up to {:g}",
+    ("ge", "lt"): "use {:g} or more, but less than {:g}",
+}
+
+
+def in_range(kind: Any) -> tuple[Callable[[float], bool], str]:
+    """A test whether a number is in one of these ranges, and the remedy for one that isn't: the whole range."""
+    bounds: dict[str, float] = {}
+    for bound in kind.__metadata__:
+        bounds |= asdict(bound)
+
+    def holds(number: float) -> bool:
+        return all(BOUNDS[name](number, bound) for name, bound in bounds.items())
+
+    return holds, REMEDIES[tuple(bounds)].format(*bounds.values())
 
 
 @dataclass

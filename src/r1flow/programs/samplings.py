@@ -7,7 +7,7 @@ from r1flow.core.endpoint import PLAIN_URL
 from r1flow.core.errors import UserError
 from r1flow.core.flops import forward_flops
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
-from r1flow.programs.keys import Sampled
+from r1flow.programs.keys import OneOrMore, Positive, Sampled, ShareAboveZero, in_range
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import ROWS
 from r1flow.sampling import check_engine
@@ -26,17 +26,17 @@ def check_sampling(config: dict[str, Any]) -> None:
 
 # Engine options: a test of each value, and the remedy.
 OPTION_RULES = {
-    "tensor_parallel_size": (lambda size: size >= 1, "use 1 or more"),
-    "gpu_memory_utilization": (lambda share: 0 < share <= 1, "use a share above 0, up to 1"),
-    "max_model_len": (lambda length: length >= 1, "use 1 or more"),
+    "tensor_parallel_size": in_range(OneOrMore),
+    "gpu_memory_utilization": in_range(ShareAboveZero),
+    "max_model_len": in_range(OneOrMore),
     "dtype": (("auto", "float32", "bfloat16", "float16").__contains__, "use auto, float32, bfloat16 or float16"),
     "url": (PLAIN_URL.fullmatch, "use an address like http://127.0.0.1:8000/v1, without a password"),
     "api_key_env": (
         lambda name: re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name),
         "name the environment variable that holds the key",
     ),
-    "timeout_s": (lambda seconds: seconds > 0, "use more than 0"),
-    "attempts": (lambda attempts: attempts >= 1, "use 1 or more"),
+    "timeout_s": in_range(Positive),
+    "attempts": in_range(OneOrMore),
 }
 
 

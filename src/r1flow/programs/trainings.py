@@ -12,6 +12,7 @@ from r1flow.data.gguf import is_gguf
 from r1flow.data.sources import COMMIT, lock_command
 from r1flow.model.weights import check_model_files, trainable_kind
 from r1flow.programs.cost_estimate import BF16, F32, Cost, Estimator
+from r1flow.programs.keys import NotNegative, OneOrMore, Positive, Share, ShareAboveZero, ShareBelowOne, in_range
 from r1flow.programs.model_sizes import UNKNOWN, Model
 from r1flow.training.ranks import strategy_of
 
@@ -30,26 +31,23 @@ def check_there(trainer: dict[str, Any], keys: Iterable[str]) -> None:
             raise UserError(f"trainer.{key}: it is missing; give it a value, in conf/ or as an override")
 
 
-# Trainer options that are numbers in a range: a test of a value, and the remedy.
-AT_LEAST_1 = (lambda number: number >= 1, "use 1 or more")
-AT_LEAST_0 = (lambda number: number >= 0, "use 0 or more")
-BELOW_1 = (lambda number: 0 <= number < 1, "use 0 or more, but less than 1")
+# Trainer options that are numbers in a range.
 RANGES = {
-    **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"), AT_LEAST_1),
-    **dict.fromkeys(("generation_batch_size", "num_iterations", "max_length", "max_completion_length"), AT_LEAST_1),
-    **dict.fromkeys(("learning_rate", "weight_decay", "max_grad_norm", "warmup_steps", "adam_epsilon"), AT_LEAST_0),
-    **dict.fromkeys(("beta", "epsilon", "epsilon_high", "temperature", "neftune_noise_alpha"), AT_LEAST_0),
-    **dict.fromkeys(("adam_beta1", "adam_beta2", "label_smoothing_factor"), BELOW_1),
-    "num_train_epochs": (lambda number: number > 0, "use more than 0"),
-    "top_p": (lambda share: 0 < share <= 1, "use a share above 0, up to 1"),
-    "min_p": (lambda share: 0 <= share <= 1, "use a share from 0 to 1"),
+    **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"), OneOrMore),
+    **dict.fromkeys(("generation_batch_size", "num_iterations", "max_length", "max_completion_length"), OneOrMore),
+    **dict.fromkeys(("learning_rate", "weight_decay", "max_grad_norm", "warmup_steps", "adam_epsilon"), NotNegative),
+    **dict.fromkeys(("beta", "epsilon", "epsilon_high", "temperature", "neftune_noise_alpha"), NotNegative),
+    **dict.fromkeys(("adam_beta1", "adam_beta2", "label_smoothing_factor"), ShareBelowOne),
+    "num_train_epochs": Positive,
+    "top_p": ShareAboveZero,
+    "min_p": Share,
 }
 
 
 def check_ranges(trainer: dict[str, Any]) -> None:
     """Refuse numbers out of their range (null is allowed), and pairs of options that exclude each other."""
-    for key, (holds, remedy) in RANGES.items():
-        number = trainer.get(key)
+    for key, kind in RANGES.items():
+        number, (holds, remedy) = trainer.get(key), in_range(kind)
         if number is not None and not holds(number):
             raise UserError(f"trainer.{key}: {number}; {remedy}")
     if trainer.get("logging_nan_inf_filter"):
