@@ -191,7 +191,8 @@ class Comparison:
                 if pair[0][column] != pair[1][column]:
                     alike.setdefault(problem, rank)
         rows = []
-        for problem in sorted(alike, key=alike.get)[:n]:  # sorted is stable, so within a rank the ids' order stays
+        # Sorted is stable, so within a rank the ids' order stays.
+        for problem in sorted(alike, key=alike.get)[:n]:
             told = {name: one[problem][name] for name in SHOWN}
             for name, samples in (("a", one), ("b", two)):
                 told[name] = {column: samples[problem][column] for column in SHOWN_OF_EACH}

@@ -48,7 +48,8 @@ class Evaluation:
     model: str
     k: int
     rows: list[dict[str, Any]]  # a row a sample, with the columns of samples.parquet
-    metrics: dict[str, Any]  # pass_at_1, pass_at_k, cons_at_k, format_rate, mean_length, finished_rate, n_problems, …
+    # pass_at_1, pass_at_k, cons_at_k, format_rate, mean_length, finished_rate, n_problems, ….
+    metrics: dict[str, Any]
     interval: "Interval"  # of pass@1, over problems
     left_out: dict[str, int]  # problems by reason: repeated, ungradable
 

@@ -18,7 +18,8 @@ from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.data.loaders import Damaged, csv_rows
 
 TableRow = dict[str, Any]
-LONGEST_FIELD = 2**27  # characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds
+# Characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds.
+LONGEST_FIELD = 2**27
 
 
 def read_table(path: Path, needed: Sequence[str]) -> list[TableRow]:

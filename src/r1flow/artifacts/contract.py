@@ -104,7 +104,8 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
 
 def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
     """The tokenizer's part of the contract; a tag that decoding doesn't give back has None instead of ids."""
-    tokenizer.no_padding()  # a tokenizer that has padded or cut a batch is saved with these settings
+    # A tokenizer that has padded or cut a batch is saved with these settings.
+    tokenizer.no_padding()
     tokenizer.no_truncation()
     path = folder / "tokenizer_config.json"
     config, template = read_contract(path), template_of(folder)
@@ -277,7 +278,8 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
     tags: list[int] = []
     for block in (contract["think"], contract["answer"]):
         tags += block["open"] + block["close"]
-    last = max(eos, contract["pad_token_id"], *tags)  # a tokenizer may have more ids that nothing here uses
+    # A tokenizer may have more ids that nothing here uses.
+    last = max(eos, contract["pad_token_id"], *tags)
     if embeddings and last >= embeddings:
         what = f"the tokenizer of {side} uses the id {last} for a tag or special token, and its model"
         yield f"{what} has only {embeddings} embeddings; resize them (resize_token_embeddings)"

@@ -275,7 +275,8 @@ def data_files(module: Path) -> list[Path]:
 
 @cache
 def installed(distribution: str) -> str | None:
-    for name in (distribution, f"{distribution}-cpu"):  # vLLM's build for CPUs is a distribution of its own
+    # vLLM's build for CPUs is a distribution of its own.
+    for name in (distribution, f"{distribution}-cpu"):
         with suppress(PackageNotFoundError):
             return version(name)
     return None

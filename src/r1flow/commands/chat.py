@@ -20,7 +20,8 @@ from r1flow.sampling import SamplingParams, seed_of
 
 DIM, PLAIN = "\033[2m", "\033[0m"
 
-Ask = Callable[[str, int], tuple[str, bool]]  # question, its number -> completion, whether it ended by itself
+# Question, its number -> completion, whether it ended by itself.
+Ask = Callable[[str, int], tuple[str, bool]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     kept = []
     for target in targets:
-        shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))  # does not follow links
+        # It doesn't follow links.
+        shutil.rmtree(target, onerror=lambda *fault: kept.append(str(fault[1])))
     if kept:
         raise UserError(f"{listed(kept)}: could not be removed (perhaps somebody else owns it); everything else was")
     tell(finding | {"removed": True}, "removed", arguments.json)

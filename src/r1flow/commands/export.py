@@ -85,7 +85,8 @@ def run(arguments: argparse.Namespace) -> None:
     text = card(stage, base)
     partial = beside(destination, "partial")
     try:
-        shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))  # Snakemake's time stamp
+        # Snakemake's time stamp.
+        shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))
         (partial / "README.md").write_text(text)
         if (licence := base / "model" / LICENCE).is_file():
             shutil.copyfile(licence, partial / LICENCE)

@@ -51,7 +51,8 @@ def strict(value: Any) -> Any:
 def parts_of(completion: str) -> tuple[str | None, str]:
     """The reasoning, None without one, and the reply."""
     response = Response.parse(completion)
-    if response.reasoning is None and completion.strip().startswith(THINK_OPEN):  # it never stopped thinking
+    # It never stopped thinking.
+    if response.reasoning is None and completion.strip().startswith(THINK_OPEN):
         return completion.strip().removeprefix(THINK_OPEN), ""
     return response.reasoning, response.summary
 

@@ -83,7 +83,8 @@ def add(folders: list[Path]) -> None:
 def keep_contract(contract: bytes) -> None:
     """Keep data.dvc byte for byte, because the data stage reads it; copy the records of data/'s making beside it."""
     written = versions.POINTER.read_bytes()
-    write_whole(versions.POINTER, contract.decode())  # DVC has reformatted it, or pinned something else
+    # DVC has reformatted it, or pinned something else.
+    write_whole(versions.POINTER, contract.decode())
     if parse_yaml(written) != parse_yaml(contract):
         raise UserError(
             f"{versions.POINTER}: pins another manifest or config.yaml than data/ has; nothing was pushed: make a new "

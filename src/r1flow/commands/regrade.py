@@ -37,9 +37,8 @@ from r1flow.sampling import Completion
 
 SampleRow = dict[str, Any]
 Number = tuple[str | None, str]  # task, name
-Graded = tuple[
-    list[SampleRow], list[SampleRow | None], dict[Number, Any], dict[Number, Any]
-]  # rows and numbers, then and now
+# Rows and numbers, then and now.
+Graded = tuple[list[SampleRow], list[SampleRow | None], dict[Number, Any], dict[Number, Any]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +75,8 @@ def regrade(run: Path, as_json: bool = False) -> int:
 
 def graded_stages(run: Path) -> list[Record]:
     """The run's stages with graded samples, each as it was written."""
-    stages = reversed(sampled_stages())  # the evaluations first: theirs are the numbers of the report
+    # The evaluations first: theirs are the numbers of the report.
+    stages = reversed(sampled_stages())
     folders: list[Path] = []
     for stage in stages:
         folders += [run / stage, *sorted((run / stage).glob("*/"))]

@@ -159,7 +159,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         known = {"id": self.model, "object": "model", "owned_by": "r1flow", "created": 0}
-        known["root"] = str(Path(self.model).resolve())  # as vLLM's server tells from which folder a model is
+        # As vLLM's server tells from which folder a model is.
+        known["root"] = str(Path(self.model).resolve())
         if not self.is_from_here():
             self.refuse(403, "this server answers programs on this machine only")
         elif self.path.rstrip("/") == "/v1/models":

@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
             f"--task: {arguments.model} has no samples of {arguments.task!r}{did_you_mean(arguments.task, tasks)}"
         )
     wanted = [row for row in rows if is_wanted(row, arguments)]
-    wanted.sort(key=lambda row: (row["sample_index"], row["problem_id"]))  # ids are hashes, so tasks are mixed
+    # Ids are hashes, so tasks are mixed.
+    wanted.sort(key=lambda row: (row["sample_index"], row["problem_id"]))
     shown = wanted[: arguments.n or None]
     told = {"run": str(opened.folder), "model": arguments.model, "found": len(wanted), "samples": shown}
     which = f"{len(wanted)} samples{f' are {arguments.verdict}' if arguments.verdict else ''}"

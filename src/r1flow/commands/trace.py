@@ -130,7 +130,8 @@ def chosen_inputs(record: Record, file: Path, keys: list[str]) -> set[str] | Non
 
 def stages_of_claim(name: str) -> set[str] | None:
     """The stages that a claim reads, as it says itself; None for a claim that isn't ours."""
-    from r1flow.recipe.claims import Evidence, judge_claims  # imports scipy, and every trace would wait for it
+    # Imports scipy, and every trace would wait for it.
+    from r1flow.recipe.claims import Evidence, judge_claims
 
     for claim in judge_claims(Evidence({})):
         if claim.id == name:
@@ -192,7 +193,8 @@ def dvc_hashes(record: Record) -> dict[str, str]:
 def mlflow_run(record: Record) -> str:
     """The MLflow run that made these outputs, the latest if there are more, one of this run's name first."""
     uri = spool.store(record.project)["uri"]
-    if not Path(uri.removeprefix("sqlite:///")).is_file():  # none yet, or a server, which may not answer
+    # None yet, or a server, which may not answer.
+    if not Path(uri.removeprefix("sqlite:///")).is_file():
         return UNKNOWN
     from r1flow.tracking.delivery import runs_of  # takes two seconds
 

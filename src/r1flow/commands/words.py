@@ -26,7 +26,8 @@ TAKE_PAIRS = ("--set-", "--resources", "--default-resources")  # such as --set-s
 
 @dataclass(frozen=True)
 class Words:
-    config: dict[str, str]  # experiment, overrides, run, libraries: what Snakemake has after --config
+    # Experiment, overrides, run, libraries: what Snakemake has after --config.
+    config: dict[str, str]
     options: list[str]  # all others, in their order: options with their values
 
 

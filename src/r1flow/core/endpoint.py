@@ -44,7 +44,8 @@ HEXADECIMAL = re.compile(r"[0-9a-f]{20,}", re.IGNORECASE)
 LOG = logging.getLogger(__name__)
 MISCONFIGURED = (301, 302, 307, 308, 401, 403, 404, 405)  # the same for every request: the user must fix it
 TRANSIENT = (408, 409, 425, 429)  # and everything from 500 on
-LONGEST_PAUSE_S = 60.0  # no retry if a server asks for a longer pause: training can't wait for tomorrow's quota
+# No retry if a server asks for a longer pause: training can't wait for tomorrow's quota.
+LONGEST_PAUSE_S = 60.0
 SHOWN_CHARACTERS = 200  # of a server's own message
 
 
@@ -72,7 +73,8 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         parts = split_address(self.url) if isinstance(self.url, str) else None
-        shown = "" if re.search("[@?]", str(self.url)) else f" {self.url!r}"  # it may contain a password
+        # It may contain a password.
+        shown = "" if re.search("[@?]", str(self.url)) else f" {self.url!r}"
         rules = {
             f"url{shown} is no address like http://127.0.0.1:8000/v1": parts,
             "url has a password or key in it; name the environment variable that holds the key instead": parts
@@ -245,7 +247,8 @@ def split_address(url: str) -> SplitResult | None:
     """The parts of a web server's address; None if it isn't one."""
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0  # reading the port may raise
+        # Reading the port may raise.
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         return None
     return parts if known else None

@@ -40,7 +40,8 @@ def parse_yaml(text: bytes, aliases: bool = False) -> Any:
 
     try:
         refuse_growth(text, aliases)
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # libyaml's: ten times faster
+        # libyaml's: ten times faster.
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
 
@@ -49,7 +50,8 @@ def refuse_growth(text: bytes, aliases: bool) -> None:
     """Raise ValueError for YAML that takes far more time or memory than its size."""
     import yaml
 
-    values, open_ones = {}, [("", 0)]  # of each anchor, how many it stands for; anchor and count of what isn't closed
+    # Of each anchor, how many it stands for; anchor and count of what isn't closed.
+    values, open_ones = {}, [("", 0)]
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         place, count = f"line {event.start_mark.line + 1}", 0
         if isinstance(event, yaml.CollectionStartEvent):

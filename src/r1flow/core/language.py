@@ -30,7 +30,8 @@ LANGUAGES = ("en", "de", "fr", "es", "zh", "ja", "ru")
 Clause = tuple[str, str, int]  # its text, its script, and how many words it has
 
 ODD = re.compile(r"[^\w\s!-~]")  # marks, invisible and control characters among them
-STACK = re.compile(r"([^\w\s!-~]{4})[^\w\s!-~]+")  # shortened: normalising 80,000 accents on one letter takes 10 s
+# Shortened: normalising 80,000 accents on one letter takes 10 s.
+STACK = re.compile(r"([^\w\s!-~]{4})[^\w\s!-~]+")
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 # Bounded, and not beyond the next opening, so it takes linear time. A dollar sign before or after a space means money.
 FORMULA = re.compile(
@@ -54,9 +55,11 @@ TOKEN = re.compile(rf"[{SPACELESS}]+|(?:(?![{SPACELESS}])[^\W_])+")
 KANA = re.compile("[ぁ-ゟァ-ヺー-ヿ]")
 SENTENCE = re.compile(r"[.!?。\n]+")
 SHORTEST = frozenset("aeiouyàèéóôäáаеиовксуя")  # letters that can be words; the others are variables
-LEAST_KANA = 0.15  # the least share of kana in Japanese text; a の in Chinese doesn't make it Japanese
+# The least share of kana in Japanese text; a の in Chinese doesn't make it Japanese.
+LEAST_KANA = 0.15
 KANJI_RUN = 8  # characters of Han alone that are Japanese in a Japanese sentence; more are Chinese
-CLAUSE_WORDS = 10  # longer clauses are labelled in pieces: one label for 20 words of two languages is too often wrong
+# Longer clauses are labelled in pieces: one label for 20 words of two languages is too often wrong.
+CLAUSE_WORDS = 10
 CLAUSE_CHARACTERS = 300  # at most so many of a clause are used to label it
 # A clause of at least so many words is in none of the candidates if another language scores this high: this finds three
 # in four words of Italian, Turkish and Indonesian, one in a thousand of English. Shorter clauses are often misspelt.

@@ -23,7 +23,8 @@ from r1flow.core.files import BadFile
 GROUP_ROWS = 2**16
 READ_ROWS = 2**10
 VALUE_BYTES = 64  # of memory for a number or an empty text
-MOST_CHARACTERS, MOST_UNPACKED = 2**25, 1000  # of the rows of files together: so many, and times their size
+# Of the rows of files together: so many, and times their size.
+MOST_CHARACTERS, MOST_UNPACKED = 2**25, 1000
 GROUP_CHARACTERS = 2**24  # 16 MB of text, or more where it isn't ASCII
 
 

@@ -22,7 +22,8 @@ class Problem:
     task: str  # the family's name in reasoning-gym, or the data set's
     question: str
     answer: str  # "": code is asked for
-    entry: str | None  # what reasoning-gym's scorer wants, or a solution's tests, as JSON; None: graded as mathematics
+    # What reasoning-gym's scorer wants, or a solution's tests, as JSON; None: graded as mathematics.
+    entry: str | None
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class ColdStart:
 MIX = "mix.jsonl"  # the file with the rows that rejection sampling made
 MASKED = -100  # the label of a token that isn't learnt, as in all of transformers
 EXAMS = ("dev", "test", "final")  # splits that no stage trains on
-BEFORE = "before"  # of a row of a conversation: the turns before its question, as JSON; only SFT reads it
+# Of a row of a conversation: the turns before its question, as JSON; only SFT reads it.
+BEFORE = "before"
 CONVERSATIONS = ("cold_start", "general_sft")  # the files that may have such rows
 REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has
 # The files of problems, traces, prompts and pairs, and the rows that each has.

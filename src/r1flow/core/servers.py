@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from httpx import AsyncClient, Response
 
 PACKING = "gzip"  # what is asked for, as Accept-Encoding
-LARGEST_REPLY = 16_000_000  # bytes; 32k tokens with their ids and text are under 1 MB. As Python objects 25 times more
+# Bytes; 32k tokens with their ids and text are under 1 MB. As Python objects 25 times more.
+LARGEST_REPLY = 16_000_000
 LARGEST_VERDICT = 1_000_000
 PART = 1 << 16  # bytes
 LONGEST_NAME = 200  # characters
-PATIENCE = 10  # times the time limit that requests has between two bytes: 300 s for a whole exchange with MLflow
+# Times the time limit that requests has between two bytes: 300 s for a whole exchange with MLflow.
+PATIENCE = 10
 
 
 class Unreadable(Exception):
@@ -44,7 +46,8 @@ class Content:
 
     def __init__(self, packing: str | None, most: int) -> None:
         packing = (packing or "identity").strip().lower()
-        if packing not in ("identity", PACKING):  # also "gzip, gzip": each layer multiplies by a thousand
+        # Also "gzip, gzip": each layer multiplies by a thousand.
+        if packing not in ("identity", PACKING):
             raise Unreadable(f"a reply compressed as {packing!r}, though only {PACKING} was asked for")
         self.most, self.content = most, bytearray()
         self.unpacker = zlib.decompressobj(wbits=31) if packing == PACKING else None

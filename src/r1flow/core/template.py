@@ -31,9 +31,11 @@ INVISIBLE = re.compile(
 )
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
-KEPT = "\ufdd0"  # a character that no text has: after the first one of a name that is to stay text (`render`)
+# A character that no text has: after the first one of a name that is to stay text (`render`).
+KEPT = "\ufdd0"
 RENDER_S = 60.0  # CPU time for a prompt, which takes 0.3 ms
-APART = ("reasoning_content", "reasoning", "thinking")  # where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss
+# Where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss.
+APART = ("reasoning_content", "reasoning", "thinking")
 
 
 class Response(str):
@@ -161,7 +163,8 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
             raise UserError(f"the chat template can't show a question ({said}); use another (`template`)") from error
 
     prompt = shown(turns)
-    if not getattr(tokenizer, "chat_template", None) or not lost_turn(turns, prompt):  # None: a server renders it
+    # None: a server renders it.
+    if not getattr(tokenizer, "chat_template", None) or not lost_turn(turns, prompt):
         return prompt
     turns = [{**turn, "content": marked(turn["content"], (THINK_OPEN, THINK_CLOSE))} for turn in turns]
     prompt = shown(turns)

@@ -209,7 +209,8 @@ class Index:
     def near(self, words: WordSequence, pattern: WordSequence) -> Iterator[tuple[int, Kind]]:
         """Entries of other patterns with at least half of all runs of 3 words in common."""
         shingles = set(runs(words, SHINGLE))
-        if len(shingles & self.known) < NEARNESS * len(shingles):  # no entry can reach the threshold
+        # No entry can reach the threshold.
+        if len(shingles & self.known) < NEARNESS * len(shingles):
             return
         for entry in self.lsh.query(sketch(shingles)):
             other = self.shingles[entry]

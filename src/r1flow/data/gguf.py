@@ -39,7 +39,8 @@ UNSCALED = {"llama.rope.scaling.type": ["none"]} | {
     f"llama.rope.{key}": [0, 1] for key in ("scaling.factor", "scale_linear")
 }
 MOST_DIMENSIONS = 4  # ggml's own limit
-LONGEST_HEADER = 1 << 26  # bytes; the largest vocabularies take 2^24, and Python's objects up to 20 times more
+# Bytes; the largest vocabularies take 2^24, and Python's objects up to 20 times more.
+LONGEST_HEADER = 1 << 26
 INSTEAD = "take its safetensors from a hub or a folder"
 REPLY = "An answer."
 
@@ -316,7 +317,8 @@ def build_model(path: Path, header: Header, tokenizer: Any) -> Any:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             weights = torch.from_numpy(dequantised(path, header.tensors[names.get_name(name, (".weight",))]))
-            if count := heads.get(name.split(".")[-2]):  # llama.cpp interleaves the halves that positions rotate
+            # llama.cpp interleaves the halves that positions rotate.
+            if count := heads.get(name.split(".")[-2]):
                 weights = weights.view(count, sizes.width // 2, 2, -1).transpose(1, 2)
             parameter.copy_(weights.reshape(parameter.shape))
     return model

@@ -193,7 +193,8 @@ def weight(values: Any) -> int:
         return sum(map(weight, values.columns))
     if isinstance(values, pa.DictionaryArray):
         return compute.sum(compute.binary_length(values.dictionary).take(values.indices)).as_py() or 0
-    if isinstance(values, pa.MapArray):  # its keys and items are those of all rows, and it can't be flattened
+    # Its keys and items are those of all rows, and it can't be flattened.
+    if isinstance(values, pa.MapArray):
         first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
         return sum(weight(part.slice(first, last - first)) for part in (values.keys, values.items))
     if isinstance(values, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
@@ -261,7 +262,8 @@ def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow | D
             for column in columns:
                 if column.partition(".")[0] not in names:
                     raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
-            for row in reader:  # a record of more values has them under None, and of fewer ones None in their place
+            # A record of more values has them under None, and of fewer ones None in their place.
+            for row in reader:
                 yield Damaged("wrong number of values") if None in row or None in row.values() else row
     except (csv.Error, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: can't be read as CSV in UTF-8 ({error}); save it as such, or as .jsonl") from None

@@ -113,7 +113,8 @@ def unpack(source: str, wheel: Path, archive: zipfile.ZipFile, pattern: str) -> 
 
 def licence_of(archive: zipfile.ZipFile) -> str | None:
     """The licence that the wheel's metadata names, in one line."""
-    inside = [name for name in archive.namelist() if METADATA.fullmatch(name)]  # not those of packages within it
+    # Not those of packages within it.
+    inside = [name for name in archive.namelist() if METADATA.fullmatch(name)]
     if not inside:
         return None
     about = PathDistribution(zipfile.Path(archive, f"{PurePosixPath(inside[0]).parent}/")).metadata

@@ -36,7 +36,8 @@ class Holder(Protocol):
 def share_rows(stage: "Stage", files: Mapping[str, Holder]) -> None:
     """Bring the sources' rows into the `files` of the pools, and write sources.json; raises UserError with the key."""
     config = stage.config
-    taken = list(chain.from_iterable(pool["take"] for pool in config["pools"]))  # ["gsm8k.train", …]
+    # ["gsm8k.train", …].
+    taken = list(chain.from_iterable(pool["take"] for pool in config["pools"]))
     splits: dict[str, list[str]] = {}
     for take in sorted(taken):
         name, split = take.split(".")

@@ -274,10 +274,12 @@ def go_on(kind: str, repo: str, revision: str, entry: "RepoFile", told: type) ->
     with WeakFileLock(lock):
         if blob_of(part).exists():  # another process fetched it while we waited
             return
-        if part.exists() and part.stat().st_size > entry.size:  # too large, so the rest can't be requested
+        # Too large, so the rest can't be requested.
+        if part.exists() and part.stat().st_size > entry.size:
             part.unlink()
         with part.open("ab") as file:
-            headers = build_hf_headers() | {"Accept-Encoding": "identity"}  # compressed, all of it would be sent
+            # Compressed, all of it would be sent.
+            headers = build_hf_headers() | {"Accept-Encoding": "identity"}
             have = file.tell()
             http_get(url, file, resume_size=have, headers=headers, expected_size=entry.size, tqdm_class=told)
         if sha256(part) == entry.lfs.sha256:

@@ -110,7 +110,8 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
         check_added(conf, experiment, overrides, str(error), run)
         said = group_hint(conf, str(error)) or nearest(conf, experiment, str(error)) or first_lines(error)
         faults = [f"conf (experiment={experiment} overrides={overrides!r}): {said}"]
-        if mistyped := UNKNOWN_KEY.match(str(error)):  # Hydra stops at the first one: what else is wrong without it?
+        # Hydra stops at the first one: what else is wrong without it?
+        if mistyped := UNKNOWN_KEY.match(str(error)):
             others = [word for word in given if word.partition("=")[0] != mistyped[1]]
             if others != given:
                 for fault in faults_in(compose, conf, experiment, shlex.join(others), run):
@@ -188,7 +189,8 @@ def settle(run: dict[str, Any], experiment: str, conf: Path) -> dict[str, Any]:
             faults += faults_in(check_option, f"{stage}.trainer.{key}", value, program)
         if wrong:
             continue
-        if ablation_of := RECIPE[stage].ablation_of:  # in the slice, as it changes the stage's random numbers
+        # In the slice, as it changes the stage's random numbers.
+        if ablation_of := RECIPE[stage].ablation_of:
             run[stage]["ablation_of"] = ablation_of
         if "trainer" in run[stage]:
             run[stage]["trainer"]["use_cpu"] = run[stage]["device"] == "cpu"
@@ -374,7 +376,8 @@ def key_faults(stage: str, config: dict[str, Any], schema: type) -> list[str]:
 
     check_values(stage, config)
     try:
-        reader_of(schema).validate_json(json.dumps(config), strict=True)  # as JSON, a block may become a dataclass
+        # As JSON, a block may become a dataclass.
+        reader_of(schema).validate_json(json.dumps(config), strict=True)
     except ValidationError as error:
         meant: set[tuple[str | int, ...]] = set()  # keys that aren't missing, but mistyped
         for fault in error.errors():

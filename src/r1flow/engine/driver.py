@@ -46,7 +46,8 @@ from r1flow.tracking.progress import FAILED, Progress
 from r1flow.tracking.spool import StageRun
 from r1flow.tracking.stage import Stage
 
-FULL_BYTES = 1_000_000  # a disk with less free space counts as full: the write that failed may have left a little
+# A disk with less free space counts as full: the write that failed may have left a little.
+FULL_BYTES = 1_000_000
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -96,7 +97,8 @@ def input_path(program: str, name: str, path: Path) -> Path:
     """The folder that a program reads for an input: a stage's, or for a model the one that transformers loads."""
     folder = path.parent if path.name == manifest.MANIFEST else path
     names = ("model", "reward_model", *(MODELS if program == "search" else ()))
-    is_model = name in names and program != "report"  # its inputs are named by their stages, as a search's models are
+    # Its inputs are named by their stages, as a search's models are.
+    is_model = name in names and program != "report"
     return folder / "model" if is_model and folder != path else folder
 
 
@@ -160,7 +162,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str
     """Compute in scratch, or copy from the store, then publish; returns the metrics, and which of both it was."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
-    result = COMPUTING / stage.name / made_by["identity"]  # of other runs too, which then take it from the store
+    # Of other runs too, which then take it from the store.
+    result = COMPUTING / stage.name / made_by["identity"]
     # In this order everywhere: first what only this run wants, then what another run may wait for as well.
     with waited_for(scratch.parent), waited_for(result), stage.tracker:
         # What a kill left half written. Snapshots are beside it, and stay.
@@ -175,7 +178,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str
         metrics = manifest.read_json(stage.work / "metrics.json")
         manifest.publish_outputs(stage.work, arguments.out.parent)
         stage.tracker.finish(metrics, arguments.out.parent)
-        shutil.rmtree(scratch)  # still under the lock: another process may be waiting for this folder
+        # Still under the lock: another process may be waiting for this folder.
+        shutil.rmtree(scratch)
     return metrics, how
 
 
@@ -183,7 +187,8 @@ def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, 
     """Sample a part of the stage's shards into its scratch folder, unless the store has the stage's outputs."""
     stage, made_by = prepare(arguments, terminal)
     scratch = stage.work.parent
-    with waited_for(scratch.parent, shared=True):  # other parts may hold it too, the stage itself not
+    # Other parts may hold it too, the stage itself not.
+    with waited_for(scratch.parent, shared=True):
         if store.manifest_of(stage.name, made_by["identity"]):
             terminal.say("nothing to sample: the store has this stage")
             return {}
@@ -263,7 +268,8 @@ def compute(stage: Stage, arguments: argparse.Namespace, made_by: dict[str, Any]
 
 def prepare_process(config: dict[str, Any]) -> None:
     """Set what must be set before torch is imported, and let Python find a user's own reward modules."""
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # the number of threads changes results in their last bits
+    # The number of threads changes results in their last bits.
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(config["threads"])
     if config["device"] == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""

@@ -42,7 +42,8 @@ def key_of_code(config: dict[str, Any]) -> str | None:
         if reward == "code_tests":
             return f"rewards.{label}"
     for name, source in (config.get("sources") or {}).items():
-        if (source.get("fixed") or {}).get("answer") == "":  # a problem without an answer is graded by its tests
+        # A problem without an answer is graded by its tests.
+        if (source.get("fixed") or {}).get("answer") == "":
             return f"sources.{name}"
     return None
 

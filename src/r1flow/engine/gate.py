@@ -27,7 +27,8 @@ def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
         return
     folder = inputs["data"]
     # This stage makes rows from data that it reads through this gate itself.
-    row = RECIPE.get(stage_of(stage))  # None for a stage that a program is tried with outside of the recipe
+    # None for a stage that a program is tried with outside of the recipe.
+    row = RECIPE.get(stage_of(stage))
     checked_before = {row.rows_of} - {"data"} if row else set()
     made_by = folder / manifest.MANIFEST
     if made_by.is_file() and manifest.read_json(made_by)["stage"] in checked_before:

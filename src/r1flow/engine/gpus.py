@@ -46,7 +46,8 @@ def held(count: int, say: Callable[[str], None], trains: bool = False) -> Iterat
             names = take_devices(count, devices, own_folder(SLOTS / f"r1flow-gpus-{os.getuid()}"), stack, say)
         if names:
             if VISIBLE not in os.environ:
-                os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # count as nvidia-smi does; CUDA puts the fastest first
+                # Counted as nvidia-smi does; CUDA by itself puts the fastest first.
+                os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
             os.environ[VISIBLE] = ",".join(names)  # the names as given: vLLM can't read a UUID
         yield
 

@@ -75,7 +75,8 @@ def check_device(program: str, config: dict[str, Any]) -> None:
     by_torch = config.get("engine") in sampling.BY_TORCH or "trainer" in config
     if config["device"] != "cuda" or not by_torch or (program == "pretrain" and config["init_from"]):
         return
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # otherwise asking starts CUDA, and no fork can use it
+    # Otherwise asking starts CUDA, and no fork can use it.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import torch
 
     if not torch.cuda.is_available():
@@ -91,7 +92,8 @@ def meeting_point(ranks: int) -> Iterator[None]:
     """Set what torch.distributed and accelerate look for; this process holds the store where ranks find each other."""
     from torch.distributed import TCPStore
 
-    door = socket.create_server((HOST, 0))  # a socket that torch opens would listen on every interface
+    # A socket that torch opens would listen on every interface.
+    door = socket.create_server((HOST, 0))
     port = door.getsockname()[1]
     store = TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=door.detach())
     os.environ |= {
@@ -109,7 +111,8 @@ def run_ranks(program: str, stage: Stage) -> None:
 
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # else every rank prints what is still in the buffer
-    here = mmap(-1, stage.ranks)  # one byte for each rank, shared with its fork: 1 once it has started
+    # One byte for each rank, shared with its fork: 1 once it has started.
+    here = mmap(-1, stage.ranks)
     words = (program, stage, os.getpid(), here)
     context = start_processes(run_rank, words, nprocs=stage.ranks, join=False, start_method="fork")
     try:

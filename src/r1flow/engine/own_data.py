@@ -42,7 +42,8 @@ def settle_own_data(run: dict[str, Any]) -> list[str]:
                 raise UserError(f"data.{key}: it belongs to data.train, the file with your problems; name that too")
         return []
     columns = {"question": words["question"], "answer": words["answer"]}
-    given = data.get("sources", {})  # of these two sources, what a user adds: ++data.sources.own.lost_share=0.7
+    # Of these two sources, what a user adds: ++data.sources.own.lost_share=0.7.
+    given = data.get("sources", {})
     sources = {"own": own_source("train", train, revision, columns) | given.pop("own", {})}
     check_columns("train", sources["own"])
     shares = dict(SHARES)

@@ -21,7 +21,8 @@ from r1flow.engine.samplers import lineage
 from r1flow.model.weights import check_model_files, parameters_in, read_object, trainable_kind
 from r1flow.recipe.stages import RECIPE, STAGES
 
-STARTS = ("base", "student_base")  # the first of these that an experiment has is what the model becomes
+# The first of these that an experiment has is what the model becomes.
+STARTS = ("base", "student_base")
 WITHOUT_TAGS = "r1_zero"  # in conf/template/: it tells a model what the tags are
 WRITTEN_BY_US = "short"  # the template of the models that we pretrain
 NEIGHBOURS = {"split_shares": "cold_start", "general_shares": "final"}  # get the corpus' share, so no other split moves
@@ -48,7 +49,8 @@ def settle_own_model(run: dict[str, Any], conf: Path) -> list[str]:
     except UserError as error:
         raise UserError(f"model: {error}") from None
     block = run[start]
-    is_ours = not block["init_from"]  # the model that yours replaces is made here, and so is its template
+    # The model that yours replaces is made here, and so is its template.
+    is_ours = not block["init_from"]
     pretrains = is_ours and bool(run["data"].get("corpus"))
     block |= {"init_from": source, "revision": revision, "file": None}
     block.pop("sha256", None)

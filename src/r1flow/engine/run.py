@@ -41,7 +41,8 @@ WORDS = ("experiment", "overrides", "run", "libraries")
 @dataclass
 class Run:
     config: dict[str, Any]  # the whole composed configuration
-    libraries: str = "refuse"  # or rerun, accept: what to do if results were computed with other versions
+    # Or rerun, accept: what to do if results were computed with other versions.
+    libraries: str = "refuse"
     root: Path = Path()  # where conf/ is
     overrides: str = ""  # as they were typed
 
@@ -233,7 +234,8 @@ class Run:
     def chain(self, stage: str) -> int:
         """Length of the longest chain below; used as priority, so that the critical path starts first."""
         next_ones = [other for other in self.stages if stage in self.sources_of(other).values()]
-        return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))  # its evaluation
+        # Its evaluation.
+        return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))
 
     def priority(self, stage: str) -> int:
         """Snakemake's: what is downloaded comes first, as it may fail; then what the longest chain waits for."""
@@ -325,7 +327,8 @@ class Run:
         computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
         models, snapshot = cost_estimate.disk_certain([cost for cost in self.costs if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
-        needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}  # it keeps copies
+        # It keeps copies.
+        needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}
         disks: dict[int, list[Path]] = {}
         for path in map(Path, needs):  # each may be a link
             disks.setdefault((path if path.is_dir() else Path()).stat().st_dev, []).append(path)

@@ -21,7 +21,8 @@ from r1flow.recipe.stages import MODELS, STAGES
 from r1flow.sampling import AUTO
 from r1flow.training.ranks import IN_SHARES, strategy_of
 
-Origin = tuple[str | None, str | None]  # source and revision of a model from outside; source None: trained from nothing
+# Source and revision of a model from outside; source None: trained from nothing.
+Origin = tuple[str | None, str | None]
 
 
 def settle_engines(run: dict[str, Any]) -> list[str]:

@@ -19,7 +19,8 @@ from r1flow.tracking.spool import shown_addresses
 if TYPE_CHECKING:
     from r1flow.engine.run import Run
 
-SLOW = 900.0  # seconds; a run on a CPU that is expected to take longer says why, if the CPU is the reason
+# Seconds; a run on a CPU that is expected to take longer says why, if the CPU is the reason.
+SLOW = 900.0
 
 
 class Telling:
@@ -63,7 +64,8 @@ def outcome(run: "Run") -> str:
     """What a finished run ends with: its models' scores, its verdicts, where to look, and the next command."""
     scores: list[str] = []
     if run.summary:
-        from r1flow.programs.report.ending import tell_scores  # imports scipy, and every command would wait for it
+        # Imports scipy, and every command would wait for it.
+        from r1flow.programs.report.ending import tell_scores
 
         told = run.summary["models"]
         scores = tell_scores({model: told[model] for model in run.models if model in told})

@@ -77,7 +77,8 @@ LETTER = re.compile(
     r"(?:\s*[-–—] )?\s*(.*)",
     re.DOTALL | re.IGNORECASE,
 )
-OTHER = re.compile(  # a letter by itself, but for the words "A" and "I" before others, or what wavers
+# A letter by itself, but for the words "A" and "I" before others, or what wavers.
+OTHER = re.compile(
     r"(?<![\w'’])(?:[B-HJ-Z]|[AI](?!\s+[a-z]))(?![\w'’])"
     r"|\b(?:or|and|nor|not|but|wrong|maybe|perhaps|actually|rather|instead|wait|no)\b|^\s*[,;/&]"
     r"|(?:^|[\s,;/&])[(\[]?[a-z][)\]](?!\w)|^[a-z]$"

@@ -22,7 +22,9 @@ from itertools import chain
 from typing import Any
 
 import sympy
-import sympy.physics.units  # else simplifying imports it, after `exact` has forbidden what that does
+
+# Else simplifying imports it, after `exact` has forbidden what that does.
+import sympy.physics.units
 from antlr4.atn.PredictionMode import PredictionMode
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
@@ -39,7 +41,8 @@ NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=
 EXPONENT = 100_000  # greatest size of a constant exponent
 FACTORIAL = 10_000  # greatest number before a "!" or in a binomial
 DEEP = 60  # nested brackets; the parser's recursion ends near there anyway
-SIGNS = re.compile(r"(?:[-+!^]\s*){5}")  # five in a row are no mathematics, and the parser recurses on them
+# Five in a row are no mathematics, and the parser recurses on them.
+SIGNS = re.compile(r"(?:[-+!^]\s*){5}")
 # The quick parse confuses the power of a letter with that of a function's name (x^2, f^2(x)); braces prevent that.
 POWER = re.compile(r"(?<![\\A-Za-z_])([A-DF-Za-df-z]|\\pi)(\s*\^\s*(?:[0-9A-Za-z]|\{[^{}\\]*\}))(?!\s*[(\w])")
 DIGITS = 60  # significant digits computed of a difference
@@ -57,7 +60,8 @@ POINTS = (
 )
 
 
-IMAGINARY = re.compile(r"(?<=\d)i(?![A-Za-z])")  # math-verify takes the i of 3i for a letter, and that of 3 i for none
+# math-verify takes the i of 3i for a letter, and that of 3 i for none.
+IMAGINARY = re.compile(r"(?<=\d)i(?![A-Za-z])")
 
 
 class UnreadableError(Exception):
@@ -436,7 +440,8 @@ def solutions(*arguments: Any) -> Any:
 
 def compare_sets(gold: Any, found: Any, *precision: int) -> bool:
     """Compare finite sets by finding an equal for each element, in any order: quicker than math-verify's way."""
-    if isinstance(gold, sympy.Expr) or isinstance(found, sympy.Expr):  # a number equals at most {number}
+    # A number equals at most {number}.
+    if isinstance(gold, sympy.Expr) or isinstance(found, sympy.Expr):
         gold, found = (sympy.FiniteSet(side) if isinstance(side, sympy.Expr) else side for side in (gold, found))
         if not isinstance(gold, sympy.FiniteSet) or not isinstance(found, sympy.FiniteSet):
             return False

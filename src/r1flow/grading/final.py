@@ -35,9 +35,8 @@ DOUBLED = re.compile(rf"(?<!\\)\\\\(?=(?:{COMMANDS})(?![A-Za-z]))")  # a backsla
 DISPLAY = re.compile(r"\$\$[^$]+\$\$|\\\[.{1,2000}?\\\]", re.DOTALL)
 INLINE = r"\$[^$\n]+\$|\\\([^\n]{1,2000}?\\\)"  # on one line: a dollar sign may be a currency's
 RUN = re.compile(r"\s{2,}")  # a long run of spaces would cost the patterns below seconds
-BOLD = re.compile(
-    r"(?<![\w)}\]*])\*\*(?=[^\s*])((?:[^*\n]|\*(?!\*))+?)(?<=[^\s*])\*\*(?![\w({\[*])"
-)  # not the power in 9**9
+# Not the power in 9**9.
+BOLD = re.compile(r"(?<![\w)}\]*])\*\*(?=[^\s*])((?:[^*\n]|\*(?!\*))+?)(?<=[^\s*])\*\*(?![\w({\[*])")
 HEADING = re.compile(r"(?:^|\n)[\s#*_]*(?:the )?(?:final )?answer\b[ *_:]*\n\s*(?=\S)", re.IGNORECASE)  # a line alone
 # Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer", ", k \in \mathbb{Z}".
 _SPACE = r"(?:\s|[$~}]|\\[ ,;]|\\q?quad(?![A-Za-z])|\\(?:text|textrm|mathrm|mbox)\s*\{)"

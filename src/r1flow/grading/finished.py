@@ -283,7 +283,8 @@ class Reading:
             if not self.take("]") or index < 2:
                 raise UnfinishedError
         inside = self.group()
-        if len(inside.rest) == 1 and "." in inside.peek():  # as decimals go, 10.5 is a number like another
+        # As decimals go, 10.5 is a number like another.
+        if len(inside.rest) == 1 and "." in inside.peek():
             whole, part = inside.rest.pop().split(".")
             inside.rest.append(str(int(whole + part) * 10 ** (-len(part) % index)))
         if self.peek() == "^":

@@ -43,7 +43,8 @@ NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNOREC
 NUMBER = re.compile(
     r"(?:(?<![\d)])(?<![\d)] )-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)", re.ASCII
 )
-FRACTION_OR_NUMBER = re.compile(  # with a whole part ("7 2/3", 7\frac23), or a power of ten (1e5, 1.5 × 10^5)
+# With a whole part ("7 2/3", 7\frac23), or a power of ten (1e5, 1.5 × 10^5).
+FRACTION_OR_NUMBER = re.compile(
     rf"-?(?:(?<![\d.,])\d+ ?)?\\[dt]?frac\s*(?:(?:\{{\s*\d+\s*\}}|\d)\s*(?:\{{\s*\d+\s*\}}|\d(?!\d)))"
     rf"|{NUMBER.pattern}(?:[eE][-+]?\d{{1,3}}(?!\w)| ?(?:×|\\times|\\cdot) ?10\^(?:\{{-?\d{{1,3}}\}}|\d(?!\d))"
     rf"|(?: \d+)?\s?/\s?\d+(?!\d|\.\d))?",
@@ -61,7 +62,8 @@ AFTER = re.compile(
 )
 MIXED = re.compile(r"\d[ $]?$")  # before a fraction
 TAG = re.compile("|".join(map(re.escape, TAGS)))
-TAIL_CHARACTERS = 2000  # the last number is searched only here, so that an enormous text costs nothing
+# The last number is searched only here, so that an enormous text costs nothing.
+TAIL_CHARACTERS = 2000
 LARGEST_ENTRY = 1_000_000  # characters; of 30 draws of every family the largest has 19,462
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
 

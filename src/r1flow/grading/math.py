@@ -29,7 +29,8 @@ from r1flow.grading.worker import WORKERS, worker
 CHUNK = 64  # pairs a worker is given at once
 BAD_GOLD = Verdict(None, Cause.UNGRADABLE)
 WRONG = Verdict(False)
-Pair = tuple[str, str] | tuple[str, str, Rules]  # a gold, an answer and, where they aren't the usual ones, the rules
+# A gold, an answer and, where they aren't the usual ones, the rules.
+Pair = tuple[str, str] | tuple[str, str, Rules]
 
 
 def equal(gold: str, answer: str) -> bool | None:
@@ -122,7 +123,8 @@ def measured(side: "Tidy") -> Fraction | None:
     """A number with or without a name, a unit and a power of ten; a percentage is a number of hundredths."""
     if side.number:
         return side.number.value / (100 if side.percent else 1)
-    for written in (side.text, side.core):  # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text
+    # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text.
+    for written in (side.text, side.core):
         value = NAME.sub("", written)
         match = EXPONENT.fullmatch(value)
         number = plain_number((match[1] or "1") if match else value)

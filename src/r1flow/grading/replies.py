@@ -85,7 +85,8 @@ NAMING = (  # and what may stand between this and a name
 )
 DENIED = re.compile(r"\b(?:not|never|no)\b|n't\b")
 SHARE_OF_LANGUAGE = 0.9
-LEAST_DIFFERENT = 0.3  # of the words of a reply to an instruction; a text of 100 words has 0.6 or more
+# Of the words of a reply to an instruction; a text of 100 words has 0.6 or more.
+LEAST_DIFFERENT = 0.3
 QUOTES = ('""', "“”", "„“", "«»", "»«", "「」")
 ITEM = re.compile(r"^[ \t]*(?:[-–—*+•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
 
@@ -192,7 +193,8 @@ def of_text(rule: Rule) -> Rule:
     """
 
     def checked(reply: Reply, options: dict[str, Any]) -> bool:
-        followed = rule(reply, options)  # in any case, so that a damaged rule is found whatever the text says
+        # In any case, so that a damaged rule is found whatever the text says.
+        followed = rule(reply, options)
         asked_for = words_in(" ".join([*options.get("words", ()), options.get("text", "")]))
         different = set(reply.words)
         own = different.difference(asked_for)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 class Cause(StrEnum):
     """Why a score is missing or low; the words are used in logs."""
 
-    NOT_APPLICABLE = "not_applicable"  # the reward is not for this row: general prompts have no gold
+    # The reward is not for this row: general prompts have no gold.
+    NOT_APPLICABLE = "not_applicable"
     UNGRADABLE = "ungradable"  # the gold is bad
     TIMEOUT = "timeout"  # the completion used up its time; it scores as wrong
     INFRASTRUCTURE = "infrastructure"  # a worker, sandbox or server failed
@@ -22,7 +23,8 @@ class Cause(StrEnum):
 class Rules(NamedTuple):
     """What counts as the same mathematics; training, rejection and evaluation use the defaults."""
 
-    places: int = 6  # a decimal with so many places and significant digits may stand for the value it rounds
+    # A decimal with so many places and significant digits may stand for the value it rounds.
+    places: int = 6
     unevaluated: bool = False  # whether 3+4 is an answer where the gold is 7
     form: str | None = None  # "factored" or "expanded": the form that an answer must have
 

@@ -112,7 +112,8 @@ class Worker:
                     raise BrokenPipeError
                 yield line
         except Died as died:
-            if died.by not in TIMERS | OWN_FAULT:  # perhaps between two questions, and the next inner one answers this
+            # Perhaps between two questions, and the next inner one answers this.
+            if died.by not in TIMERS | OWN_FAULT:
                 self.stop()
             raise
         except BrokenPipeError:
@@ -213,7 +214,8 @@ def serve(cpu_s: float) -> None:
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not an answer
     for needed in (*TIMERS, signal.SIGABRT, signal.SIGCHLD):
-        signal.signal(needed, signal.SIG_DFL)  # a caller may ignore or block them, which is inherited
+        # A caller may ignore or block them, which is inherited.
+        signal.signal(needed, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     logging.disable()  # math-verify warns that it has no time limit of its own
     from r1flow.grading.closed_forms import matches

@@ -94,7 +94,8 @@ class Product:
     def of(cls, parts: list[LinearWeights], dtype: torch.dtype) -> "Product":
         weights, a, b, biases = zip(*parts, strict=True)
         adapters = (torch.cat(a).to(dtype), torch.block_diag(*b).to(dtype)) if any(map(len, a)) else None
-        bias = None if biases[0] is None else torch.cat(biases).to(dtype)  # all parts have one, or none has
+        # All parts have one, or none has.
+        bias = None if biases[0] is None else torch.cat(biases).to(dtype)
         return cls((torch.cat(weights) if len(weights) > 1 else weights[0]).to(dtype), adapters, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -109,7 +110,8 @@ class Product:
 class Layer:
     attention_norm: Tensor
     qkv: Product  # queries scaled by 1/sqrt(D), unless they are normed
-    head_norm: Tensor | None  # Qwen3's, of every query's and key's head, (HG + H)×D; the queries' scaled by 1/sqrt(D)
+    # Qwen3's, of every query's and key's head, (HG + H)×D; the queries' scaled by 1/sqrt(D).
+    head_norm: Tensor | None
     output: Product
     mlp_norm: Tensor
     gate_up: Product
@@ -124,7 +126,8 @@ class Weights:
     padding: int | None  # the token whose row transformers doesn't train where it is read
     layers: list[Layer]
     norm: Tensor
-    head: Tensor | None  # only for the sampler: training reads it where it scores (model/scoring.py)
+    # Only for the sampler: training reads it where it scores (model/scoring.py).
+    head: Tensor | None
     rotary: Any  # the model's own module, so that every kind of rope scaling is right
     eps: float
     heads: tuple[int, int, int]  # H, G, D
@@ -221,7 +224,8 @@ def rotary_tables(weights: Weights, length: int, device: torch.device) -> tuple[
     return cos_1SD[0].to(weights.dtype), sin_SD.to(weights.dtype)
 
 
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # queries, keys, values (…, heads, D) -> mixed values (…, HGD)
+# Queries, keys, values (…, heads, D) -> mixed values (…, HGD).
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def hidden_states(weights: Weights, ids: Tensor, position: Tensor, attend: Attend) -> Tensor:
@@ -295,7 +299,8 @@ def score_mask(seen: Tensor) -> Tensor:
 def attention(q: Tensor, k: Tensor, v: Tensor, mask_N1ST: Tensor) -> Tensor:
     """Mixed values N×S×HGD, of queries N×S×HG×D and of keys and values N×T×H×D."""
     (rows, length, _, size), heads = q.shape, k.shape[2]
-    q = q.unflatten(2, (heads, -1)).permute(0, 2, 3, 1, 4).reshape(rows, heads, -1, size)  # N×H×GS×D
+    # N×H×GS×D.
+    q = q.unflatten(2, (heads, -1)).permute(0, 2, 3, 1, 4).reshape(rows, heads, -1, size)
     k, v = k.transpose(1, 2), v.transpose(1, 2)
     scores = torch.matmul(q, k.transpose(2, 3)).unflatten(2, (-1, length)) + mask_N1ST[:, :, None]
     mixed = torch.matmul(scores.softmax(-1).to(v.dtype).flatten(2, 3), v)

@@ -25,7 +25,8 @@ from r1flow.core.errors import UserError
 
 METRIC = "sampling/sampling_logp_difference/mean"
 LARGEST = "sampling/sampling_logp_difference/max"
-IN_A_ROW = 3  # logged steps above the limit: a single step may just contain a few unusual completions
+# Logged steps above the limit: a single step may just contain a few unusual completions.
+IN_A_ROW = 3
 
 
 class MismatchWatch(TrainerCallback):
@@ -41,8 +42,10 @@ class MismatchWatch(TrainerCallback):
         if self.limit is None:
             return
         latest = [entry[METRIC] for entry in state.log_history if METRIC in entry][-IN_A_ROW:]
-        latest = [math.nan if value is None else value for value in latest]  # TRL logs None where all values are NaN
-        if len(latest) == IN_A_ROW and not any(value <= self.limit for value in latest):  # NaN counts as above
+        # TRL logs None where all values are NaN.
+        latest = [math.nan if value is None else value for value in latest]
+        # NaN counts as above.
+        if len(latest) == IN_A_ROW and not any(value <= self.limit for value in latest):
             shown = ", ".join(f"{value:.3g}" for value in latest)
             raise UserError(
                 f"stop_above.mismatch: {METRIC} is {shown} in the latest {IN_A_ROW} logged steps, above {self.limit}:"
@@ -60,10 +63,12 @@ def with_mismatch(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
     """
 
     class Measured(trainer):
-        read_for_old = False  # whether the next log-probabilities that TRL asks for are those of π_old
+        # Whether the next log-probabilities that TRL asks for are those of π_old.
+        read_for_old = False
 
         def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-            self.read_for_old = self.args.gradient_accumulation_steps % self.passes_of_a_set != 0  # TRL's own rule
+            # TRL's own rule.
+            self.read_for_old = self.args.gradient_accumulation_steps % self.passes_of_a_set != 0
             scored = super()._generate_and_score_completions(inputs)
             sampled = scored.pop("sampling_per_token_logps")  # off_policy_mask would take them
             old = {"old_per_token_logps": sampled} if "old_per_token_logps" in scored else {}
@@ -78,7 +83,8 @@ def with_mismatch(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
         ) -> tuple[Any, ...]:
             if self.read_for_old:
                 self.read_for_old = False
-                return input_ids.new_zeros(input_ids.shape[0], logits_to_keep), None, None  # replaced above
+                # Replaced above.
+                return input_ids.new_zeros(input_ids.shape[0], logits_to_keep), None, None
             scores = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, *rest, **options
             )

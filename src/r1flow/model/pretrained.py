@@ -41,7 +41,8 @@ def read_model(
     check_weights(folder)
     if to_save:
         refuse_quantised(folder)
-    told = {"output_loading_info": True, "ignore_mismatched_sizes": True}  # by names; check_loaded refuses them
+    # By names; check_loaded refuses them.
+    told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, loaded = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
     check_loaded(folder, model, loaded, new_head, drop_weights)
     if to_save and model.can_generate():

@@ -136,7 +136,8 @@ def check_model_files(folder: Path | str) -> None:
         if path.suffix in (".json", ".jinja", ".txt", ".model"):
             refuse_lfs_pointer(path)
     read_object(folder / "config.json")
-    if (folder / GENERATION).is_file():  # transformers would take its own values for a file that it can't read
+    # transformers would take its own values for a file that it can't read.
+    if (folder / GENERATION).is_file():
         read_object(folder / GENERATION)
     for path in shards_of(folder):
         if not path.is_file():

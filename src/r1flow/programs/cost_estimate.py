@@ -154,7 +154,8 @@ class Estimator:
         for file, each in config["rows_per_kind"].items():
             rows[f"general_{file}"] = each * len(config["general_kinds"])
         if config["preferences"]:
-            prompts = rows.pop("general_preferences", UNKNOWN)  # without a limit, as many as there are
+            # Without a limit, as many as there are.
+            prompts = rows.pop("general_preferences", UNKNOWN)
             rows["preferences"] = prompts * config["preferences"]["pairs_per_prompt"]
         for pool in config.get("pools", ()):
             rows |= dict.fromkeys(pool["into"], UNKNOWN)

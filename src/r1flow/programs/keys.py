@@ -91,7 +91,8 @@ class Filter:
 class Decontaminate:
     drop: bool
     reported_only: list[str]
-    templates: bool = False  # whether rows that resemble an evaluation problem as more than ten do are of a template
+    # Whether rows that resemble an evaluation problem as more than ten do are of a template.
+    templates: bool = False
 
 
 def check_reported(config: dict[str, Any]) -> None:

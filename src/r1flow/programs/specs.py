@@ -28,12 +28,15 @@ class Spec:
     """A program's facts."""
 
     keys: type  # a dataclass: the keys of its configuration, with their types
-    outputs: Callable[[Config], list[str]]  # files and folders (with a slash) that it adds to those of every stage
+    # Files and folders (with a slash) that it adds to those of every stage.
+    outputs: Callable[[Config], list[str]]
     check: Callable[[Config], None] = lambda config: None  # raises UserError for values that it couldn't run with
     check_anew: Callable[[Config], None] = lambda config: None  # slow checks, of a stage to compute
     files_read: Callable[[Config], Iterator[tuple[str, str]]] = lambda config: iter(())  # data files: (key, file)
-    trainer: tuple[tuple[str, str], ...] = ()  # wheel and file of the classes that define the keys under `trainer:`
-    read: tuple[str, ...] = ()  # trainer options that r1flow itself reads too, in checks, cost estimates and resuming
+    # Wheel and file of the classes that define the keys under `trainer:`.
+    trainer: tuple[tuple[str, str], ...] = ()
+    # Trainer options that r1flow itself reads too, in checks, cost estimates and resuming.
+    read: tuple[str, ...] = ()
     metrics: dict[str, type] = field(default_factory=dict)  # keys that metrics.json must have, with their types
     curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # in `history`: name → reason
     cost: Callable[["Estimator", str, Config], "Cost"] | None = None  # of a job; None: it can't be estimated
@@ -41,7 +44,8 @@ class Spec:
     labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion, pairs
     on_gpu: bool = False  # whether a stage with `device: cuda` holds a GPU
     by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
-    runtime: int | None = None  # minutes that a cluster gives each of its jobs; None: the profile's default
+    # Minutes that a cluster gives each of its jobs; None: the profile's default.
+    runtime: int | None = None
     words: dict[str, list[str]] = field(default_factory=dict)  # values of trainer options that the classes don't list
 
 

@@ -58,12 +58,14 @@ MARGIN_TOKENS = 1.0
 MARGIN_REFLECTIONS = 0.0005  # words per token: 0.05 per 100 tokens
 NO_WORSE = 0.02  # "no worse" excludes a loss of two points, which about 500 problems can show
 SMALL_COST = 0.03  # C5: "a small cost in accuracy" is at most three points
-MIN_PROBLEMS = 20  # with fewer, t intervals of rates that are mostly 0 or 1 don't have their nominal coverage
+# With fewer, t intervals of rates that are mostly 0 or 1 don't have their nominal coverage.
+MIN_PROBLEMS = 20
 MIN_STEPS = 5
 MIN_VOTES = 3  # C3: of two votes a tie is worth their mean, which is pass@1
 RL_START = 0.25  # C4: the start of RL is the first quarter of its steps
 DEV_START = 0.5  # … and of its dev curve the first half: of nine measurements, the MIN_STEPS that a verdict needs
-FIRST_PASS = "first_pass"  # the metric beside those of PROBLEM_METRICS that only forced thoughts have
+# The metric beside those of PROBLEM_METRICS that only forced thoughts have.
+FIRST_PASS = "first_pass"
 SKILL_AT = 0.6  # the temperature that decides; the others in evaluate.thinking are shown
 
 # Metrics that say how much is solved. Of the others, such as lengths, a difference needs a problem solved leniently.
@@ -91,7 +93,8 @@ class Evidence:
     families: Mapping[str, str] = field(default_factory=dict)
     lengths: Mapping[str, Sequence[float]] = field(default_factory=dict)
     dev: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    k: int | None = None  # samples of a problem as asked, of the model with the fewest; None: not known
+    # Samples of a problem as asked, of the model with the fewest; None: not known.
+    k: int | None = None
 
     @property
     def temperatures(self) -> list[float]:

@@ -19,12 +19,16 @@ class StageRow:
 
     stage: str
     program: str  # the folder of r1flow.programs that computes it
-    colour: str | None = None  # its colour in the report; None: it makes no language model to evaluate
+    # Its colour in the report; None: it makes no language model to evaluate.
+    colour: str | None = None
     rows_of: str = "data"  # the stage that makes the rows it learns from, or the problems it asks
-    rewarded_by: str | None = None  # the stage that trains the reward model, where `rewards` names one
-    general_of: str | None = None  # the stage that makes the general rows it mixes in, where the run has that stage
+    # The stage that trains the reward model, where `rewards` names one.
+    rewarded_by: str | None = None
+    # The stage that makes the general rows it mixes in, where the run has that stage.
+    general_of: str | None = None
     is_optional: bool = False  # in a run without this stage, `data` provides the rows
-    ablation_of: str | None = None  # the stage it is an ablation or control of: both draw the same random numbers
+    # The stage it is an ablation or control of: both draw the same random numbers.
+    ablation_of: str | None = None
 
 
 ROWS = (

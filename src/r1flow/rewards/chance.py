@@ -29,5 +29,6 @@ def random_reward(seed: int = 0) -> Reward:
 
 def coin(*thrown_for: Any) -> float:
     """A deterministic fair coin: one bit of a SHA-256 of the arguments, as 0.0 or 1.0."""
-    name = json.dumps(thrown_for, sort_keys=True, default=str)  # a prompt may be a chat, and a text hold any character
+    # A prompt may be a chat, and a text hold any character.
+    name = json.dumps(thrown_for, sort_keys=True, default=str)
     return float(hashlib.sha256(name.encode()).digest()[0] % 2)

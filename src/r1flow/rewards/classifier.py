@@ -63,7 +63,8 @@ def encode_row(
     tokenizer: "PreTrainedTokenizerBase", row: tuple[str, str], sees: str, limit: int
 ) -> list[tuple[str, list[int]]]:
     """A row as the model's inputs by name, at most `limit` tokens: a longer text is cut, the end of sequence stays."""
-    question, response = (text.encode("utf-8", "replace").decode() for text in row)  # tokenizers refuse surrogates
+    # tokenizers refuse surrogates.
+    question, response = (text.encode("utf-8", "replace").decode() for text in row)
     if tokenizer.chat_template is None:
         shown = judged_text(response, sees)
         pair = tokenizer(question, shown, truncation=True, max_length=limit, split_special_tokens=True)
@@ -100,7 +101,8 @@ def classifier(model_dir: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBa
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     try:
-        of_inputs({"model_dir": model_dir})  # of a folder from outside, tokenizer and template are tried apart
+        # Of a folder from outside, tokenizer and template are tried apart.
+        of_inputs({"model_dir": model_dir})
         tokenizer = read_pretrained(AutoTokenizer, model_dir, local_files_only=True)
         options = {"dtype": torch.float32, "local_files_only": True}
         model = read_model(AutoModelForSequenceClassification, model_dir, to_save=False, **options)

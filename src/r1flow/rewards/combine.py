@@ -25,7 +25,8 @@ from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import LogMetric, Reward, RewardInput, Scores, log_scores
 
-WATCHED_ROWS = 1000  # the share of failures is over this many of the latest rows that a part applies to
+# The share of failures is over this many of the latest rows that a part applies to.
+WATCHED_ROWS = 1000
 REWARD = "reward"  # how the columns of TRL's table of completions begin that have the rows' scores
 ENOUGH_ROWS = 100  # with fewer rows, no share stops a stage
 
@@ -67,7 +68,8 @@ def combine(
     def combined(
         prompts: list[Any], completions: list[RewardInput], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
-        parsed = [Response.parse(c) if isinstance(c, str) else c for c in completions]  # once, for all of the parts
+        # Once, for all of the parts.
+        parsed = [Response.parse(c) if isinstance(c, str) else c for c in completions]
         table = [scored(part, prompts, parsed, columns) for part in parts]
         for part, scores in zip(parts, table, strict=True):
             if log_metric:
@@ -142,7 +144,8 @@ def build(label: str, spec: dict[str, Any], reward_model_dir: str | Path | None)
         args.setdefault("model_dir", reward_model_dir)
     parameters = inspect.signature(factory).parameters
     if "completions" in parameters:  # this is the reward itself, as TRL takes it, and no factory
-        if unknown := sorted(set(args) - set(parameters)):  # else they would be lost among the columns
+        # Else they would be lost among the columns.
+        if unknown := sorted(set(args) - set(parameters)):
             raise UserError(f"rewards: {name}: args: there is no {unknown[0]!r} (its args: {', '.join(parameters)})")
         return WeightedReward(name, label, float(weight), partial(factory, **args))
     check_reward_args(f"rewards: {name}: args", factory, args)

@@ -53,8 +53,10 @@ where N is a number from {low:g} (worst) to {high:g} (best). Give a score whatev
 REMINDER = "Grade the reply above. Your last line is: Score: N"
 
 BRACKETS = str.maketrans("<>＜＞﹤﹥", "‹›‹›‹›")
-CONTROL = re.compile(r"\[(/?[A-Z_]+)\]")  # [INST], [/SYSTEM_PROMPT]: control tokens of some chat templates
-UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs")  # Unicode categories: control, format, unassigned, private use, surrogate
+# [INST], [/SYSTEM_PROMPT]: control tokens of some chat templates.
+CONTROL = re.compile(r"\[(/?[A-Z_]+)\]")
+# Unicode categories: control, format, unassigned, private use, surrogate.
+UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs")
 KEPT = "\n\t\u200c\u200d"  # the joiners are part of how some languages are written, one at a time
 JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
 

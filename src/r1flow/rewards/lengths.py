@@ -17,7 +17,8 @@ from r1flow.grading.verdict import Cause
 from r1flow.rewards.correctness import accuracy
 from r1flow.rewards.scores import Reward, Scores, reward
 
-Value = Callable[[int, bool], float]  # a row's value, from its number and whether its answer is right
+# A row's value, from its number and whether its answer is right.
+Value = Callable[[int, bool], float]
 
 
 def overlong(max_length: int, buffer: int) -> Reward:

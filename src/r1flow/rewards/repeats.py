@@ -23,7 +23,8 @@ def repetition(ngram_size: int = 3, max_penalty: float = -1.0) -> Reward:
 
     @reward
     def repetition(prompts: Sequence[Any], texts: list[str], /, **columns: Any) -> Scores:
-        return Scores.of(max_penalty * repeated(text, ngram_size) or 0.0 for text in texts)  # not -0.0
+        # Not -0.0.
+        return Scores.of(max_penalty * repeated(text, ngram_size) or 0.0 for text in texts)
 
     return repetition
 

@@ -44,9 +44,12 @@ ENGINES: dict[str, dict[str, type]] = {
         "chat": bool,
     },
 }
-AUTO = "auto"  # one of the engines, by the model and the device: of a stage, engine/samplers.py chooses it
-BY_TORCH = ("r1flow", "transformers")  # engines that sample by torch in this process; GRPO's rollouts need one
-ADDRESS = "R1FLOW_SAMPLING_URL"  # the server's address, if not in the config; a new one reruns nothing
+# One of the engines, by the model and the device: of a stage, engine/samplers.py chooses it.
+AUTO = "auto"
+# Engines that sample by torch in this process; GRPO's rollouts need one.
+BY_TORCH = ("r1flow", "transformers")
+# The server's address, if not in the config; a new one reruns nothing.
+ADDRESS = "R1FLOW_SAMPLING_URL"
 TEMPERATURE, TOP_P = 0.6, 0.95  # where nobody says: as R1 was evaluated (DeepSeek-R1, section 3)
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 Opening = str | tuple[int, ...]  # text, or token ids
@@ -61,7 +64,8 @@ class SamplingParams:
     temperature: float  # 0: greedy
     top_p: float  # 1: the whole distribution
     max_new_tokens: int
-    stops: tuple[int, ...] = ()  # token ids after which a row ends, unfinished, besides those that end the text
+    # Token ids after which a row ends, unfinished, besides those that end the text.
+    stops: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:

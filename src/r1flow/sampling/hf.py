@@ -28,7 +28,8 @@ class TransformersSampler:
         self.model = load_model(model_dir, dtype)
         self.eos_ids = eos_ids_of(self.model, self.tokenizer)
         self.positions = positions_of(self.model.config)
-        self.model.generation_config = GenerationConfig()  # else penalties from the model's own file would apply
+        # Else penalties from the model's own file would apply.
+        self.model.generation_config = GenerationConfig()
         self.batch_size = batch_size
 
     def sample(

@@ -114,7 +114,8 @@ class ServerSampler:
         """The completion in a reply; for a malformed reply, or one that is too long, any Python exception is raised."""
         most = params.max_new_tokens
         choice = reply["choices"][0]
-        refused = self.chat and choice["finish_reason"] == "content_filter"  # a valid reply, and a retry gives the same
+        # A valid reply, and a retry gives the same.
+        refused = self.chat and choice["finish_reason"] == "content_filter"
         if choice["finish_reason"] not in ("stop", "length") and not refused:
             raise ValueError(f"finish_reason {choice['finish_reason']!r}")
         if self.plain:

@@ -31,7 +31,8 @@ class Path:
     tree: int = 0  # the subtree that it belongs to, in DVTS
 
 
-Choose = Callable[[list[Path]], list[Path]]  # which paths go on: one that is named twice goes on in two ways
+# Which paths go on: one that is named twice goes on in two ways.
+Choose = Callable[[list[Path]], list[Path]]
 BEGINNING = Completion([], "", False)
 
 
@@ -114,7 +115,8 @@ def by_steps(
         [sample] = yield attempt.samples(1)
         return sample
     if live and not has_ended(attempt, best, step_tokens):
-        rest = (attempt.longest - len(best.sample.ids)) // step_tokens * step_tokens  # few lengths, so few batches
+        # Few lengths, so few batches.
+        rest = (attempt.longest - len(best.sample.ids)) // step_tokens * step_tokens
         [end] = yield [attempt.again(begun=tuple(best.sample.ids), most=rest)]
         return continued(best.sample, end)
     return max(best_first(attempt, paths), key=lambda path: path.sample.finished).sample

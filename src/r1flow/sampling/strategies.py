@@ -45,16 +45,20 @@ class SampleRequest(NamedTuple):
     seed: int
     opening: str = ""  # text that the response begins with
     before: Turns = ()  # earlier turns of the conversation
-    begun: tuple[int, ...] = ()  # tokens that the response begins with, instead of an opening; drawn ones go on exactly
-    step: str = ""  # the rule by which it ends after a step, of sampling.STEP_MARKS; none: it goes on
-    most: int = 0  # tokens, of which those that aren't used are given back; 0: as many as any completion may have
+    # Tokens that the response begins with, instead of an opening; drawn ones go on exactly.
+    begun: tuple[int, ...] = ()
+    # The rule by which it ends after a step, of sampling.STEP_MARKS; none: it goes on.
+    step: str = ""
+    # Tokens, of which those that aren't used are given back; 0: as many as any completion may have.
+    most: int = 0
 
 
 class Scorer(NamedTuple):
     """A function from a question and its samples to their scores, higher is better."""
 
     score: Callable[[str, list[Completion]], list[float]]
-    reads: int  # tokens it reads for each one of a sample: 0 if its numbers are known once the sample is drawn
+    # Tokens it reads for each one of a sample: 0 if its numbers are known once the sample is drawn.
+    reads: int
 
 
 Strategy = Generator[list[SampleRequest], list[Completion], Completion]
@@ -70,7 +74,8 @@ class Attempt:
     budget: int  # tokens
     longest: int  # tokens that a completion may have
     seed: int
-    is_generated: bool = True  # a problem of a generated family, whose answers aren't read as mathematics
+    # A problem of a generated family, whose answers aren't read as mathematics.
+    is_generated: bool = True
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
     fits: Callable[[SampleRequest], bool] = lambda request: True  # whether the model has the positions for it
     reserved: int = 0  # tokens
@@ -306,7 +311,8 @@ def run_together(
             if not requests:
                 raise UserError(f"strategies.{attempt.label}: it asks for nothing; return a completion instead")
             attempt.reserve(sum(each.most or attempt.longest for each in requests), "what it asks for")
-        distinct = dict.fromkeys(chain.from_iterable(asked.values()))  # in the order in which they are asked for
+        # In the order in which they are asked for.
+        distinct = dict.fromkeys(chain.from_iterable(asked.values()))
         new = [request for request in distinct if request not in drawn]
         for request, completion in zip(new, draw(new) if new else [], strict=True):
             drawn[request] = replace(completion, text=request.opening + completion.text)

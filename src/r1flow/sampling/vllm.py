@@ -74,12 +74,14 @@ def reporting_bar(on_progress: OnProgress) -> type:
     from tqdm import tqdm
 
     class Told(tqdm):
-        def __init__(self, *arguments: Any, **options: Any) -> None:  # a disabled bar wouldn't count, nor keep time
+        # A disabled bar wouldn't count, nor keep time.
+        def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options, file=StringIO())
 
         def update(self, n: float | None = 1) -> bool | None:
             shown = super().update(n)
-            if self.iterable is None:  # with an iterable it is the bar of the prompts, which vLLM reads first
+            # With an iterable it is the bar of the prompts, which vLLM reads first.
+            if self.iterable is None:
                 on_progress(int(self.n), int(self.total))
             return shown
 
@@ -92,7 +94,8 @@ def reporting_bar(on_progress: OnProgress) -> type:
 def start_llm(model_dir: Path, batch_size: int, options: dict[str, Any]) -> Any:
     """vLLM with the model in it; raises UserError when it isn't installed, or the weights are pickled."""
     check_weights(model_dir)
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # else the scheduler's batches depend on timing
+    # Else the scheduler's batches depend on timing.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     try:
         from vllm import LLM
     except ModuleNotFoundError as error:

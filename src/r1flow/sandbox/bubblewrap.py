@@ -69,7 +69,8 @@ def argv(
         *("--chdir", "/", "--seccomp", str(filter), "--json-status-fd", str(status), "--"),
         *(*FIRST, ticket),
         *drop,
-        *limited(command, limits, limits.processes + (uid is None)),  # an ordinary user's shell counts
+        # An ordinary user's shell counts.
+        *limited(command, limits, limits.processes + (uid is None)),
     ]
 
 
@@ -84,7 +85,8 @@ def mounts(python: str, code: int, file: str, limits: Limits) -> list[str]:
     for path in shown:
         folders.update(map(str, Path(path).parents))
     for folder in sorted(folders):
-        options += ["--perms", "0755", "--dir", folder]  # else bubblewrap makes them for its own user alone
+        # Else bubblewrap makes them for its own user alone.
+        options += ["--perms", "0755", "--dir", folder]
     for path in shown:
         options += ["--ro-bind", path, path]
     for name in LINKS:

@@ -11,7 +11,8 @@ the second ones, and nothing else; no TCP, and no signal or abstract socket to t
 userspace-api/landlock; ABI 6 is Linux 6.12.
 """
 
-import _signal as signal  # and no contextlib: what signal and contextlib import takes longer than all of this
+# And no contextlib: what signal and contextlib import takes longer than all of this.
+import _signal as signal
 import ctypes
 import os
 import sys

@@ -30,7 +30,8 @@ def ticket() -> str:
 def caller(pid: int) -> str | None:
     """The words of a ticket that name a process; None if it has ended."""
     try:
-        namespace = os.stat("/proc/self/ns/pid").st_ino  # a number in another namespace is another process
+        # A number in another namespace is another process.
+        namespace = os.stat("/proc/self/ns/pid").st_ino
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
@@ -46,7 +47,8 @@ def end_leftovers(run: str | None = None) -> None:
 
 
 def end_if_left(pid: int, run: str | None) -> None:
-    handle = os.pidfd_open(pid)  # the number may become another process's between the look and the signal
+    # The number may become another process's between the look and the signal.
+    handle = os.pidfd_open(pid)
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         tickets = [word.decode() for word in words if TICKET.fullmatch(word.decode(errors="replace"))]

@@ -35,7 +35,8 @@ STACK_MB = 64  # deep recursion in C; also what a thread reserves, so it counts 
 FIRST = '[ "$PPID" = "$0" ] || exit; { echo 1000 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"'
 FIRST_TO_GO = ("/usr/bin/setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", "-c", FIRST)
 KILLED = 128 + signal.SIGKILL
-CPU_SHARE = 0.75  # of the limit: the kernel enforces it in ticks, and accounts more exactly (0.95 s for 1 s)
+# Of the limit: the kernel enforces it in ticks, and accounts more exactly (0.95 s for 1 s).
+CPU_SHARE = 0.75
 
 
 class Stop(StrEnum):
@@ -185,7 +186,8 @@ class Watch:
         self, process: subprocess.Popen, readers: list[int], limits: Limits, started: float, ticket: str
     ) -> None:
         self.process, self.readers, self.started, self.ticket = process, readers, started, ticket
-        self.killed_early = False  # before the keeper said who its child is, which may be left behind
+        # Before the keeper said who its child is, which may be left behind.
+        self.killed_early = False
         self.deadline = started + limits.wall_s
         self.most_bytes = int(limits.output_mb * (1 << 20))
         self.got = {fd: bytearray() for fd in readers}

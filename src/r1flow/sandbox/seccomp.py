@@ -65,7 +65,8 @@ def allowed() -> bytes:
         filter.add_rule(seccomp.ALLOW, name)
     equal, masked = seccomp.EQ, seccomp.MASKED_EQ
     filter.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, masked, NEW_NAMESPACES, 0))
-    filter.add_rule(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, equal, 0))  # nobody's limits but its own
+    # Nobody's limits but its own.
+    filter.add_rule(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, equal, 0))
     for option in PRCTL.values():
         filter.add_rule(seccomp.ALLOW, "prctl", seccomp.Arg(0, equal, option))
     for request in IOCTL.values():

@@ -97,7 +97,8 @@ METRICS_PER_CALL, PARAMS_PER_CALL = 1000, 100
 # A record that MLflow will never take is set aside; any other failure is tried again. BAD_REQUEST may be either: a
 # server whose database has just gone says that, and so does a proxy.
 HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"}
-FOREIGN = (MlflowException, OSError, ParseError)  # the fault of an address, a server or a disk: no traceback needed
+# The fault of an address, a server or a disk: no traceback needed.
+FOREIGN = (MlflowException, OSError, ParseError)
 LONGEST = 1000  # characters of what is said of it: MLflow repeats a whole reply
 ID = re.compile(r"[\w-]{1,256}", re.ASCII)
 FAULTS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # that damaged files can raise
@@ -279,7 +280,8 @@ class Delivery:
         if "store" in self.ledger:
             return self.of_today(self.ledger["store"])
         file = self.folder / f"{PARENT}.jsonl"
-        alive = is_being_written(file)  # asked before reading: all that a dead writer wrote is there
+        # Asked before reading: all that a dead writer wrote is there.
+        alive = is_being_written(file)
         with file.open("rb") as stream:
             first = record_of_line(stream.readline())
         return self.of_today(first.get("store") or (None if alive else store(Path())))
@@ -307,9 +309,8 @@ class Delivery:
         self.leave_deleted()
         # the parent, then by the time of the last line: a model is known before its evaluation begins
         files = sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem != PARENT, path.stat().st_mtime_ns))
-        alive = {
-            file.stem for file in files if is_being_written(file)
-        }  # asked first: all that a dead writer wrote is there
+        # Asked first: all that a dead writer wrote is there.
+        alive = {file.stem for file in files if is_being_written(file)}
         for file in files:
             self.deliver_file(file)
         for name, run in self.ledger["runs"].items():
@@ -359,7 +360,8 @@ class Delivery:
 
     def check_refused(self, name: str, error: MlflowException) -> None:
         """Raise unless the record is at fault: then the server still accepts a tag that the run has already."""
-        if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:  # no run
+        # No run.
+        if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:
             raise error
         if DELETED in str(error):
             raise error
@@ -422,7 +424,8 @@ class Delivery:
 
     def on_start(self, name: str, record: SpoolLine) -> None:
         run = self.ledger["runs"].get(name)
-        if not run or run["began"] != record["time"]:  # otherwise delivery failed half-way through this record
+        # Otherwise delivery failed half-way through this record.
+        if not run or run["began"] != record["time"]:
             if run and run["open"]:  # an attempt that died; this one writes to the same file
                 self.on_end(name, record | {"status": "KILLED"})
             self.ledger["runs"][name] = self.create_run(name, record)
@@ -444,7 +447,8 @@ class Delivery:
 
     def create_run(self, name: str, record: SpoolLine) -> dict[str, Any]:
         tags = self.tags(name, record)
-        note = {key: tags.pop(key) for key in (NOTE,) if key in tags}  # people edit it, so it finds no run
+        # People edit it, so it finds no run.
+        note = {key: tags.pop(key) for key in (NOTE,) if key in tags}
         run = self.find_run(record, tags) or self.client.create_run(
             self.experiment_id, start_time=record["time"], tags=tags | note, run_name=record["name"]
         )
@@ -600,12 +604,14 @@ class Delivery:
     def register(self, name: str, record: SpoolLine) -> Any:
         """The model in MLflow, made known now if it isn't yet; the weights stay where they are."""
         named = os.environ.pop(URI, None)
-        mlflow.set_tracking_uri(self.uri)  # it changes the environment, which names the server of other records
+        # It changes the environment, which names the server of other records.
+        mlflow.set_tracking_uri(self.uri)
         os.environ.pop(URI, None)
         os.environ |= {URI: named} if named else {}
         own = f"source_run_id = '{self.run_id(name)}'"
         for model in self.client.search_logged_models([self.experiment_id], own):
-            if model.status != LoggedModelStatus.READY:  # an earlier attempt was killed while it made it
+            # An earlier attempt was killed while it made it.
+            if model.status != LoggedModelStatus.READY:
                 self.client.delete_logged_model(model.model_id)
         model = self.model_of(record["manifest"])
         if not model:
@@ -776,7 +782,8 @@ def experiment_of(uri: str, name: str, artifacts: str | None) -> str:
         experiment = client.get_experiment_by_name(name)
     experiment_id = known_id(experiment and experiment.experiment_id)
     for key, value in experiment_tags(experiment_id).items():
-        if key not in experiment.tags or (key != NOTE and experiment.tags[key] != value):  # people edit the note
+        # People edit the note.
+        if key not in experiment.tags or (key != NOTE and experiment.tags[key] != value):
             client.set_experiment_tag(experiment_id, key, value)
     return experiment_id
 

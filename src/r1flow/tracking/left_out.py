@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
 WARN_ABOVE = 0.1  # of a file's rows
-MOST_LOST = 0.5  # a stage stops where more of a file's rows are lost, unless its `lost_share` says otherwise
+# A stage stops where more of a file's rows are lost, unless its `lost_share` says otherwise.
+MOST_LOST = 0.5
 
 # Every reason for which a row is lost, and what it means.
 LOST = {

@@ -33,7 +33,8 @@ def follow_move(root: Path) -> list[str]:
             before = [place for place in set(places_of(store, root)) if place != here]
             for place in before:
                 rename(store, place, here)
-                rename(store, path_of(place), path_of(here))  # MLflow's own experiment, Default, has no file://
+                # MLflow's own experiment, Default, has no file://.
+                rename(store, path_of(place), path_of(here))
     except sqlite3.Error as error:  # a store of another kind of MLflow, or a damaged one: the delivery says more
         print(f"{database}: paths of artifacts can't be read ({error})", file=sys.stderr, flush=True)
         return []

@@ -43,7 +43,8 @@ from r1flow.tracking.views import EXPERIMENT, LOCAL, NOTE, PAGES, addresses, exe
 
 TRACKING = Path("scratch/tracking")
 DELIVERY = (sys.executable, "-m", "r1flow.tracking.delivery", str(TRACKING))
-REDIRECT, REGISTER = "--redirect", "--register"  # the delivery's arguments for `r1flow deliver --to`, `r1flow export`
+# The delivery's arguments for `r1flow deliver --to`, `r1flow export`.
+REDIRECT, REGISTER = "--redirect", "--register"
 PARENT = "execution"  # the name of the parent run's file
 SHOWN = "shown.json"  # where MLflow has the latest execution, as its delivery noted it
 # What is shown of an evaluation over all problems asked in one way, and what of the most important two ways besides.
@@ -377,7 +378,8 @@ class Spool:
         self.may_be_cut = True
         self.renew()
         os.register_at_fork(after_in_child=self.renew)
-        for _ in range(1000):  # a busy machine may give the delivery, which is niced, no time for seconds
+        # A busy machine may give the delivery, which is niced, no time for seconds.
+        for _ in range(1000):
             try:
                 return fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:  # the delivery is asking whether an earlier writer lives

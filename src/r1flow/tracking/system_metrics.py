@@ -92,7 +92,8 @@ class Used(NamedTuple):
         for one in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):  # it has just ended, and its parent has its seconds
                 memory += one.memory_info().rss
-                cpu_s += sum(one.cpu_times()[:4])  # its own and its ended children's, user and system
+                # Its own and its ended children's, user and system.
+                cpu_s += sum(one.cpu_times()[:4])
         return cls(time.monotonic(), cpu_s, memory)
 
     def since(self, before: Self) -> dict[str, float]:

@@ -229,7 +229,8 @@ def renew_views(database: Path) -> str | None:
             name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
             known = store.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
             for key, value in experiment_tags(str(known[0])).items() if known else ():
-                kept = "NOTHING" if key == NOTE else "UPDATE SET value = excluded.value"  # people edit the description
+                # People edit the description.
+                kept = "NOTHING" if key == NOTE else "UPDATE SET value = excluded.value"
                 line = f"INSERT INTO experiment_tags (experiment_id, key, value) VALUES (?, ?, ?) ON CONFLICT DO {kept}"
                 store.execute(line, (known[0], key, value))
     except sqlite3.Error:  # no store, another kind, or one that we may only read

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
 
 
-SHOWN = ("loss", "grad_norm", "learning_rate")  # the last finite values of these are said when a training diverges
-ENDS = ("loss", "grad_norm", "train_loss")  # logged by every trainer; none of them may be NaN or infinite
+# The last finite values of these are said when a training diverges.
+SHOWN = ("loss", "grad_norm", "learning_rate")
+# Logged by every trainer; none of them may be NaN or infinite.
+ENDS = ("loss", "grad_norm", "train_loss")
 SKIPPED = 20  # logged steps: fp16's scaler skips steps while it halves its first scale, 2^16
 # What trainers log and tracking leaves out: the clock, which stage/seconds has, and what says the same as another.
 UNTRACKED = {
@@ -38,8 +40,10 @@ UNTRACKED = {
     *("clip_ratio/low_min", "clip_ratio/high_max", "completions/min_terminated_length"),
     "completions/max_terminated_length",
 }
-NO_FAULT = ("/none", "/not_applicable")  # the sum of a reward's causes, and what the mix of the prompts decides
-OVERFLOW = "probability tensor contains"  # how torch.multinomial begins its error about logits that aren't finite
+# The sum of a reward's causes, and what the mix of the prompts decides.
+NO_FAULT = ("/none", "/not_applicable")
+# How torch.multinomial begins its error about logits that aren't finite.
+OVERFLOW = "probability tensor contains"
 
 
 class History(TrainerCallback):

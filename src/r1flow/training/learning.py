@@ -13,7 +13,8 @@ from typing import Any
 StepMetrics = Mapping[str, float]
 
 WINDOW = 5  # logged steps in a row, after which it is said while the training runs
-ALIKE = 0.95  # of the prompts; over five sets of completions the trainings of r1_tiny reach 0.66 at most
+# Of the prompts; over five sets of completions the trainings of r1_tiny reach 0.66 at most.
+ALIKE = 0.95
 CUT = 0.5  # of the completions
 
 

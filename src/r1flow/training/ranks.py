@@ -96,7 +96,8 @@ def trainer_options(stage: "Stage") -> dict[str, Any]:
             trainer[key] //= stage.ranks  # check_batches has made sure that nothing remains
     strategy = STRATEGIES[strategy_of(stage.config)]
     own = {"seed": stage.seed, "data_seed": stage.seed, "output_dir": str(stage.snapshots)}
-    return {**trainer, **strategy, **own, "logging_nan_inf_filter": False}  # it would write 0 for a loss that is NaN
+    # It would write 0 for a loss that is NaN.
+    return {**trainer, **strategy, **own, "logging_nan_inf_filter": False}
 
 
 def adapters(config: dict[str, Any], task: str = "CAUSAL_LM") -> Any:
@@ -124,8 +125,10 @@ def save(stage: "Stage", trainer: "Trainer", tokenizer: "PreTrainedTokenizerBase
     accelerator = trainer.accelerator
     model = accelerator.unwrap_model(trainer.model)
     shares = strategy_of(stage.config) in IN_SHARES
-    state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None  # gathered from all ranks
-    for name in model.all_tied_weights_keys if state else ():  # after gathering, a tied weight is a copy
+    # Gathered from all ranks.
+    state = accelerator.get_state_dict(trainer.model_wrapped) if shares else None
+    # After gathering, a tied weight is a copy.
+    for name in model.all_tied_weights_keys if state else ():
         state.pop(name, None)
     if accelerator.is_main_process:
         model = model.merge_and_unload() if stage.config.get("lora") else model

@@ -27,7 +27,8 @@ from r1flow.core.errors import UserError
 from r1flow.core.files import read_json
 from r1flow.model.pretrained import check_weights
 
-ADDRESS = "R1FLOW_ROLLOUT_URL"  # an address, or a file with one; not in the configuration, so a new one reruns nothing
+# An address, or a file with one; not in the configuration, so a new one reruns nothing.
+ADDRESS = "R1FLOW_ROLLOUT_URL"
 # Between two questions to a server that loads its model.
 PAUSE_S = 2.0
 # Keys in which two models must agree, so that one can take the other's weights.
@@ -51,7 +52,8 @@ FLAGS = [
 
 def serve_vllm(model: Path, host: str, port: int, more: list[str]) -> None:
     """Replace this process by vLLM's server of the model in a folder; `more` are vLLM's own options."""
-    if any(word.replace("_", "-").startswith("--trust-rem") for word in more):  # vLLM accepts abbreviations
+    # vLLM accepts abbreviations.
+    if any(word.replace("_", "-").startswith("--trust-rem") for word in more):
         raise UserError("serve-rollouts: --trust-remote-code would run code from the model's folder; leave it out")
     if any(word.partition("=")[0] == "--config" for word in more):
         raise UserError("serve-rollouts: --config could hide any of vLLM's options; write the options themselves")
@@ -69,7 +71,8 @@ def find_server(model_dir: Path, configured: str | None, wait_s: float, say: Cal
     """
     url = wait(configured, wait_s, model_dir, say)
     check_server(url, vllm_config(url), model_dir)
-    os.environ.setdefault("VLLM_HOST_IP", own_address(url))  # else vLLM takes the interface towards the internet
+    # Else vLLM takes the interface towards the internet.
+    os.environ.setdefault("VLLM_HOST_IP", own_address(url))
     return url
 
 
@@ -90,7 +93,8 @@ def address(configured: str | None) -> str | None:
         given = Path(given).read_text().strip() if Path(given).is_file() else ""
     parts = split_address(given)
     if given and (not parts or parts.path.strip("/") or parts.username is not None or parts.query):
-        shown = "its value" if re.search("[@?]", given) else repr(given)  # there may be a password in it
+        # There may be a password in it.
+        shown = "its value" if re.search("[@?]", given) else repr(given)
         raise UserError(f"{ADDRESS}: {shown} isn't an address like http://127.0.0.1:8000 (without /v1, user or key)")
     return given.rstrip("/") or None
 

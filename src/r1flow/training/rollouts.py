@@ -2,7 +2,8 @@
 
 from typing import Any
 
-MISMATCH = "mismatch"  # a key of stop_above: the limit of mismatch.py; the other keys limit shares of failed rewards
+# A key of stop_above: the limit of mismatch.py; the other keys limit shares of failed rewards.
+MISMATCH = "mismatch"
 
 
 def generation_size(trainer: dict[str, Any]) -> int:

@@ -59,8 +59,10 @@ SCHEMA = pa.schema(
         "question": pa.string(),
         "gold": pa.string(),
         "completion": pa.string(),
-        "answer": pa.string(),  # by the strict rule, as the reward grades it; the solution where code is asked for
-        "answer_lenient": pa.string(),  # by the lenient rule: else what is in a box, else the last number
+        # By the strict rule, as the reward grades it; the solution where code is asked for.
+        "answer": pa.string(),
+        # By the lenient rule: else what is in a box, else the last number.
+        "answer_lenient": pa.string(),
         "correct": pa.bool_(),  # null: not graded
         "correct_lenient": pa.bool_(),
         "well_formed": pa.bool_(),
@@ -69,17 +71,23 @@ SCHEMA = pa.schema(
         "finished": pa.bool_(),
         "reflections": pa.int32(),
         "thinks": pa.bool_(),  # begins with a thought that isn't empty
-        "first_correct": pa.bool_(),  # the first answer that the thought states; null: it states none
-        "several_answers": pa.bool_(),  # these and the final one aren't all spelt alike; null: not looked for
-        "thinking": pa.float64(),  # the temperature at which <think> was given, which `completion` then begins with
+        # The first answer that the thought states; null: it states none.
+        "first_correct": pa.bool_(),
+        # These and the final one aren't all spelt alike; null: not looked for.
+        "several_answers": pa.bool_(),
+        # The temperature at which <think> was given, which `completion` then begins with.
+        "thinking": pa.float64(),
         "paraphrased": pa.bool_(),  # asked in a wording that no training row has
-        "intervention": pa.string(),  # how the thought was changed (interventions.py); null: it is the model's own
+        # How the thought was changed (interventions.py); null: it is the model's own.
+        "intervention": pa.string(),
     }
 )
 GradeSample = Callable[[dict[str, Any], Completion], dict[str, Any]]
-Question = tuple[dict[str, Any], int, str]  # a problem, the sample's index, and what its completion begins with
+# A problem, the sample's index, and what its completion begins with.
+Question = tuple[dict[str, Any], int, str]
 Map = Callable[[Callable, Iterable], Iterator]  # ordered_map's
-CHANGED = "interventions"  # the folder of their shards, which can't be sampled before the samples that they change
+# The folder of their shards, which can't be sampled before the samples that they change.
+CHANGED = "interventions"
 TABLE_ROWS = 40  # sample completions shown in tracking: the first ones of evenly spaced problems
 TEXTS = ("question", "gold", "completion")  # columns that metrics don't need
 

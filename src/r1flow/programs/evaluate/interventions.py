@@ -23,7 +23,8 @@ from r1flow.grading.statements import spans
 from r1flow.sampling import seed_of
 
 REST = re.compile(r"[}*$]*[.;!?]?")  # what still belongs to a stated answer
-NEAR = (-10, -2, -1, 1, 2, 10)  # how far a wrong number is from the right one: the slips of our own corpus
+# How far a wrong number is from the right one: the slips of our own corpus.
+NEAR = (-10, -2, -1, 1, 2, 10)
 
 
 class Thought(NamedTuple):

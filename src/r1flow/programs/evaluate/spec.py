@@ -65,7 +65,8 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     problems = least(estimator.rows.get(split, UNKNOWN), limit and limit * families)
     prompts = least(estimator.rows.get(f"general_{split}", 0), limit and limit * len(data.get("general_kinds", ())))
     given = sum(samples_given(config, temperature) for temperature in config["thinking"])
-    changed = config["k"] * len(config["interventions"])  # at most: not every thought states an answer
+    # At most: not every thought states an answer.
+    changed = config["k"] * len(config["interventions"])
     samples = problems * (config["k"] + given + config["paraphrased"] + changed) + prompts * config["k"]
     return cost_of_sampling(estimator, job, config, samples)
 

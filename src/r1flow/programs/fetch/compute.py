@@ -86,7 +86,8 @@ class RowFile:
         self.path = path
         self.fields = [field.name for field in fields(FILES[path.stem])]
         self.part = path.with_suffix(".part").open("w+b")
-        self.places: list[tuple[str, int, int]] = []  # id, where its line begins, the line's length in bytes
+        # Id, where its line begins, the line's length in bytes.
+        self.places: list[tuple[str, int, int]] = []
 
     def append(self, row: FileRow) -> None:
         if BEFORE in row and BEFORE not in self.fields:

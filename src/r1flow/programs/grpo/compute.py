@@ -32,7 +32,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; our tests check it, and TRL is pinned
+# rollout_func is experimental; our tests check it, and TRL is pinned.
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
 from datasets import Dataset
 from transformers import (
@@ -102,7 +103,8 @@ TABLES = 20
 
 def compute(stage: Stage) -> dict[str, Any]:
     """Train work/model; metrics: steps, tokens, an estimate of FLOPs, and the curves."""
-    options = GRPOConfig(**trainer_options(stage))  # before the model: with zero3 it says how that is loaded
+    # Before the model: with zero3 it says how that is loaded.
+    options = GRPOConfig(**trainer_options(stage))
     if options.use_vllm and options.vllm_mode == "server":
         options.vllm_server_base_url = server_of(options, stage)
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"], padding_side="left")
@@ -129,7 +131,8 @@ def compute(stage: Stage) -> dict[str, Any]:
     )
     samples.trainer = trainer
     trainer.remove_callback(PrinterCallback)  # History reports instead
-    if options.use_vllm:  # it seeds all generators by the rank alone: runs with different seeds would draw the same
+    # It seeds all generators by the rank alone: runs with different seeds would draw the same.
+    if options.use_vllm:
         set_seed(stage.seed + trainer.accelerator.process_index // options.vllm_tensor_parallel_size)
     history.train(trainer)
     warnings = obstacles_met(steps_of(history), stage.config)
@@ -406,7 +409,8 @@ def compute_spent(model: PreTrainedModel, trainer: GRPOTrainer, options: dict[st
     """
     parameters = parameters_of(model)
     log = trainer.state.log_history
-    seen = max((entry.get("num_tokens", 0) for entry in log), default=0)  # prompts and completions, each sampled once
+    # Prompts and completions, each sampled once.
+    seen = max((entry.get("num_tokens", 0) for entry in log), default=0)
     lengths = [entry["completions/mean_length"] for entry in log if "completions/mean_length" in entry]
     config = trainer.args
     drawn = rollouts(options)

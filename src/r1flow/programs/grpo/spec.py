@@ -77,7 +77,8 @@ def check_grpo(config: dict[str, Any]) -> None:
         )
     check_snapshots(trainer)
     server = trainer.get("vllm_server_base_url") or ""
-    if ":" in server and not PLAIN_URL.fullmatch(server):  # without a colon it names a file with the address
+    # Without a colon it names a file with the address.
+    if ":" in server and not PLAIN_URL.fullmatch(server):
         raise UserError("trainer.vllm_server_base_url: use an address like http://127.0.0.1:8000, without a password")
     if config["engine"] == "r1flow":
         check_engine_options(trainer)
@@ -135,7 +136,8 @@ def check_shares(config: dict[str, Any]) -> None:
         what = f"data.general_share: {share} and data.general_file: {file} belong together"
         raise UserError(f"{what}; set both, or set them to 0 and null")
     names = set(reward_names(config["rewards"]).values())
-    scored = names & OF_GENERAL or any("." in name for name in names)  # a user's own reward might, too
+    # A user's own reward might, too.
+    scored = names & OF_GENERAL or any("." in name for name in names)
     if share and not scored:
         raise UserError(
             f"data.general_share: general prompts need {' or '.join(sorted(OF_GENERAL))} in rewards; add one, or set 0"

@@ -73,7 +73,8 @@ def train(stage: Stage) -> dict[str, Any]:
     trainer = Trainer(
         model=model,
         args=TrainingArguments(
-            **decided(stage.config["trainer"]) | {"logging_nan_inf_filter": False},  # 0 for a loss that is NaN
+            # A filter would write 0 for a loss that is NaN.
+            **decided(stage.config["trainer"]) | {"logging_nan_inf_filter": False},
             learning_rate=stage.config["muon"]["lr"],
             seed=stage.seed,
             data_seed=stage.seed,
@@ -238,7 +239,8 @@ class Blocks(Dataset):
         # All in one batch: TRL packs each batch for itself, and would leave room in the last block of each.
         packed = pack_dataset(rows, size, "bfd", {"batch_size": len(rows)})
         self.ids_BT = torch.full((len(packed), size), pad)
-        self.owner_BT = torch.full((len(packed), size), -1)  # the number of each token's document in its block
+        # The number of each token's document in its block.
+        self.owner_BT = torch.full((len(packed), size), -1)
         columns = (packed[name][:] for name in ("input_ids", "seq_lengths"))
         for ids_T, owner_T, ids, lengths in zip(self.ids_BT, self.owner_BT, *columns, strict=True):
             ids_T[: len(ids)] = torch.tensor(ids)

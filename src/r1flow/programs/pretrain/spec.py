@@ -29,7 +29,8 @@ class Pretrain(Seeded):
     file: str | None
     drop_layers: list[int]
     drop_weights: list[str]  # names or patterns of those that its config.json is without
-    sha256: dict[str, str] | None = None  # of the source's files, by name; a hub's are filled in from sources.lock
+    # Of the source's files, by name; a hub's are filled in from sources.lock.
+    sha256: dict[str, str] | None = None
     lost_share: Share = MOST_LOST
 
 

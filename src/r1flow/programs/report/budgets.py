@@ -134,7 +134,8 @@ def rise_by_doubling(solved: Solved, model: str, budgets: Sequence[int]) -> Inte
     slopes = []
     for problem in solved[model, VOTES, budgets[-1]]:
         values = [solved[model, VOTES, budget][problem] for budget in budgets]
-        slopes.append(round(float(np.polyfit(doublings, values, 1)[0]), 9))  # of a flat line 0, and not 1e-17
+        # Of a flat line 0, and not 1e-17.
+        slopes.append(round(float(np.polyfit(doublings, values, 1)[0]), 9))
     return mean_interval(slopes)
 
 

@@ -65,7 +65,8 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)  # the page chooses the font family
+    # The page chooses the font family.
+    svg = re.sub(r"font: (?:[\w ]+ )?([\d.]+)px [^;\"]+", r"font-size: \1px", svg)
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable}, {colour})")
     svg = re.sub(r'<svg [^>]*?(viewBox="[^"]+")[^>]*>', rf'<svg \1 role="img" aria-label="{title}">', svg, count=1)

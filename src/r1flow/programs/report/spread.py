@@ -60,7 +60,8 @@ from r1flow.recipe.stages import MODELS, RL_STAGES
 TOKENS = "tokens"  # the one measure of a model that is no share
 SELF_CORRECTION_MEANS = ("corrected_share", "second_try", "difference", "tokens_several", "tokens_one")
 MIN_SEEDS = 5  # with fewer no claim is decided
-LEVEL = 0.05  # of Holm's procedure: the chance that any claim holds of which a part's effect isn't above its floor
+# Of Holm's procedure: the chance that any claim holds of which a part's effect isn't above its floor.
+LEVEL = 0.05
 CURVES = {"accuracy": draw_accuracy, "dev/accuracy": draw_dev, "length": draw_length, "thinking": draw_thinking}
 
 
@@ -153,7 +154,8 @@ def judge_seeds(runs: Sequence[SeedRun]) -> list[Spread]:
 def spread_of(name: str, told: Sequence[Mapping[str, Any]]) -> Spread:
     """One claim, as it is told in each run's summary.json."""
     parts, values = [], []
-    for of_runs in zip(*(claim["parts"] for claim in told), strict=True):  # one part, once for each run
+    # One part, once for each run.
+    for of_runs in zip(*(claim["parts"] for claim in told), strict=True):
         parts.append(part_over(of_runs))
         values.append([part["estimate"] for part in of_runs])
     claim = Claim(name, told[0]["text"], told[0]["source"], told[0]["how"], tuple(parts))
@@ -244,7 +246,8 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"pair": (first, second), "skill": {}}
             for name in CELLS:
                 row[name] = over_told([step[name] for step in told])
-            for skills in zip(*(step["skill"] for step in told), strict=True):  # at one temperature, of every run
+            # At one temperature, of every run.
+            for skills in zip(*(step["skill"] for step in told), strict=True):
                 row["skill"][skills[0]["temperature"]] = over_told(skills)
             rows.append(row)
     return rows

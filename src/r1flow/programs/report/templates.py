@@ -48,7 +48,8 @@ def difference(interval: Interval | Absent, unit: str = "") -> str:
         return "–"
     digits = 2 if "per" in unit else 1  # rates are small
     estimate, low, high = (
-        None if value is None else round(scale(unit) * value, digits) + 0.0  # without a negative zero
+        # Without a negative zero.
+        None if value is None else round(scale(unit) * value, digits) + 0.0
         for value in (interval.estimate, interval.low, interval.high)
     )
     bounds = "" if low is None else f" [{low:.{digits}f}, {high:.{digits}f}]"

@@ -75,7 +75,8 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
         args=options,
         train_dataset=Dataset.from_list(pairs),
         processing_class=tokenizer,
-        peft_config=adapters(stage.config, "SEQ_CLS"),  # with adapters the whole head is still trained
+        # With adapters the whole head is still trained.
+        peft_config=adapters(stage.config, "SEQ_CLS"),
         callbacks=[history],
     )
     history.train(trainer)

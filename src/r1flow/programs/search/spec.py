@@ -76,7 +76,8 @@ def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:
     data, limit = estimator.run.slice("data"), config["n_problems"]
     families = len(data.get("tasks") or data["sources"])
     problems = least(estimator.rows.get(config["split"], UNKNOWN), limit and limit * families)
-    names = reward_names(config["strategies"]).values()  # an entry of either block has its name in the same place
+    # An entry of either block has its name in the same place.
+    names = reward_names(config["strategies"]).values()
     draws = 1 + sum(name in ("budget_forcing", "revision", *STEP_STRATEGIES) for name in names)
     tokens = problems * max(config["budgets"]) * config["max_new_tokens"] * draws
     flops = [forward_flops(estimator.model(model).parameters, tokens) for model in config["models"]]
