@@ -87,6 +87,7 @@ def within_bounds(interval: Interval) -> Interval:
 
 def paired_difference(first: PerProblem, second: PerProblem) -> Interval:
     """Mean of first − second over the problems both have, with a 95 % t interval of the per-problem differences."""
+    # Sorted: a sum of floats depends on its order, and a set of texts has another order in each process.
     return mean_interval(first[problem] - second[problem] for problem in sorted(first.keys() & second.keys()))
 
 

@@ -205,6 +205,7 @@ def check_space(where: str, kind: str, repo: str, missing: list["RepoFile"]) -> 
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
+    # The cache may not exist yet; its disk is then that of the first parent that does.
     disk = next(path for path in (cache, *cache.parents) if path.exists())
     parts = [partial_file(kind, repo, entry) for entry in missing]
     here_already = sum(part.stat().st_size for part in parts if part and part.exists())

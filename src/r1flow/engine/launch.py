@@ -55,6 +55,7 @@ def ranks_of(program: str, config: dict[str, Any], gpus: int, processes: int | N
 
 def compute(program: str, stage: Stage) -> dict[str, Any]:
     """Compute a stage by its program, in as many processes as it has ranks; its metrics are the first rank's."""
+    # The other strategies need torch.distributed even for one process.
     if stage.ranks == 1 and strategy_of(stage.config) == "ddp":
         return computed(program, stage)
     with meeting_point(stage.ranks):
@@ -122,6 +123,7 @@ def run_ranks(program: str, stage: Stage) -> None:
     except (ProcessExitedException, ProcessRaisedException) as error:
         raise recorded_failure(stage, ended(error)) from None
     finally:
+        # All of them: a rank whose neighbour died would wait for it until trainer.ddp_timeout.
         for process in context.processes:
             process.kill()
             process.join()
@@ -173,6 +175,7 @@ def record_failure(index: int, stage: Stage, error: Exception) -> None:
     reason = str(error) if known else f"rank {index}: {type(error).__name__}: {error}"
     whole = stage.work / f"{FAILURE}.{index}"
     manifest.write_json(whole, {"reason": reason, "user": known})
+    # A link can be made only once: of ranks that fail together, one was the first.
     with suppress(FileExistsError):
         os.link(whole, stage.work / FAILURE)
 

@@ -100,14 +100,14 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
 def columns_of(files: list[Path]) -> list[list[str]]:
     """The names of files' columns, read in a process apart; raises UserError for a CSV file without commas."""
     size, where = sum(file.stat().st_size for file in files), ", ".join(map(str, files))
-    found = list(read_apart("r1flow.data.loaders:column_names", files, size=size, what=where))
-    for file, names in zip(files, found, strict=True):
+    columns_by_file = list(read_apart("r1flow.data.loaders:column_names", files, size=size, what=where))
+    for file, names in zip(files, columns_by_file, strict=True):
         if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
             raise UserError(
                 f"{file}: its only column is {names[0]!r}; columns are to be separated by commas, so save it again as"
                 " CSV with commas"
             )
-    return found
+    return columns_by_file
 
 
 def check_columns(split: str, source: dict[str, Any]) -> None:

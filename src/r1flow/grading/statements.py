@@ -34,12 +34,12 @@ def statements(text: str) -> list[str]:
 
 def spans(text: str) -> list[tuple[int, int]]:
     """Where each answer that `statements` finds begins and ends."""
-    found = [(box.end - 1 - len(box.inside), box.end - 1) for box in boxes(text)]
+    places = [(box.end - 1 - len(box.inside), box.end - 1) for box in boxes(text)]
     for match in SAYS.finditer(text):
         said = SAID.match(text, match.end())
         if said and re.search(r"[\d$\\]", said[1]) and not any(p.search(said[0]) for p in (BOX, SAYS, UNDECIDED)):
-            found.append((said.start(1), said.start(1) + len(said[1].rstrip(" *"))))
-    return sorted(found)
+            places.append((said.start(1), said.start(1) + len(said[1].rstrip(" *"))))
+    return sorted(places)
 
 
 def graded_statements(thought: str, entry_json: str | None) -> list[str]:

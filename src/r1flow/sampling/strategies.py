@@ -231,6 +231,7 @@ def most_voted(attempt: Attempt, samples: Sequence[Completion], weights: Sequenc
         return best_scored(attempt, samples, weights)
 
     def weight(members: list[int]) -> tuple[float, str]:
+        # Sorted, and the sum rounded: the order in which weights are added decides no tie.
         texts = sorted(attempt.drawn_by(samples[number].text) for number in members)
         return round(sum(sorted(weights[number] for number in members)), 9), texts[-1]
 

@@ -316,6 +316,7 @@ class Delivery:
         for name, run in self.ledger["runs"].items():
             if run["open"] and name not in alive:
                 self.on_end(name, {"status": "KILLED", "time": time.time_ns() // 1_000_000})
+        # Last of all: the parent then has what its stages have brought.
         if ending := self.ledger["runs"].get(PARENT, {}).get("ending"):
             self.offer(PARENT, "ending", (ending,))
             del self.ledger["runs"][PARENT]["ending"]

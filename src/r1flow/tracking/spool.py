@@ -140,6 +140,7 @@ class Execution:
         report: Path | None = None,
     ) -> None:
         """`told` is what it ended with, in words; `scores` are pass@1 of its models; `report` the folder with PAGES."""
+        # Before the record of the end, which closes the run.
         for key, value in tags.items():
             self.spool.append("tag", key=key, value=value)
         files = [report / page for page in PAGES] if report else []
@@ -283,6 +284,7 @@ class StageRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        # Its last sample comes before the record of the end.
         if self.sampling:
             self.sampling.end()
         status, lines = "FINISHED" if error is None else "KILLED", []

@@ -210,6 +210,7 @@ def training_rows(
         prompts, counts[data["general_file"]] = load_prompts(folder / data["general_file"], None)
     if general:
         rows += [{**row, "task": GENERAL} for row in cycled(prompts, general, order)]
+        # General prompts stand among the others, not after them.
         order.shuffle(rows)
     prompts = []
     for row in rows:
