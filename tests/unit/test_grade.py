@@ -85,6 +85,14 @@ def test_words_say_the_share_and_which_golds_cannot_be_read(file, capsys):
     assert printed(capsys, "answers.jsonl", "--lenient").startswith("answers.jsonl: 4 of 4 are right (100.0 %)\n")
 
 
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_a_terminal_alone_sees_how_far_a_long_file_is(on_terminal, file, monkeypatch, capsys):
+    monkeypatch.setattr("r1flow.commands.grade.AT_ONCE", 2)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: on_terminal, raising=False)
+    assert main(["grade", "answers.jsonl"]) == 1
+    assert capsys.readouterr().err == ("2 of 5 rows\n4 of 5 rows\n" if on_terminal else "")
+
+
 def test_other_columns_may_be_named_and_all_graded_is_exit_0(file, capsys):
     rows = [{"text": row["completion"], "gold": 5} for row in ROWS[:1]]
     write_table(Path("own.json"), rows)
@@ -169,6 +177,28 @@ def test_a_disk_that_is_full_leaves_no_half_file(tmp_path, ending):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ".csv"])
+def test_a_gold_of_thousands_of_digits_is_ungradable_and_the_other_rows_are_graded(
+    ending, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    write_table(Path(f"in{ending}"), [{"completion": "\\boxed{7}", "answer": "LONG"}, *ROWS[:1]])
+    text = Path(f"in{ending}").read_text().replace('"LONG"', "7" * 5000).replace("LONG", "7" * 5000)
+    Path(f"in{ending}").write_text(text)
+    found = json.loads(printed(capsys, f"in{ending}", "--json"))
+    assert (found["right"], [each["row"] for each in found["ungraded"]]) == (1, [1])
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ".csv"])
+def test_a_file_is_read_in_a_process_of_its_own_with_a_limit_of_memory(ending, tmp_path, monkeypatch):
+    path = tmp_path / f"a{ending}"
+    write_table(path, [{"completion": "a" * 2**22}])
+    monkeypatch.setattr("r1flow.core.apart.FREE", 1)
+    monkeypatch.setattr("r1flow.core.apart.GROWTH", 1)
+    with pytest.raises(UserError, match=rf"^{path}: reading its \d+ bytes took more than 4 MB of memory"):
+        read_table(path, ["completion"])
 
 
 @pytest.mark.parametrize("ending", ["json", "jsonl"])

@@ -7,10 +7,11 @@
     2 can't be graded, because of the right answer: row 17 '', row 630 'see figure 3 ('
     graded.jsonl: every row, with graded_answer and correct
 
-Left out: a file's problems are not asked again (`r1flow evaluate` does that).
+A terminal sees how far it is. Left out: a file's problems are not asked again (`r1flow evaluate` does that).
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from reprlib import repr as brief
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from r1flow.api.grades import GradedAnswer
 
 ADDED = ("graded_answer", "correct")
+AT_ONCE = 5000  # rows between two lines of progress: a few seconds at most
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
         check_out(arguments.out, arguments.file, rows[0])
     completions = [row[arguments.completion] for row in rows]
     golds = [row[arguments.gold] for row in rows]
-    grades = graded_answers(completions, golds, arguments.lenient)
+    grades: list[GradedAnswer] = []
+    for begin in range(0, len(rows), AT_ONCE):
+        piece = slice(begin, begin + AT_ONCE)
+        grades += graded_answers(completions[piece], golds[piece], arguments.lenient)
+        if sys.stderr.isatty() and len(grades) < len(rows):
+            print(f"{len(grades)} of {len(rows)} rows", file=sys.stderr)
     if arguments.out is not None:
         graded = [
             {**row, ADDED[0]: each.answer, ADDED[1]: each.correct} for row, each in zip(rows, grades, strict=True)

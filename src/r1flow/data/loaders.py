@@ -30,6 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
+from r1flow.core.row_files import csv_records, parse_json
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.data.splits import identity
 from r1flow.grading.final import after_mark, last_boxed
@@ -122,6 +123,8 @@ def columns_in(path: Path) -> list[str]:
         try:
             with opened(path) as file:
                 return file.schema_arrow.names
+        except MemoryError:  # Arrow's is one: read_apart says what was too large
+            raise
         except (pa.ArrowException, OSError) as error:
             raise unreadable_parquet(path, error) from None
     anything: dict[str, Any] = {"columns": {}, "where": {}, "max_row_bytes": 1_000_000}
@@ -132,8 +135,6 @@ def columns_in(path: Path) -> list[str]:
 
 
 def unreadable_parquet(path: Path, error: Exception) -> UserError:
-    if isinstance(error, MemoryError):  # Arrow's is one: read_apart says what was too large
-        raise error
     return UserError(f"{path}: can't be read as Parquet ({str(error).splitlines()[0]}); fetch it again")
 
 
@@ -155,6 +156,8 @@ def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow
                 raise UserError(f"{path}: no column {missing[0]}; it has {listed(file.schema_arrow.names, 20)}")
             for batch in file.iter_batches(at_once(file.metadata), columns=columns):
                 yield from (unpacked(batch.slice(number, 1), limit) for number in range(batch.num_rows))
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise unreadable_parquet(path, error) from None
 
@@ -244,7 +247,7 @@ def json_rows(path: Path) -> Iterator[FileRow | Damaged]:
             f"{path}: {path.stat().st_size} bytes are too many for one JSON list; write it as JSON lines (.jsonl)"
         )
     try:
-        rows = json.loads(path.read_bytes())
+        rows = parse_json(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: can't be read as JSON ({error})") from None
     if not isinstance(rows, list):
@@ -254,17 +257,9 @@ def json_rows(path: Path) -> Iterator[FileRow | Damaged]:
 
 def csv_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow | Damaged]:
     """One row per record, whose values are texts; the first line names the columns."""
-    csv.field_size_limit(limit)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            names = reader.fieldnames or []
-            for column in columns:
-                if column.partition(".")[0] not in names:
-                    raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
-            # A record of more values has them under None, and of fewer ones None in their place.
-            for row in reader:
-                yield Damaged("wrong number of values") if None in row or None in row.values() else row
+        for row in csv_records(path, columns, limit):
+            yield Damaged("wrong number of values") if row is None else row
     except (csv.Error, UnicodeDecodeError, OSError) as error:
         raise UserError(f"{path}: can't be read as CSV in UTF-8 ({error}); save it as such, or as .jsonl") from None
 

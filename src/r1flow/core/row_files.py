@@ -1,0 +1,81 @@
+"""Reads the rows of files that people have: JSON lines, a JSON list, CSV. For a process apart, so it imports little.
+
+    for row in read_apart("r1flow.core.row_files:rows_of_text", path, size=path.stat().st_size, what=path): …
+
+CSV has texts only. A whole number of thousands of digits, which Python doesn't convert, stays a text.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError, listed
+from r1flow.core.files import BadFile
+
+LONGEST_FIELD = 2**27  # characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds
+MOST_DIGITS = 4000  # of a number; Python's limit is 4,300
+
+
+def rows_of_text(path: Path) -> Iterator[dict[str, Any]]:
+    """The file's rows; raises BadFile for what can't be read, or isn't a row."""
+    try:
+        yield from BY_ENDING[path.suffix](path)
+    except (OSError, ValueError, csv.Error, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        said = "lists within lists, too many" if isinstance(error, RecursionError) else error
+        raise BadFile(f"{path}: can't be read as {path.suffix} ({said}); write it again, in UTF-8") from None
+
+
+def rows_of_lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row = parse_json(line)
+            except ValueError as error:
+                raise ValueError(f"line {number} isn't JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} isn't a JSON object with named fields")
+            yield row
+
+
+def rows_of_list(path: Path) -> Iterator[dict[str, Any]]:
+    rows = parse_json(path.read_bytes())
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it isn't a list of objects")
+    yield from rows
+
+
+def rows_of_csv(path: Path) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(csv_records(path, [], LONGEST_FIELD), 1):
+        if row is None:
+            raise ValueError(f"row {number} has the wrong number of values; put quotes around texts")
+        yield row
+
+
+def csv_records(path: Path, columns: list[str], limit: int) -> Iterator[dict[str, str] | None]:
+    """One row per record, whose values are texts; the first line names the columns. None: more or fewer values."""
+    csv.field_size_limit(limit)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        names = reader.fieldnames or []
+        for column in columns:
+            if column.partition(".")[0] not in names:
+                raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
+        for row in reader:  # a record of more values has them under None, and of fewer ones None in their place
+            yield None if None in row or None in row.values() else row
+
+
+def parse_json(text: str | bytes) -> Any:
+    return json.loads(text, parse_int=number_or_text)
+
+
+def number_or_text(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MOST_DIGITS else digits
+
+
+BY_ENDING: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
+    ".jsonl": rows_of_lines,
+    ".json": rows_of_list,
+    ".csv": rows_of_csv,
+}
