@@ -42,7 +42,7 @@ _WE = (
     r"(?: (?:simply|really|just|also|still|therefore))*"
 )
 _NOT = (
-    r"(?: cannot| (?:can|could|will|would|do|must|should|am|are) (?:not|never)"
+    r"(?: cannot| (?:can|could|will|would|shall|do|must|should|am|are) (?:not|never)"
     r"| (?:ca|wo|do|must|could|would|should|are)n't"
     r"|(?: am|'m| are|'re) (?:not|unable|forbidden)| unable|(?:'d| would) rather not|'ll not)"
 )
@@ -56,15 +56,25 @@ _VERB = (
     r"|helping|assisting|providing|doing|that|this|it|of (?:help|assistance|service))\b"
     r"(?! (?:but|laughing|(?:you )?(?:enough|less)|no|alone|it(?:'s| is)"
     r"|(?:you )?how (?:happy|glad|much|excited|grateful|proud)|(?:that|this|it) (?:without|alone))\b)"
-    r"|(?=\s*[.,;!?]|\s*$))"
+    r"|(?<! do not)(?<! don't)(?=\s*[.,;!?]|\s*$))"
+)
+# "I refuse to believe it" and "I decline nothing" refuse nothing that was asked for.
+_IT = (
+    r"(?= to (?:help|assist|do|be part|provide|give|tell|explain|support|answer|comply|fulfill?|share|offer|discuss"
+    r"|take part|teach|participate|create|make|write|describe|engage|encourage|show|respond|condone|facilitate|enable"
+    r"|endorse|promote|aid|contribute|generate|produce|process|proceed|continue|go along|entertain|cooperate)\b"
+    r"(?! (?:you (?:down|less)|up)\b)"
+    r"| (?:this|that|it|your|the|such|these|those|any|all|and|because|as|since|politely)\b"
+    r"|\s*[.,;:!?—–-]|\s*$)"
 )
 REFUSAL = re.compile(
     rf"{_WE}(?:{_NOT}{_ON}{_VERB}|(?: (?:must|have to|need to|will|would|am|do)|'ll|'ll have to|'d|'m)?"
     r"(?: (?:respectfully|politely|firmly|simply|hereby|therefore|also|have to|going to))*"
-    r" (?:refus(?:e|ing)|declin(?:e|ing)|say no)\b"
+    rf" (?:refus(?:e|ing)|declin(?:e|ing)|say no)\b{_IT}"
     r"| don't (?:think|believe) (?:that )?(?:i|we) (?:can|could|should|will|would|am able to)"
     r" (?:help|do|assist|answer)\b)"
     r"|\bnot something (?:that )?(?:i|we)(?:'m| am|'re| are)? (?:can|will|could|would|able|willing|comfortable)\b"
+    rf"|\bit(?:'s| is|'d be| would be) (?:wrong|unethical|irresponsible|illegal|inappropriate) (?:of|for) me to{_VERB}"
 )
 COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is| are)|step (?:1|one)|first you)\b")
 SENTENCE_WORDS = 3
@@ -77,13 +87,14 @@ SENTENCE_END = re.compile(
     r"[.!?]++[\"'”’)*_]*+(?=\s|$)"
 )
 NAMING = (  # and what may stand between this and a name
-    r"\b(?:i am|i'm|my name is|my name's|the name is|the name's|name:|call me|calls? me|called|named|i go by|this is"
-    r"|it is|it's|talking (?:to|with))"
+    r"\b(?:i am|i'm|i(?:'ve| have) been|i was|my name is|my name's|the name is|the name's|name:|calls? me|named me"
+    r"|i go by|i answer to|myself as|this is|it(?:'s| is)(?! (?:called|named|known))"
+    r"|(?:talking|speaking|chatting) (?:to|with)(?: is)?)"
     r"(?:[\s,:*_\"'“(]|\b(?:an?|the|your|just|simply|still|indeed|also|only|here|and|small|little|large|big|tiny|friendly"
     r"|helpful|new|language|ai|artificial|intelligence|chat|model|assistant|chatbot|bot|program|computer|system|helper"
     r"|known as|called|named|name is|my)\b)*"
 )
-DENIED = re.compile(r"\b(?:not|never|no)\b|n't\b")
+DENIED = re.compile(r"\b(?:not|never|no|nobody|none|nor|neither)\b|n't\b")
 SHARE_OF_LANGUAGE = 0.9
 # Of the words of a reply to an instruction; a text of 100 words has 0.6 or more.
 LEAST_DIFFERENT = 0.3
@@ -119,9 +130,11 @@ def greets(reply: Reply, rule: dict[str, Any]) -> bool:
 
 def names_itself(reply: Reply, rule: dict[str, Any]) -> bool:
     """A sentence without a denial says that this is the writer's name ("I am …", "My name is …"), or begins with it."""
-    name = rf"(?<!\w){re.escape(straight(rule['name']))}(?!\w)"
+    name = rf"(?<!\w){re.escape(straight(rule['name']))}(?!\w|'s (?!my name|the name))"
+    here = r"\s+(?:here|speaking|at your service)\b"
     named = re.compile(
-        rf"{NAMING}{name}|^\W*{name}(?=\W*$|\W*[,;:(—–]|\s+(?:here|is (?:my name|what|how|who)|at your)\b)"
+        rf"{NAMING}{name}|^\W*(?:just )?{name}(?=\W*$|\W*[,;:(—–]|{here}|\s+is (?:my name|what|how|who)\b)"
+        rf"|^\W*(?:{'|'.join(sorted(GREETINGS))})(?: there| again| everyone)?\W+{name}(?={here})"
     )
     sentences = re.split(r"[.!?\n]", straight(reply.summary))
     return any(named.search(sentence) and not DENIED.search(sentence) for sentence in sentences)
