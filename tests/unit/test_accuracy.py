@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+import r1flow
 from r1flow.core.errors import UserError
 from r1flow.grading.answers import choice
 from r1flow.grading.final import final_answer
@@ -183,6 +184,22 @@ def test_exact_is_the_same_text() -> None:
 )  # fmt: skip
 def test_numeric_within_tolerance(answer: str, verdict: bool) -> None:
     assert numeric("1234.5", answer, rel_tol=1e-3, abs_tol=0) is verdict
+
+
+@pytest.mark.parametrize("kind", ["math", "numeric", "choice", "exact"])
+def test_a_number_of_more_digits_than_python_writes_is_ungradable(kind: str) -> None:
+    assert accuracy(kind=kind)(["?"], ["<answer>7</answer>"], answer=[10**5000]) == [None]
+    assert accuracy(kind=kind)(["?"], ["<answer>7</answer>"], answer=[10**400])[0] in (0.0, None)
+    assert r1flow.grade(["<answer>7</answer>"] * 2, [10**5000, 7]) == [None, True]
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("3.5", "3½"), ("2.5", "2 1/2"), ("-2.5", "-2 1/2"), ("9.8", "g = 9.8 m/s^2"), ("0.001", "10⁻³")],
+)
+def test_numeric_reads_what_math_does(gold: str, answer: str) -> None:
+    assert numeric(gold, answer, rel_tol=0, abs_tol=0) is True
+    assert numeric(gold, f"{answer} or 7", rel_tol=0, abs_tol=0) is False
 
 
 def test_numeric_tolerances() -> None:

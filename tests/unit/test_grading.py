@@ -10,7 +10,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.schema import Problem
 from r1flow.data.tasks import worked_problems
 from r1flow.data.traces import VOICES, write_chain
-from r1flow.grading import generated, replies
+from r1flow.grading import generated, math, replies
 from r1flow.grading.statements import statements
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
@@ -53,6 +53,12 @@ def test_gold_is_right_and_anything_hostile_is_wrong(family: str) -> None:
         for text in HOSTILE:
             if text != entry["answer"]:
                 assert generated.correct(family, text, entry["answer"], stored) is False
+
+
+@pytest.mark.parametrize(("task", "gold"), [(["chain_sum"], "5"), ("chain_sum", 5), (None, 5), (None, ["5"])])
+def test_a_row_of_odd_types_is_ungradable(task: Any, gold: Any) -> None:
+    assert generated.correct(task, "5", gold, None if task is None else ENTRY) is None
+    assert math.verdicts([(["5"], "5")])[0].correct is None
 
 
 @pytest.mark.parametrize("text", ["5", " 5 ", "5.0", "+5", "05"])

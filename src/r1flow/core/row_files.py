@@ -15,7 +15,7 @@ from r1flow.core.errors import UserError, listed
 from r1flow.core.files import BadFile
 
 LONGEST_FIELD = 2**27  # characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds
-MOST_DIGITS = 4000  # of a number; Python's limit is 4,300
+LONGEST_INTEGER = 4000  # digits; Python's limit is 4,300
 
 
 def rows_of_text(path: Path) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def number_or_text(digits: str) -> int | str:
-    return int(digits) if len(digits) <= MOST_DIGITS else digits
+    return int(digits) if len(digits) <= LONGEST_INTEGER else digits
 
 
 BY_ENDING: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {

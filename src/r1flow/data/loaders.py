@@ -341,7 +341,10 @@ def number(value: Any) -> str:
         if not math.isfinite(value):
             raise Damaged("not a number")
         return str(int(value)) if value.is_integer() else repr(value)
-    return str(value)
+    try:
+        return str(value)
+    except ValueError:  # more digits than Python writes: 4,300
+        raise Damaged("field too long") from None
 
 
 def gold(value: Any) -> str:

@@ -74,6 +74,8 @@ def best(readings: list[Verdict]) -> Verdict:
 
 def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdict | list[Pair]:
     """A verdict, or the readings of gold and answer that a worker must compare, any of which may be right."""
+    if not isinstance(gold, str | None):
+        return BAD_GOLD
     if gold and answer and len(gold) <= LIMIT and len(answer) <= LIMIT:
         bare_gold, bare_answer = plain_number(gold), plain_number(answer)
         if bare_gold and bare_answer:  # the usual case, without looking for wrappers
@@ -101,6 +103,7 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
 EXPONENT = re.compile(
     r"(?:(.+?)(?:[eE]|\s*(?:\\times|\\cdot|\*)\s*10\s*(?:\^|\*\*))|10\s*(?:\^|\*\*))\s*\{?([-+]?\d{1,3})\}?", re.ASCII
 )
+MIXED_FRACTION = re.compile(r"(-?)(\d{1,50})\s*\\frac\{(\d{1,50})\}\{(\d{1,50})\}", re.ASCII)
 NAME = re.compile(r"^[A-Za-z](?:_\{?\w+\}?)?\s*=\s*")
 
 
@@ -113,7 +116,7 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
     value = expected and measured(expected)
     if value is None:
         return None
-    found = tidy(candidate(answer), gold=expected)
+    found = tidy(NAME.sub("", candidate(answer)), gold=expected)
     near_to = found and agree(expected, found) and measured(found)
     allowed = max(Fraction(rel_tol) * abs(value), Fraction(abs_tol))
     return isinstance(near_to, Fraction) and abs(near_to - value) <= allowed
@@ -126,6 +129,9 @@ def measured(side: "Tidy") -> Fraction | None:
     # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text.
     for written in (side.text, side.core):
         value = NAME.sub("", written)
+        if mixed := MIXED_FRACTION.fullmatch(value):
+            part = Fraction(int(mixed[3]), int(mixed[4]) or 1)
+            return (int(mixed[2]) + part) * (-1 if mixed[1] else 1)
         match = EXPONENT.fullmatch(value)
         number = plain_number((match[1] or "1") if match else value)
         if number and not side.percent:

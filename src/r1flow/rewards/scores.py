@@ -124,8 +124,11 @@ def golds(columns: dict[str, Any], name: str, reward: str) -> list[str | None]:
 
 
 def as_text(gold: Any) -> str | None:
-    number = isinstance(gold, Real) and math.isfinite(gold)
-    return str(gold) if number or isinstance(gold, str) else None
+    number = isinstance(gold, int) or (isinstance(gold, Real) and math.isfinite(gold))
+    try:
+        return str(gold) if number or isinstance(gold, str) else None
+    except ValueError:  # more digits than Python writes: 4,300
+        return None
 
 
 def column(values: list[Any] | None, like: list[Any]) -> list[Any]:
