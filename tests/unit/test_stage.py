@@ -18,9 +18,11 @@ import tokenizers
 from r1flow.artifacts import frozen, store
 from r1flow.artifacts.locks import COMPUTING, is_held
 from r1flow.core.errors import UserError
+from r1flow.core.parquet import Table
 from r1flow.engine import driver, gpus, launch
 from r1flow.engine.run import Run
 from r1flow.programs import metrics_schema
+from r1flow.programs.evaluate.compute import SCHEMA
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import RECIPE, STAGES, stage_of
 from r1flow.tracking import spool
@@ -242,6 +244,27 @@ def test_what_was_computed_before_comes_from_the_store_and_the_program_does_not_
     shutil.rmtree("results")
     assert run_stage(lambda stage: 1 / 0, forget=False) == 0
     assert Path("results/r/zero_rl/manifest.json").read_bytes() == first and not list(Path("scratch").rglob("work"))
+
+
+def write_samples(stage) -> dict:
+    """Two samples of each of 160 problems, and then again with <think> given."""
+    write_model(stage)
+    with Table(stage.work / "samples.parquet", SCHEMA) as table:
+        for thinking, problem, index in itertools.product((None, 0.6), range(160), range(2)):
+            row = {"question": f"{problem} + 1?", "sample_index": index, "thinking": thinking, "paraphrased": False}
+            table.write(row)
+    return {"loss": 1.0}
+
+
+def test_an_evaluation_from_the_store_has_its_completions_in_tracking(run_stage, monkeypatch):
+    told = []
+    monkeypatch.setattr(driver.StageRun, "log_table", lambda run, name, rows: told.append((name, rows)))
+    assert run_stage(write_samples, "evaluate/zero_rl") == 0 and not told, "the program itself sends them"
+    shutil.rmtree("results")
+    assert run_stage(lambda stage: 1 / 0, "evaluate/zero_rl", forget=False) == 0
+    [(name, rows)] = told
+    assert name == "samples" and [row["question"] for row in rows] == [f"{number} + 1?" for number in range(0, 160, 4)]
+    assert list(rows[0]) == ["question", "completion", "correct", "answer", "gold", "task"]
 
 
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_computed(run_stage, capsys):

@@ -40,7 +40,7 @@ from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, memory
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
-from r1flow.recipe.stages import ABOUT, MODELS, RECIPE
+from r1flow.recipe.stages import ABOUT, MODELS, RECIPE, stage_of
 from r1flow.sampling.shards import ShardPart
 from r1flow.tracking.progress import FAILED, Progress
 from r1flow.tracking.spool import StageRun
@@ -172,6 +172,8 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str
         if store.take_outputs(stage.name, made_by["identity"], stage.work):
             how = "from the store"
             stage.tracker.tag("restored", how)
+            if stage_of(stage.name) == "evaluate":
+                track_restored(stage)
         else:
             how = "done"
             compute(stage, arguments, made_by)
@@ -181,6 +183,16 @@ def execute(arguments: argparse.Namespace, terminal: Progress) -> tuple[dict[str
         # Still under the lock: another process may be waiting for this folder.
         shutil.rmtree(scratch)
     return metrics, how
+
+
+def track_restored(stage: Stage) -> None:
+    """Send samples of an evaluation from the store to tracking: those of evenly spaced problems, as when computed."""
+    from r1flow.core.parquet import read_rows
+    from r1flow.programs.evaluate.compute import TABLE_ROWS, as_asked, track
+
+    [rows] = read_rows([stage.work / "samples.parquet"])
+    first = [row for row in rows if row["sample_index"] == 0 and as_asked(row)]
+    track(stage, first[:: max(1, len(first) // TABLE_ROWS)])
 
 
 def sample_part(arguments: argparse.Namespace, terminal: Progress) -> dict[str, Any]:
