@@ -26,7 +26,7 @@ def pins(lines: str) -> dict[str, str]:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
 def test_every_pin_is_to_be_had(python: str, machine: str) -> None:
-    uv = shutil.which("uv") or pytest.skip("uv isn't installed: pip install uv")
+    uv = shutil.which("uv") or pytest.skip("uv isn't installed: pip install -c constraints.txt -e .[test]")
     words = ["--quiet", "--no-header", "--no-annotate", "--python-version", python, "--python-platform", machine]
     words += ["--extra", "test", "--extra", "slurm", "--constraint", "constraints.txt", "pyproject.toml"]
     done = subprocess.run(
