@@ -4,6 +4,7 @@ import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -97,12 +98,18 @@ def test_files_larger_than_any_of_ours_are_not_read(tmp_path: Path, monkeypatch:
 # What a disk that is full in the middle of a write leaves.
 
 
-@pytest.fixture
-def full() -> Iterator[Callable[[], None]]:
-    """Files can't grow beyond 100 bytes once it is called: a longer one fails halfway, as on a full disk."""
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Files can't grow beyond 100 bytes meanwhile: a longer one fails halfway, as on a full disk.
+
+    Not a fixture: pytest writes its report before one ends, and that may go to a file.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 LONG = {"a": "long " * 9000}
@@ -116,29 +123,25 @@ WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
-def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, full, name: str, write) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, name: str, write) -> None:
     (tmp_path / name).write_text("the old one")
-    full()
-    with pytest.raises(OSError):
+    with full_disk(), pytest.raises(OSError):
         write(tmp_path / name)
     assert (tmp_path / name).read_text() == "the old one"
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
 
 
-def test_a_full_disk_leaves_no_half_configuration(tmp_path: Path, full) -> None:
-    full()
-    with pytest.raises(OSError):
+def test_a_full_disk_leaves_no_half_configuration(tmp_path: Path) -> None:
+    with full_disk(), pytest.raises(OSError):
         freeze("base", LONG, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_record_for_mlflow_that_was_cut_takes_no_other_with_it(tmp_path: Path, full, capsys) -> None:
+def test_a_record_for_mlflow_that_was_cut_takes_no_other_with_it(tmp_path: Path, capsys) -> None:
     spool = Spool(tmp_path / "base.jsonl")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     spool.append("tag", key="a", value="short")
-    full()
-    spool.append("tag", key="b", value="long " * 9000)
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)  # there is room again
+    with full_disk():
+        spool.append("tag", key="b", value="long " * 9000)
     spool.append("tag", key="c", value="short")
     spool.close()
     records = [record_of_line(line) for line in spool.path.read_bytes().splitlines()]
