@@ -321,6 +321,7 @@ def test_what_is_wrong_with_a_file_is_counted_and_shown(tmp_path, capsys):
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (["nowhere.csv"], "nowhere.csv: there is no such file"),
+    (["."], ".: a folder; name one of its files"),
     (["words.csv", "--question", "asked"], "--question asked: words.csv has no such column; it has problem"),
     (["odd.csv"], "no column (a, b) is named like the question; name it: --question"),
     (["empty.jsonl"], "empty.jsonl: its first row is missing"),
