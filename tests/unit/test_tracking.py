@@ -1244,6 +1244,17 @@ def test_an_export_that_mlflow_does_not_know_or_that_cannot_reach_it_is_made_all
     assert said.startswith("not in MLflow's registry: ") and "secret" not in said and said.count("\n") == 1
 
 
+def test_the_view_of_executions_finds_all_of_them_and_no_stage(project, store):
+    """MLflow's page has a hundred runs; with stages among them these are four executions of the recipe."""
+    begin(project)
+    with stage("zero_rl") as run:
+        run.log_metrics(1, {"reward": 0.5})
+    runs = store()
+    view = views.VIEWS["r1flow-scores"][2]["searchFilter"]
+    found = store.client.search_runs([runs["tiny"].info.experiment_id], view)
+    assert [each.info.run_name for each in found] == ["tiny"] and len(runs) == 2
+
+
 def test_two_machines_may_make_the_experiment_at_once(project, store, monkeypatch):
     from r1flow.tracking import delivery
 

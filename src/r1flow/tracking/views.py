@@ -34,6 +34,7 @@ COLUMNS = [
 ]
 STAGE_COLUMNS = ["tags.`error`", "attributes.`Dataset`", "metrics.`stage/seconds`", "metrics.`stage/peak_mb`"]
 # name, mode of the page, and state; names of the state's keys are MLflow's. SHOW_ALL: not only the first ten runs.
+# A page has a hundred runs, and stages count: only executions have the parameter `experiment`.
 # Sorted by anything but their start, stages aren't hidden below their execution, which a view can't open. All runs
 # have the same source, and among equals the latest comes first.
 VIEWS = {
@@ -73,6 +74,7 @@ VIEWS = {
         "Executions: what differs, pass@1, verdicts",
         "TABLE",
         {
+            "searchFilter": "params.`experiment` LIKE '%'",
             "selectedColumns": COLUMNS,
             "columnOrder": COLUMNS,
         },
