@@ -256,7 +256,7 @@ def test_a_run_is_the_same_in_a_job_that_must_not_compose(tmp_path, monkeypatch)
     assert thawed.jobs == run.jobs and thawed.steps == [] and thawed.freeze() == path
 
 
-PROGRAMS = ("pretrain", "sft", "grpo", "reward_model")
+PROGRAMS = ("pretrain", "sft", "grpo", "reward_model", "step_scorer")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -212,6 +212,7 @@ def test_what_the_loss_is_on_follows_from_program_and_config():
     assert spec_of("sft").labels({"trainer": {"completion_only_loss": False}}) == "all"
     assert spec_of("grpo").labels(GRPO) == "completion"
     assert spec_of("reward_model").labels({}) == "pairs"
+    assert spec_of("step_scorer").labels({}) == "prefixes"
     assert spec_of("evaluate").labels(EVALUATE) is None
 
 
@@ -354,7 +355,12 @@ def test_tags_added_to_the_tokenizer_alone_are_refused(model):
 def test_a_reward_model_writes_no_text_and_a_language_model_judges_none(model, judge):
     for program, config in (("sft", SFT), ("grpo", GRPO), ("evaluate", EVALUATE)):
         assert f"input model ({judge}) is a reward model" in refusal(program, config, model=judge)
-    assert refusal("reward_model", {"trainer": {}}, model=judge) is None
+    for program in ("reward_model", "step_scorer"):
+        assert refusal(program, {"trainer": {}}, model=judge) is None
+    searched = {"models": ["base"], "max_new_tokens": 8}
+    assert refusal("search", searched, base=model, process_reward=judge, value_model=judge) is None
+    said = refusal("search", searched, base=model, process_reward=judge, value_model=model)
+    assert f"input value_model ({model}) is a language model; name one that value_model trained" in said
     assert f"input reward_model ({model}) is a language model" in refusal("grpo", GRPO, model=model, reward_model=model)
 
 

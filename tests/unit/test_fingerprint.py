@@ -58,7 +58,7 @@ def test_comments_docstrings_and_layout_change_nothing(package):
         ("programs/grpo/compute.py", "GROUPS = 2", {"grpo"}),
         ("model/scoring.py", "import torch", {"grpo", "sft"}),
         ("rewards/combine.py", "WATCHED_ROWS = 1000", {"grpo"}),
-        ("rewards/classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model", "search"}),
+        ("rewards/classifier.py", "UNBOUNDED = 10**9", {"grpo", "reward_model", "step_scorer", "search"}),
         ("data/corpus.py", "import random", {"data"}),
         ("recipe/claims.py", "SMALL_COST = 0.03", {"report"}),
         ("sampling/hf.py", "import torch", {"grpo", "rejection", "evaluate", "search"}),  # imported inside a function

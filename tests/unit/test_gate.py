@@ -19,7 +19,7 @@ from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.engine import driver, gate
 from r1flow.programs.data import compute as data
 
-LEARNERS = ("pretrain", "sft", "grpo", "rejection", "reward_model", "evaluate")
+LEARNERS = ("pretrain", "sft", "grpo", "rejection", "reward_model", "step_scorer", "evaluate")
 LEAK = "Tom has 12 red pens and 30 blue ones, and he gives a third of all his pens to Ann. How many pens are left?"
 
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from r1flow.core.errors import UserError
+from r1flow.core.steps import STEP_MARKS
 from r1flow.data.tokenizer import train_tokenizer
 from r1flow.engine.checks import check_parts, check_rules
 from r1flow.engine.config import check_keys
@@ -19,7 +20,7 @@ from r1flow.programs.evaluate.spec import check_evaluate
 from r1flow.programs.samplings import check_sampling
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RULES, STAGES
-from r1flow.sampling import STEP_MARKS, Completion, SamplingParams, encode, load_sampler, seed_of, shards, step_ends
+from r1flow.sampling import Completion, SamplingParams, encode, load_sampler, seed_of, shards, step_ends
 from r1flow.sampling.shards import WHOLE, ShardPart
 
 ROOT = Path(__file__).parents[2]

@@ -9,12 +9,14 @@ import pyarrow.parquet as parquet
 import pytest
 from random_model import make_random_model
 
+from r1flow.artifacts import contract
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
 from r1flow.core.template import render
 from r1flow.engine.run import Run
 from r1flow.programs.search import compute as search
 from r1flow.programs.search.scorers import mean_logprobs
+from r1flow.recipe.stages import JUDGES
 from r1flow.sampling import SamplingParams, load_sampler, seed_of
 from r1flow.sampling.engine import load_model
 
@@ -141,7 +143,9 @@ def test_a_reward_model_with_another_tokenizer_is_refused_before_anything_is_dra
     scorer.mkdir()
     (scorer / "tokenizer.json").write_text("{}")
     monkeypatch.setitem(inputs, "reward_model", scorer)
-    with pytest.raises(UserError, match=r"tokenizer\.json: it isn't the tokenizer of .*; take best_of_n") as refusal:
+    with pytest.raises(
+        UserError, match=r"tokenizer\.json: it isn't the tokenizer of .*; take the strategies"
+    ) as refusal:
         searched()
     assert "\n" not in str(refusal.value) and not (tmp_path / "a/snapshots").exists()
 
@@ -199,4 +203,8 @@ def test_a_search_reads_its_models_and_the_reward_model_only_where_it_scores() -
     }
     assert run.slice("search")["strategies"] == {"direct": {}, "self_consistency": {}}
     assert "reward_model" in Run.compose(ROOT, "search_tiny").inputs("search")
+    steps = Run.compose(ROOT, "search_tiny", "search.strategies.best_of_n.args.scorer=process_reward")
+    assert steps.inputs("search")["process_reward"] == "process_reward"
+    assert steps.inputs("process_reward") == {"data": "rejection", "model": "base"} == steps.inputs("value_model")
+    assert contract.SCORERS == JUDGES
     assert json.dumps(run.slice("search")["budgets"]) == "[1, 2, 4, 8, 16]"

@@ -21,6 +21,7 @@ DOES = {
     "sft": "supervised",
     "rejection": "rejection sampling",
     "reward_model": "preferences",
+    "step_scorer": "steps",
     "evaluate": "every model, test set",
     "report": "claims, intervals",
 }

@@ -33,6 +33,9 @@ Edge = tuple[str, Contract | None]  # where an input comes from, and what it pro
 PROBE = "  Wait: 24 - 19 = 5, 1234.5 × x²\n\tschläft's, naïve, 日本 <think>so</think><answer>5</answer>"
 FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
 # What a policy and its reward model share.
+SCORERS = ("reward_model", "process_reward", "value_model")  # the inputs whose models score responses
+TRAINS_SCORERS = ("reward_model", "step_scorer")  # programs
+OF_SCORERS = ("pairs", "prefixes")  # what a model that scores responses was trained on
 SHARED = ("tokenizer", "eos_token_id", "pad_token_id", "chat_template")
 LONGEST = 300  # characters of what a library says
 SAVE_AGAIN = "save it again with save_pretrained"
@@ -226,16 +229,17 @@ def misfits(program: str, config: dict[str, Any], contracts: dict[str, Edge]) ->
     if program in ("pretrain", "report"):  # pretrain makes what it adopts fit, report shows metrics
         return
     models = config.get("models", ["model"])  # a search has several, by the names of their stages
-    for name in (*models, "reward_model"):
+    scorers = [name for name in SCORERS if name in contracts]
+    for name in (*models, *scorers):
         if name in contracts:
             side, contract = f"input {name} ({contracts[name][0]})", contracts[name][1]
             yield from tokenizer_misfits(side, contract)
             yield from template_faults(side, contract, template if name in models else None)
-            yield from weights_faults(side, contract, "reward_model" in (name, program), "trainer" in config)
+            yield from weights_faults(side, contract, name in scorers or program in TRAINS_SCORERS, "trainer" in config)
             yield from length_faults(side, contract, config)
-    if "reward_model" in contracts:
-        for name in models:
-            yield from pair_faults(contracts[name], contracts["reward_model"], bool(template))
+    for name in models:
+        for scorer in scorers:
+            yield from pair_faults(contracts[name], scorer, contracts[scorer], bool(template))
 
 
 def corpus_faults(template: str, source: str, contract: Contract | None) -> Iterator[str]:
@@ -283,8 +287,8 @@ def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) ->
     if embeddings and last >= embeddings:
         what = f"the tokenizer of {side} uses the id {last} for a tag or special token, and its model"
         yield f"{what} has only {embeddings} embeddings; resize them (resize_token_embeddings)"
-    if not scores and contract["labels"] == "pairs":
-        yield f"{side} is a reward model, trained on pairs; start from a language model"
+    if not scores and contract["labels"] in OF_SCORERS:
+        yield f"{side} is a reward model, trained on {contract['labels']}; start from a language model"
     if not scores and ends and eos not in ends:
         mark = f"with the id {eos}, but eos_token_id in generation_config.json (or config.json) is {ends}"
         yield f"the tokenizer of {side} ends a text {mark}; make both the same"
@@ -306,12 +310,12 @@ def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iter
         yield f"vllm_max_model_length is {room}, but {side} has only {positions} positions; lower it"
 
 
-def pair_faults(model: Edge, reward_model: Edge, own_template: bool) -> Iterator[str]:
+def pair_faults(model: Edge, scorer: str, scores: Edge, own_template: bool) -> Iterator[str]:
     """A reward model must read text as its policy does; their templates may differ only if the config sets one."""
-    (ours, policy), (theirs, judge) = model, reward_model
-    if judge["labels"] != "pairs":
-        yield f"input reward_model ({theirs}) is a language model; name one that reward_model trained"
+    (ours, policy), (theirs, judge) = model, scores
+    if judge["labels"] not in OF_SCORERS:
+        yield f"input {scorer} ({theirs}) is a language model; name one that {scorer} trained"
     for key in SHARED:
         if policy[key] != judge[key] and not (key == "chat_template" and own_template):
-            what = f"the {key} of input model ({ours}) differs from that of input reward_model ({theirs})"
+            what = f"the {key} of input model ({ours}) differs from that of input {scorer} ({theirs})"
             yield f"{what}: {policy[key]} and {judge[key]}; train the reward model from the same base"

@@ -40,7 +40,7 @@ from r1flow.core.processes import keep_few_kernels, keep_freed_memory
 from r1flow.engine import gate, gpus, launch, memory
 from r1flow.programs import metrics_schema
 from r1flow.programs.specs import spec_of
-from r1flow.recipe.stages import ABOUT, MODELS, RECIPE, stage_of
+from r1flow.recipe.stages import ABOUT, JUDGES, MODELS, RECIPE, stage_of
 from r1flow.sampling.shards import ShardPart
 from r1flow.tracking.progress import FAILED, Progress
 from r1flow.tracking.spool import StageRun
@@ -96,7 +96,7 @@ def parse_part(text: str) -> ShardPart:
 def input_path(program: str, name: str, path: Path) -> Path:
     """The folder that a program reads for an input: a stage's, or for a model the one that transformers loads."""
     folder = path.parent if path.name == manifest.MANIFEST else path
-    names = ("model", "reward_model", *(MODELS if program == "search" else ()))
+    names = ("model", *JUDGES, *(MODELS if program == "search" else ()))
     # Its inputs are named by their stages, as a search's models are.
     is_model = name in names and program != "report"
     return folder / "model" if is_model and folder != path else folder

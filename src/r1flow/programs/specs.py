@@ -41,7 +41,7 @@ class Spec:
     curves: Callable[[Config, Config], dict[str, str]] = lambda config, metrics: {}  # in `history`: name → reason
     cost: Callable[["Estimator", str, Config], "Cost"] | None = None  # of a job; None: it can't be estimated
     memory: Callable[[Config, float, float], tuple[float, float]] = lambda config, parameters, reward: (0, 0)
-    labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion, pairs
+    labels: Callable[[Config], str | None] = lambda config: None  # the loss's: all, response, completion, pairs, …
     on_gpu: bool = False  # whether a stage with `device: cuda` holds a GPU
     by_ranks: bool = False  # whether a stage is computed by a process for each of its GPUs
     # Minutes that a cluster gives each of its jobs; None: the profile's default.

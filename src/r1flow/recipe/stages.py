@@ -51,6 +51,8 @@ ROWS = (
     StageRow("student_base", "pretrain", "#a9b4c0"),
     StageRow("student_rl", "grpo", "#d9822b"),
     StageRow("distill", "sft", "#0f8b8d", rows_of="rejection"),
+    StageRow("process_reward", "step_scorer", rows_of="rejection"),
+    StageRow("value_model", "step_scorer", rows_of="rejection"),
     StageRow("search", "search"),
     StageRow("evaluate", "evaluate"),
     StageRow("report", "report"),
@@ -76,6 +78,8 @@ ABOUT = {
     "student_base": "pretrains the small model, or takes an existing one",
     "student_rl": "RL of the small model, to compare distillation with (section 4.1)",
     "distill": "SFT of the small model on the mix that rejection made, without RL (section 2.4)",
+    "process_reward": "trains a scorer of steps on true labels: whether every step so far is right",
+    "value_model": "trains a scorer of steps on outcomes: whether the sample's answer is right",
     "search": "answers test problems by several samples each: what search at test time buys",
     "evaluate": "examines a model on test problems",
     "report": "decides which of the paper's claims hold in this run, and writes the report",
@@ -84,6 +88,8 @@ RECIPE = {row.stage: row for row in ROWS}
 STAGES = tuple(RECIPE)
 MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models to evaluate
 CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # what zero_rl is held against (claim C12)
+# Stages that make a sequence classifier, which scores responses.
+JUDGES = tuple(stage for stage, row in RECIPE.items() if row.program in ("reward_model", "step_scorer"))
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
 
@@ -114,8 +120,8 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
         sources["reward_model"] = maker
     if RECIPE[stage].program == "search":
         sources |= {model: model for model in config["models"]}
-        if any((part.get("args") or {}).get("scorer") == "reward_model" for part in config["strategies"].values()):
-            sources["reward_model"] = "reward_model"
+        named = [(part.get("args") or {}).get("scorer") for part in config["strategies"].values()]
+        sources |= {judge: judge for judge in JUDGES if judge in named}
     if (maker := RECIPE[stage].general_of) in stages and general_share(config):
         sources["general"] = maker
     return sources

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.steps import STEP_MARKS
 from r1flow.core.template import THINK_OPEN, prompt_ids
 
 # The options of each engine besides the batch size, with their types; for vllm they have vLLM's own names.
@@ -53,8 +54,6 @@ ADDRESS = "R1FLOW_SAMPLING_URL"
 TEMPERATURE, TOP_P = 0.6, 0.95  # where nobody says: as R1 was evaluated (DeepSeek-R1, section 3)
 OnProgress = Callable[[int, int], None]  # rows done, rows in all
 Opening = str | tuple[int, ...]  # text, or token ids
-# A step of a response ends with one of these marks, by the name of the rule; a decimal point ends a sentence, too.
-STEP_MARKS = {"line": "\n", "sentence": "\n.!?", "clause": "\n.!?,;:"}
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def check_room_left(ids: Sequence[Sequence[int]], params: SamplingParams, positi
 
 
 def step_ends(tokenizer: Any, rule: str) -> tuple[int, ...]:
-    """The tokens whose text has a mark that ends a step, by a rule of STEP_MARKS: `stops` of SamplingParams."""
+    """The tokens whose text has a mark that ends a step, by a rule of core/steps.py: `stops` of SamplingParams."""
     texts = tokenizer.batch_decode([[token] for token in range(len(tokenizer))], skip_special_tokens=True)
     marks = set(STEP_MARKS[rule])
     return tuple(token for token, text in enumerate(texts) if marks & set(text))

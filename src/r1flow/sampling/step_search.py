@@ -2,7 +2,7 @@
 
     first 59 * 40 = 2360, | then 59 * 8 = 472, | next 2360 + 472 = 2832, | so the answer is 2832.
 
-A step ends with one of the marks of a rule (`sampling.STEP_MARKS`), with the response, or after `step_tokens` tokens.
+A step ends with one of the marks of a rule (core/steps.py), with the response, or after `step_tokens` tokens.
 It goes on from the very tokens that were drawn, with numbers of its own. What a step doesn't use of `step_tokens` is
 given back to the budget, since how many responses there are was settled in the beginning: as many as best_of_n has. A
 scorer reads all of a response after each of its steps, and all of that counts. Where another step of all might take
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.sampling import STEP_MARKS, Completion
+from r1flow.core.steps import STEP_MARKS
+from r1flow.sampling import Completion
 
 if TYPE_CHECKING:
     from r1flow.sampling.strategies import Attempt, SampleRequest, Strategy

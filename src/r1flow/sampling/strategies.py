@@ -47,7 +47,7 @@ class SampleRequest(NamedTuple):
     before: Turns = ()  # earlier turns of the conversation
     # Tokens that the response begins with, instead of an opening; drawn ones go on exactly.
     begun: tuple[int, ...] = ()
-    # The rule by which it ends after a step, of sampling.STEP_MARKS; none: it goes on.
+    # The rule by which it ends after a step, of core/steps.py; none: it goes on.
     step: str = ""
     # Tokens, of which those that aren't used are given back; 0: as many as any completion may have.
     most: int = 0

@@ -32,6 +32,7 @@ LOST = {
     "leak": "it is, or nearly is, a problem of an evaluation set (decontamination.json names both)",
     "too long": "longer than the configured number of tokens: cut, so without its end, or left out",
     "ungradable": "its right answer can't be graded, or its tests can't be run",
+    "step not read": "a step states something that arithmetic can't check, such as an unknown",
     "infrastructure": "the sandbox, a worker or a server failed, so it isn't known whether it is right",
     "twice": "another row of its file asks the same",
     "row too large": "more bytes than the source's max_row_bytes",

@@ -10,7 +10,6 @@ often the chosen side scores higher). DeepSeek-R1, section 2.3.4, which only say
 pipeline. Left out: margins, several heads.
 """
 
-import hashlib
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,10 @@ from r1flow.rewards.classifier import classify, judged_ids
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History
+from r1flow.training.held_out import held_out
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 
 SEES = {"helpful": "summary", "harmless": "response"}
-HELD_OUT = 10  # one question in ten is held out
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accuracy"}
 
 
@@ -100,10 +99,6 @@ def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:
         if row["kind"] not in SEES:
             raise UserError(f"{path}: row {number}: kind must be one of {', '.join(SEES)}, not {row['kind']!r}")
     return rows
-
-
-def held_out(question: str) -> bool:
-    return int(hashlib.sha256(question.encode()).hexdigest(), 16) % HELD_OUT == 0
 
 
 def pair(tokenizer: PreTrainedTokenizerBase, row: dict[str, Any]) -> dict[str, list[int]]:

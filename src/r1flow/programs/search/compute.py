@@ -1,10 +1,10 @@
 """Search at test time: every model with every strategy and budget, on the same problems.
 
-Inputs: `data`, the folder with <split>.jsonl; a model's folder for each name in `models`; and `reward_model`, where a
-strategy is scored by it. Outputs: samples.parquet, one row for every model, strategy, budget and problem, and the means
-in metrics.json. A budget of 4 is 4 × max_new_tokens tokens for each problem, so it is the same for all models and
-strategies (sampling/strategies.py says what counts). Answers are read leniently, for the base model's sake. Left out:
-general prompts and code, on whose answers nobody can vote.
+Inputs: `data`, the folder with <split>.jsonl; a model's folder for each name in `models`; and those of the reward model
+and the scorers of steps by which a strategy is scored. Outputs: samples.parquet, one row for every model, strategy,
+budget and problem, and the means in metrics.json. A budget of 4 is 4 × max_new_tokens tokens for each problem, so it is
+the same for all models and strategies (sampling/strategies.py says what counts). Answers are read leniently, for the
+base model's sake. Left out: general prompts and code, on whose answers nobody can vote.
 
     {"model": "zero_rl", "strategy": "self_consistency", "budget": 4, "task": "chain_sum", "problem_id": "3f0c…",
      "question": …, "gold": "5", "completion": "<think>…", "answer": "5", "correct": True, "finished": True,
@@ -30,7 +30,8 @@ from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
-from r1flow.programs.search.scorers import OWN_LOGPROB, REWARD_MODEL, by_reward_model, own_logprob
+from r1flow.programs.search.scorers import OWN_LOGPROB, by_judge, own_logprob
+from r1flow.recipe.stages import JUDGES
 from r1flow.sampling import Completion, Sampler, SamplingParams, encode, load_sampler, shards, step_ends
 from r1flow.sampling.strategies import Attempt, SampleRequest, Scorer, find_strategy, run_together
 from r1flow.tracking.left_out import Count, tell_counts
@@ -196,22 +197,18 @@ class Drawing:
 
 def scorers_of(stage: "Stage", model: str, sampler: Sampler) -> dict[str, Scorer]:
     scorers = {OWN_LOGPROB: own_logprob(stage.inputs[model], sampler)}
-    if REWARD_MODEL in stage.inputs:
-        scorers[REWARD_MODEL] = by_reward_model(stage.inputs[REWARD_MODEL])
-    return scorers
+    return scorers | {name: by_judge(stage.inputs[name]) for name in JUDGES if name in stage.inputs}
 
 
 def check_tokenizers(stage: "Stage") -> None:
-    """Refuse a reward model with another tokenizer than a model's: its tokens couldn't be counted with theirs."""
-    if REWARD_MODEL not in stage.inputs:
-        return
-    scorer = stage.inputs[REWARD_MODEL] / "tokenizer.json"
-    for model in stage.config["models"]:
-        folder = stage.inputs[model]
+    """Refuse a scorer with another tokenizer than a model's: its tokens couldn't be counted with theirs."""
+    judges = [name for name in JUDGES if name in stage.inputs]
+    for judge, model in product(judges, stage.config["models"]):
+        scorer, folder = stage.inputs[judge] / "tokenizer.json", stage.inputs[model]
         if (folder / "tokenizer.json").read_bytes() != scorer.read_bytes():
             raise UserError(
-                f"{scorer}: it isn't the tokenizer of {folder}, so what the reward model reads can't be counted in that"
-                " model's tokens; take best_of_n and weighted_best_of_n out of search.strategies"
+                f"{scorer}: it isn't the tokenizer of {folder}, so what {judge} reads can't be counted in that"
+                " model's tokens; take the strategies with this scorer out of search.strategies"
             )
 
 

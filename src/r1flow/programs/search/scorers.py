@@ -1,4 +1,4 @@
-"""Scorers of samples: the run's reward model, and as a control the model's own mean log-probability of a token.
+"""Scorers of samples: the run's reward model, its scorers of steps, and as a control the model's own log-probability.
 
 torch is imported when one is used: spec.py needs the names.
 """
@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.template import prompt_ids, render
+from r1flow.recipe.stages import JUDGES
 from r1flow.rewards.classifier import classify
 from r1flow.sampling import Completion, Sampler
 from r1flow.sampling.strategies import Scorer
 
-SCORERS = REWARD_MODEL, OWN_LOGPROB = "reward_model", "own_logprob"
+OWN_LOGPROB = "own_logprob"
+SCORERS = (*JUDGES, OWN_LOGPROB)
 
 
-def by_reward_model(folder: Path) -> Scorer:
-    """The score of a whole response by a reward model, which reads it once."""
+def by_judge(folder: Path) -> Scorer:
+    """The score of a response, whole or begun, by a sequence classifier, which reads all of it."""
     known: dict[tuple[str, str], float] = {}
 
     def score(question: str, samples: list[Completion]) -> list[float]:
