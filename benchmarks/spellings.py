@@ -50,6 +50,7 @@ def integers(draw: random.Random) -> Spellings:
         *(f"\\mathbf{{{number}}}", f"{number}\\%" if noun == "%" else f"{number} in total", f"$x={number}$"),
         *(f"\\boxed{{{number}}}", f"\\boxed {{{number}}}", f"\\fbox{{{number}}}", f"$\\boxed{{{number}}}$."),
         *(f"\\({number}\\)", f"\\[{number}\\]", f"{number}。", f"f(2) = {number}"),
+        *("".join(chr(ord(digit) + 0xFEE0) for digit in f"{number}"), f"{number}\\text{{ is the maximum}}"),
     ]
     wrong = [
         *(f"{number + 1}", f"-{number}", f"{number}0", f"{number}.5", f"0.{number}", f"{number} or {number + 1}"),
@@ -58,6 +59,7 @@ def integers(draw: random.Random) -> Spellings:
         *(f"{number}^2", f"{number} thousand", f"{number}, {number + 1}", f"between 1 and {number}", f"x>{number}"),
         *(f"{number}x", f"{number} unless", f"about {number + 1}", f"{number}i", f"\\pm {number}"),
         *(f"\\boxed{{{number + 1}}}, not {number}", f"It was {number}, but the answer is {number + 1}."),
+        f"{number}\\text{{ is not the maximum}}",
     ]
     return f"{number}", right, wrong
 
@@ -94,6 +96,7 @@ def roots(draw: random.Random) -> Spellings:
         *(f"{factor}\\sqrt{{{inside}}}", f"{factor} \\sqrt {{{inside}}}", f"{factor}\\cdot\\sqrt{{{inside}}}"),
         *(f"\\sqrt{{{inside}}}\\cdot {factor}", f"${factor}\\sqrt{{{inside}}}$", f"{factor}*sqrt({inside})"),
         *(f"{factor}\\sqrt{{{inside}}}\\text{{ cm}}", f"x={factor}\\sqrt{{{inside}}}", f"{factor}√{inside}"),
+        *(f"{factor} sqrt({inside})", f"{factor}√({inside})", f"{factor}\\cdot {inside}^{{1/2}}"),
     ]
     wrong = [
         *(f"{factor}\\sqrt{{{inside + 1}}}", f"-{factor}\\sqrt{{{inside}}}"),
@@ -101,6 +104,7 @@ def roots(draw: random.Random) -> Spellings:
         *(f"\\sqrt{{{inside}}}+{factor}", f"\\frac{{{factor * inside}}}{{\\sqrt{{{inside}}}}}", f"\\sqrt{{{inside}}}"),
         *(f"{factor - 1}\\sqrt{{{inside}}}+\\sqrt{{{inside}}}", f"\\pm {factor}\\sqrt{{{inside}}}"),
         *(f"{factor}\\sqrt[3]{{{inside}}}", f"\\sqrt{{{factor}}}\\cdot\\sqrt{{{factor * inside}}}"),
+        *(f"{factor}\\cdot {inside**2}^{{1/4}}", f"{inside}^{{1/2}}", f"{factor} cbrt({inside})"),
     ]
     return f"{factor}\\sqrt{{{inside}}}", right, wrong
 

@@ -61,7 +61,7 @@ def is_finished(text: str) -> bool:
         text = HARMLESS.sub("", text)
     try:
         check_entries(text, 0)
-    except (UnfinishedError, IndexError, RecursionError):
+    except (UnfinishedError, IndexError, ValueError, RecursionError):  # ⁰ is a digit, and no integer
         return False
     return True
 
