@@ -159,6 +159,12 @@ TYPED = [  # as people type it, without LaTeX, or with another keyboard
     ("(-\\infty,2]\\cup[3,\\infty)", "(-inf, 2] U [3, inf)"),
     ("x=\\pm 2", "x=2 or x=-2"),
     ("\\arctan 2", "atan(2)"),
+    *(("(2, \\infty)", text) for text in ("(2, Infinity)", "(2, INF)", "(2, \\inf)")),
+    *(
+        ("7", text)
+        for text in ("\\boxed{\\text{The maximum is } 7}", "\\boxed{\\text{Total: }7\\text{ apples in total}}")
+    ),
+    *(("7", text) for text in ("7\\text{ is the number of apples}", "\\boxed{7\\text{ is the smallest integer}}")),
     ("\\cos x", "cos(x)"),
     ("|x|", "abs(x)"),
     ("\\sqrt{1+\\sqrt{5}}", "sqrt(1+sqrt(5))"),
@@ -191,6 +197,10 @@ MISTYPED = [  # near those, and wrong
     *(("1", text) for text in ("sin(90°)", "exp(0)", "x⁰")),
     *(("6i", text) for text in ("2*3i", "2i+4i", "6i+0", "6-i")),
     ("e", "exp(1)"),
+    *(
+        ("7", text)
+        for text in ("\\boxed{\\text{It never is }7}", "\\boxed{\\text{The sum is not }7}", "7 is the number of 8s")
+    ),
     ("1234", "1\n234"),
     *(("180", text) for text in ("180个半", "不是180", "180万个", "180个不对", "180 $x^2$", "180个万")),
     ("\\infty", "-inf"),

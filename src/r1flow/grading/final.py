@@ -112,8 +112,12 @@ def candidate(text: str, gold: bool = False) -> str:
     text = DOUBLED.sub(r"\\", text[-TAIL:]).translate(WIDE)
     boxed = last_boxed(text, gold)
     if boxed is not None:
-        remark = IS_IT.search(boxed)
-        return boxed if remark is None or UNSURE.search(remark[0]) else boxed[: remark.start()]
+        remark, opening = IS_IT.search(boxed), OPENING.match(boxed)
+        if remark and not UNSURE.search(remark[0]):
+            boxed = boxed[: remark.start()]
+        if opening and not UNSURE.search(opening[2]):
+            boxed = opening[1] + boxed[opening.end() :]
+        return boxed
     text = OPENING.sub(r"\2 \1", text)
     text = HEADING.sub("\nThe answer is: ", text)
     text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
@@ -243,7 +247,8 @@ IS_IT = re.compile(
     r"(?:answer|solution|result|option|choice)s?\b[^$\d]*$"
     r"|(?:correct|right|best|only|valid) one\W*$"
     r"|(?:(?:maximum|minimum|largest|smallest|greatest|least|highest|lowest|total|required|desired|exact|such|possible)"
-    r" ){0,3}(?:maximum|minimum|max|min|value|number|amount|total|sum|probability|area|length|limit)\W*$))"
+    r" ){0,3}(?:(?:maximum|minimum|max|min|value|total|sum|probability|area|length|limit|integer|smallest|largest)\W*$"
+    r"|(?:number|amount)(?: of [a-z]{3,})?\W*$)))"
 )
 SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s\\])[ \t]*\n\s*")
 UNSURE = re.compile(

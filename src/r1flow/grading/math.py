@@ -264,7 +264,7 @@ DRESS = re.compile(  # marks before an answer or after it, sizes and colours
     r"|\\(?:color|textcolor|colorbox)\s*\{[^{}]*\})\s*"
     r"|\s*[✅✔✓☑🎉\ufe0f]+$|\s*\\[,;:! ]$|(?<!\\)\\$|\s*(?:\\\\|\\checkmark)$|(?<=\w)\s*[,;]$"
 )
-TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)$", re.IGNORECASE)
+TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)(?=\}?$)", re.IGNORECASE)
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
@@ -301,7 +301,7 @@ AS_DIGITS = str.maketrans(SUPERSCRIPTS + SUBSCRIPTS, "0123456789-0123456789")
 _WORD = r"(?<![\\A-Za-z])(?<!text\{)(?<!mbox\{)(?<!mathrm\{)(?<!textrm\{)(?<!textbf\{)(?<!operatorname\{)"
 _FUNCTIONS = "arcsin|arccos|arctan|sin|cos|tan|cot|sec|csc|ln|log"
 PI = re.compile(rf"{_WORD}pi(?![A-Za-z])")
-INFINITY = re.compile(rf"{_WORD}(?:inf|infinity|infty|oo)(?![A-Za-z])")
+INFINITY = re.compile(rf"(?:{_WORD}(?:[iI]nf|INF|[iI]nfinity|infty|oo)|\\inf)(?![A-Za-z_])")
 FUNCTION = re.compile(
     rf"\\(?:operatorname|mathrm|text|textrm)\s*\{{\s*({_FUNCTIONS})\s*\}}"
     rf"|{_WORD}({_FUNCTIONS}|a(?:sin|cos|tan))(?=\s*(?:[\d({{\\^_|]|[a-z](?![A-Za-z])))"
