@@ -386,7 +386,7 @@ def test_a_family_that_cannot_be_used_is_refused(task, numbers, words):
 def test_a_family_of_which_nothing_can_be_graded_is_refused_and_so_is_an_option_it_does_not_have():
     with pytest.raises(UserError, match=r"data\.tasks\.boxnet: none of its 5 rows can be graded"):
         list(asked_problems("boxnet", {"draws": 5}, seed=1))
-    with pytest.raises(UserError, match=r"data\.tasks\.maze\.generator: reasoning-gym refuses it: .*width"):
+    with pytest.raises(UserError, match=r"tasks\.maze\.generator\.width: .* no such option; known: max_dist, max_grid"):
         list(asked_problems("maze", {"draws": 5, "generator": {"width": 3}}, seed=1))
 
 

@@ -334,14 +334,15 @@ def test_a_folder_in_which_a_run_is_refused_is_refused_by_a_plan(tmp_path, monke
         planning.run(SimpleNamespace(typed=[], unknown=[]))
 
 
-@pytest.mark.parametrize("more", [
-    "data.tasks.chain_sum.generator.max_terms=1",
-    "+data.tasks.letter_counting={draws:9,generator:{max_wrds:5}}",
+@pytest.mark.parametrize(("more", "said"), [
+    ("data.tasks.chain_sum.generator.max_terms=1", r"\.generator: reasoning-gym refuses it: max_terms must be >="),
+    ("data.tasks.maze={draws:9,generator:{min_dst:5}}", r"\.min_dst: .* no such option; did you mean 'min_dist'\?"),
+    ("data.tasks.maze={draws:9,generator:{seed:5}}", r"\.generator\.seed: reasoning-gym has no such option"),
 ])  # fmt: skip
-def test_options_that_a_generator_refuses_are_refused_in_the_plan_of_data_to_compute(more, monkeypatch):
+def test_options_that_a_generator_refuses_are_refused_in_the_plan_of_data_to_compute(more, said, monkeypatch):
     run = Run.compose(ROOT, "r1_tiny", more)
     monkeypatch.setattr("r1flow.engine.run.plan", lambda run: [Step("data", COMPUTE)])
-    with pytest.raises(UserError, match=r"^data\.tasks\.\w+\.generator: reasoning-gym refuses it: .*max_"):
+    with pytest.raises(UserError, match=said):
         _ = run.steps
     monkeypatch.setattr("r1flow.engine.run.plan", lambda run: [Step("data", KEEP)])
     assert run.steps, "data that is there was made with these options; a plan that computes nothing loads no generator"

@@ -15,7 +15,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
@@ -107,8 +107,13 @@ def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dic
 
 def dataset_of(task: str, options: dict[str, Any], seed: int = 0, size: int = 1) -> Any:
     """reasoning-gym's dataset of a family; raises UserError for options that it refuses."""
-    from reasoning_gym import create_dataset  # the import takes 1 s
+    from reasoning_gym.factory import DATASETS, create_dataset  # the import takes 1 s
 
+    known = {field.name for field in fields(DATASETS[task][1])} - {"seed", "size"}
+    for option in options:
+        if option not in known:
+            hint = did_you_mean(option, sorted(known))
+            raise UserError(f"data.tasks.{task}.generator.{option}: reasoning-gym has no such option{hint}")
     try:
         return create_dataset(task, seed=seed, size=size, **options)
     except (TypeError, AssertionError, ValueError) as error:
