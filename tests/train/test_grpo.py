@@ -245,7 +245,7 @@ def test_of_each_family_the_first_problems_that_can_be_graded_are_asked(tmp_path
     rows = [row(0, "a"), row(1, "a", ""), row(2, "b"), row(3, "a"), row(4, "a"), row(5, "b", "")]
     write_jsonl(tmp_path / "dev.jsonl", rows)
     problems = dev.load_dev_problems(tmp_path / "dev.jsonl", 2)
-    assert [problem["question"] for problem in problems] == ["0?", "2?", "3?"]  # an empty gold asks for a program
+    assert [problem["question"] for problem in problems] == ["0?", "2?", "3?"]  # an empty gold asks for code
     right = Completion([5], "<answer>7</answer>", finished=True)
     lenient, cut = replace(right, text="it is 7"), replace(right, finished=False)
     wrong = replace(right, text="<answer>8</answer>")
