@@ -51,7 +51,10 @@ def verdicts(rows: list[Row], toy: bool = False) -> dict[str, list[str]]:
 
 def test_votes_that_rise_and_nothing_else_that_does_hold_all_claims_but_what_needs_the_student() -> None:
     rows = rows_of("zero_rl", self_consistency=rising, revision=flat(0.4), own_logprob=flat(0.3))
-    assert verdicts(rows) == {"S1": [HOLDS] * 2, "S2": [HOLDS], "S3": [HOLDS] * 2, "S4": [NOT_IN_RUN]}
+    rows += rows_of("zero_rl", beam_search=flat(0.9), value_beam_search=flat(0.7))
+    rows += rows_of("zero_rl", process_best_of_n=flat(0.9), value_best_of_n=flat(0.7))
+    expected = {"S1": [HOLDS] * 2, "S2": [HOLDS], "S3": [HOLDS] * 2, "S4": [NOT_IN_RUN], "S5": [HOLDS] * 2}
+    assert verdicts(rows) == expected
     assert set(chain(*verdicts(rows, toy=True).values())) == {NO_VERDICT, NOT_IN_RUN}
 
 
@@ -61,11 +64,17 @@ def test_votes_that_gain_nothing_and_a_judge_that_does_are_said_to() -> None:
     assert found["S1"] == [DOES_NOT_HOLD] * 2 and found["S2"] == [DOES_NOT_HOLD] and DOES_NOT_HOLD in found["S3"]
 
 
+@pytest.mark.parametrize(("by_outcome", "verdict"), [(0.5, HOLDS), (0.7, DOES_NOT_HOLD), (0.9, DOES_NOT_HOLD)])
+def test_true_labels_must_beat_outcomes_with_the_same_strategy_each(by_outcome: float, verdict: str) -> None:
+    rows = rows_of("zero_rl", self_consistency=rising, beam_search=flat(0.7), value_beam_search=flat(by_outcome))
+    assert verdicts(rows)["S5"] == [verdict, NOT_IN_RUN]
+
+
 @pytest.mark.parametrize(("student", "verdict"), [(1.0, HOLDS), (0.5, DOES_NOT_HOLD), (0.75, DOES_NOT_HOLD)])
 def test_what_is_left_to_gain_is_a_difference_of_gains(student: float, verdict: str) -> None:
     rows = rows_of("zero_rl", self_consistency=flat(0.75), chance=0.5)
     rows += rows_of("distill", self_consistency=flat(student), chance=0.5)
-    [part] = search_claims(rows)[-1]["parts"]
+    [part] = next(claim["parts"] for claim in search_claims(rows) if claim["id"] == "S4")
     assert part.interval.estimate == pytest.approx(student - 0.75)
     assert part.verdict == verdict
 

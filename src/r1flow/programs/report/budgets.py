@@ -15,6 +15,8 @@ from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interv
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
 VOTES, LIKELIEST, REVISED = "self_consistency", "own_logprob", "revision"
+# The same strategy with the process reward model and with the outcome model.
+JUDGED = (("beam_search", "value_beam_search"), ("process_best_of_n", "value_best_of_n"))
 BY_RL, BY_SFT = "zero_rl", "distill"
 
 Solved = Mapping[tuple[str, str, int], PerProblem]  # by model, strategy and budget
@@ -58,6 +60,7 @@ def search_claims(rows: Sequence[Row], toy: bool = False) -> list[dict[str, Any]
         ("S2", "Revision gains no more than votes.", revision_gains(solved, budgets[-1])),
         ("S3", "A model's own log-probability is no judge of its samples.", likeliest_gains(solved, budgets[-1])),
         ("S4", "RL leaves search less to gain than SFT does.", left_to_gain(solved, budgets[-1])),
+        ("S5", "True labels of steps make a better judge than outcomes.", labels_gain(solved, budgets[-1])),
     ]
     judged = []
     for name, text, parts in claims:
@@ -104,6 +107,15 @@ def left_to_gain(solved: Solved, budget: int) -> list[Part]:
         votes, chance = (solved[key] for key in keys)
         gains.append({problem: votes[problem] - chance[problem] for problem in votes})
     return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", paired_difference(*gains))]
+
+
+def labels_gain(solved: Solved, budget: int) -> list[Part]:
+    parts = []
+    for model in models_of(solved):
+        for by_steps, by_outcome in JUDGED:
+            difference = minus(solved, (model, by_steps, budget), (model, by_outcome, budget))
+            parts.append(Part(f"{by_steps} − {by_outcome}, {model}", difference, counts=model == BY_RL))
+    return parts
 
 
 def models_of(solved: Solved) -> list[str]:
