@@ -180,8 +180,8 @@ def draw_search(lines: Sequence[Mapping[str, Any]], name: str) -> str:
             own = [line for line in lines if (line["model"], line["strategy"]) == (model, strategy)]
             tokens = [line["tokens"] for line in own]
             shares = np.array([100 * line["accuracy"].estimate for line in own])
-            line = ".-" if number < 10 else ".:"  # there are ten colours
-            axes.plot(tokens, shares, line, color=f"C{number}", label=strategy)
+            style = ".-" if number < 10 else ".:"  # there are ten colours
+            axes.plot(tokens, shares, style, color=f"C{number}", label=strategy)
             if len(own) > 1 and all(line["gain"] and line["gain"].se is not None for line in own):
                 half = np.array([50 * (line["gain"].high - line["gain"].low) for line in own])
                 axes.fill_between(tokens, shares - half, shares + half, color=f"C{number}", alpha=0.1, linewidth=0)
