@@ -15,9 +15,11 @@ labels, by people. Left out: adapters, a score for each token of a text.
 """
 
 import random
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 from datasets import Dataset
 from scipy.stats import rankdata
@@ -72,11 +74,13 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 def load_samples(path: Path, limit: int | None) -> tuple[list[LabelledRow], Count]:
     """The samples of problems that have an answer, at most so many; and what became of all."""
-    rows = parquet.read_table(path, columns=list(COLUMNS)).to_pylist()
-    count = Count(len(rows))
-    count.leave_out("limit", rows=max(0, len(rows) - (limit or len(rows))))
+    with parquet.ParquetFile(path) as file:
+        count = Count(file.metadata.num_rows)
+        batches = file.iter_batches(columns=list(COLUMNS))  # one after another: a large run has a million samples
+        rows = list(islice(chain.from_iterable(map(pa.RecordBatch.to_pylist, batches)), limit))
+    count.leave_out("limit", rows=count.read - len(rows))
     kept = []
-    for row in rows[:limit]:
+    for row in rows:
         if row["task"] == GENERAL or not row["gold"]:
             count.leave_out("ungradable", f"{row['problem_id']} has no answer")
         else:
