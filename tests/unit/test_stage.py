@@ -204,7 +204,7 @@ SEEDS = {
     **{"cold_start_data": 398168993, "cold_start": 1335952536, "reasoning_rl": 1661128767, "rejection": 1667082613},
     **{"sft_mix": 1555034425, "reward_model": 1939976081, "align_rl": 1931895404},
     **{"student_base": 1596121781, "student_rl": 1786607873, "distill": 1608301639, "evaluate/base": 1740908988},
-    **{"general_data": 1579343596, "search": 850788165},
+    **{"general_data": 1579343596, "search": 850788165, "process_reward": 75674607, "value_model": 1531908354},
 }
 ARMS = {"zero_rl_language": "zero_rl", "zero_rl_random": "zero_rl", "zero_rl_format": "zero_rl"}
 

@@ -106,9 +106,10 @@ def generated_rows(task: str, config: dict[str, Any], seed: int) -> Iterator[dic
 
 
 def dataset_of(task: str, options: dict[str, Any], seed: int = 0, size: int = 1) -> Any:
-    """reasoning-gym's dataset of a family; raises UserError for options that it refuses."""
-    from reasoning_gym.factory import DATASETS, create_dataset  # the import takes 1 s
+    """reasoning-gym's dataset of a family; raises UserError as `check_family` does, and for options that it refuses."""
+    from reasoning_gym.factory import DATASETS, create_dataset
 
+    check_family(task)
     known = {field.name for field in fields(DATASETS[task][1])} - {"seed", "size"}
     for option in options:
         if option not in known:
