@@ -35,6 +35,7 @@ ELSEWHERE = {
     "bookkeeping",
     "whole_run",
     "small_model",
+    "many_runs",
 }
 
 
