@@ -102,7 +102,7 @@ PROMISED = {
     "nothing to do": "nothing to do: all 22 jobs",
     "which stages, why": "config: trainer.beta 0.0 → 0.01",
     "the file is named": "cold_start/model/config.json is not what",
-    "comes back from the store": "[ 4/22 cold_start] done",
+    "comes back from the store": "[ 4/22 cold_start] from the store",
     "goes on": "[22/22 report] done",
     "every file hashed": "22 stages are restored and verified",
     "equal": "equal: the same manifest and provenance for each of the 22 stages",
