@@ -73,9 +73,8 @@ def test_a_run_in_parts_is_the_run_in_one_and_what_the_store_has_is_not_sampled_
         f"evaluate/{model} {n}-of-2" for model in ("align_rl", "distill", "sft_mix") for n in (1, 2)
     ]
     assert two.planned_parts() == [] and two.planned() == set()
-    assert not [
-        path for path in (copy.folder / "scratch/r1_micro").rglob("*") if path.is_file() and path.name != "lock"
-    ]
+    left = [path.name for path in (copy.folder / "scratch/r1_micro").rglob("*") if path.is_file()]
+    assert set(left) <= {"lock", "live.lock"}
 
 
 @pytest.mark.slow
