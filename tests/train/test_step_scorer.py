@@ -15,7 +15,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.steps import step_ends_in
 from r1flow.programs.step_scorer import compute as step_scorer
 from r1flow.rewards.classifier import classify
-from r1flow.training.held_out import held_out
+from r1flow.training.scorer import held_out
 
 TRAINER = {
     **{"max_steps": 6, "learning_rate": 0.0, "per_device_train_batch_size": 16, "logging_steps": 1},

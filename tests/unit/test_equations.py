@@ -23,6 +23,7 @@ def verdict(text: str, gold: str | None = None) -> bool | None:
         "<think>17 % 5 = 2, 7 / 2 = 3.5\n2 - 3 * -2 = 8; 5 - -3 = 8! 10 / 4 * 2 = 5</think>",
         "so -3 + 5 = 2",
         "we start with 1 / 3 + 1 / 6 = 1 / 2.",
+        "10 - 7 % 4 = 7",
         "nothing is stated here",
         "",
     ],

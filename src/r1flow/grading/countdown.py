@@ -47,7 +47,7 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
         return False
     try:
         return value(tokens) == goal
-    except (SyntaxError, ZeroDivisionError):
+    except (SyntaxError, ArithmeticError):
         return False
 
 
@@ -84,7 +84,11 @@ def read_terms(text: str) -> list[Fraction | str] | None:
 
 
 def value(tokens: list[Fraction | str]) -> Fraction:
-    """The value of all tokens; raises SyntaxError if they aren't an expression."""
+    """The value of all tokens: numbers, parentheses and the operators + - * / %.
+
+    Raises SyntaxError if they aren't an expression, and ArithmeticError for a division by 0 or a remainder with a
+    negative number, on which conventions differ.
+    """
     rest = tokens[::-1]  # consumed from its end
     result = added(rest)
     if rest:
@@ -101,8 +105,16 @@ def added(rest: list[Fraction | str]) -> Fraction:
 
 def multiplied(rest: list[Fraction | str]) -> Fraction:
     product = atom(rest)
-    while rest and rest[-1] in ("*", "/"):
-        product = product * atom(rest) if rest.pop() == "*" else product / atom(rest)
+    while rest and rest[-1] in ("*", "/", "%"):
+        operator, factor = rest.pop(), atom(rest)
+        if operator == "*":
+            product = product * factor
+        elif operator == "/":
+            product = product / factor
+        elif min(product, factor) < 0:
+            raise ArithmeticError
+        else:
+            product = product % factor
     return product
 
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN
+from r1flow.grading.countdown import SPELLINGS, value
 
 # Words that may stand before an equation in its clause: none of them computes, doubts or supposes.
 LEADS = {
@@ -29,7 +30,7 @@ CHAIN = re.compile(rf"{SIDE}(?:\s*=\s*{SIDE})+")
 # The clause before an equation: words, from the text's beginning or from a tag, a line or a mark that isn't a number's.
 BEFORE = re.compile(r"(?:^|[>\n]|[.,;:!?](?=\s))((?:\s|[^\W\d_]+(?=[\s]))*)$")
 AFTER = re.compile(r"\s*(?:$|[<\n]|[.,;:!](?!\d))")
-TOKEN = re.compile(r"(?P<number>\d+(?:\.\d+)?)|(?P<operator>[-−+*×·/÷%])|\s+")
+TERM = re.compile(r"(-?\d+(?:\.\d+)?)\s*([-+*/%]?)\s*")  # a number, and the operator between it and the next
 MOST_DIGITS = 18
 ANSWER = re.compile(rf"{re.escape(ANSWER_OPEN)}(.*?){re.escape(ANSWER_CLOSE)}", re.DOTALL)
 CLAUSE_CHARACTERS = 200  # of what stands before an equation; with more, it isn't read
@@ -89,26 +90,13 @@ def value_of(side: str) -> Fraction | None:
     """
     if any(len(digits) > MOST_DIGITS for digits in re.findall(r"\d+", side)):
         return None
-    terms, operator, sign = [], "+", 1
-    for token in TOKEN.finditer(side):
-        if token["operator"]:
-            mark = token["operator"].replace("−", "-")
-            if operator:  # a second mark is the number's sign
-                sign = -1 if mark == "-" else 1
-            else:
-                operator = mark
-        elif token["number"]:
-            number, sign = sign * Fraction(token["number"]), 1
-            if operator in "+-":
-                terms.append(number if operator == "+" else -number)
-            elif operator in "*×·":
-                terms[-1] *= number
-            elif number == 0 or (operator == "%" and min(number, terms[-1]) < 0):
-                return None
-            else:
-                terms[-1] = terms[-1] % number if operator == "%" else terms[-1] / number
-            operator = ""
-    return sum(terms, Fraction(0))
+    tokens: list[Fraction | str] = []
+    for number, operator in TERM.findall(side.translate(SPELLINGS)):
+        tokens += [Fraction(number), operator] if operator else [Fraction(number)]
+    try:
+        return value(tokens)
+    except ArithmeticError:
+        return None
 
 
 def is_same_number(answer: str, gold: str) -> bool | None:

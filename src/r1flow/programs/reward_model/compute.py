@@ -17,19 +17,18 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets import Dataset
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerBase, set_seed
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import RewardConfig, RewardTrainer
 
 from r1flow.core.errors import UserError
-from r1flow.core.flops import training_flops
 from r1flow.core.schema import read_jsonl
-from r1flow.model.pretrained import read_model, read_pretrained
+from r1flow.model.pretrained import read_pretrained
 from r1flow.rewards.classifier import classify, judged_ids
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History
-from r1flow.training.held_out import held_out
-from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
+from r1flow.training.ranks import adapters, trainer_options
+from r1flow.training.scorer import held_out, new_scorer, train_scorer
 
 SEES = {"helpful": "summary", "harmless": "response"}
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate", "accuracy": "accuracy"}
@@ -56,16 +55,7 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
     """Train on the pairs and save to work/model; returns the counts of rows, and as metrics FLOPs and the curve."""
     tokenizer = read_pretrained(AutoTokenizer, stage.inputs["model"])
     options = RewardConfig(**trainer_options(stage))
-    set_seed(stage.seed)  # for the head, which is initialised at random
-    model = read_model(
-        AutoModelForSequenceClassification,
-        stage.inputs["model"],
-        new_head=True,
-        num_labels=1,
-        dtype="float32",
-        attn_implementation=stage.config["attention"],
-    )
-    model.config.pad_token_id = tokenizer.pad_token_id
+    model = new_scorer(stage, tokenizer)
     pairs = [pair(tokenizer, row) for row in rows]
     told = tell_counts(stage, pairs_left_out(stage, rows, pairs), stage.name, stage.config, "raise trainer.max_length")
     history = History(stage, FIELDS)
@@ -78,14 +68,8 @@ def fit(stage: Stage, rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[
         peft_config=adapters(stage.config, "SEQ_CLS"),
         callbacks=[history],
     )
-    history.train(trainer)
-    save(stage, trainer, tokenizer)
     tokens = sum(len(sides["chosen_ids"]) + len(sides["rejected_ids"]) for sides in pairs)
-    return told, {
-        "flops": training_flops(parameters_of(model), tokens) * trainer.state.epoch,
-        "mixed_precision": trainer.accelerator.mixed_precision,
-        "history": history.rows,
-    }
+    return told, train_scorer(stage, trainer, history, tokenizer, tokens)
 
 
 def load_pairs(path: Path, limit: int | None) -> list[dict[str, Any]]:

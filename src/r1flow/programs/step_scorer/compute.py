@@ -23,28 +23,20 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from datasets import Dataset
 from scipy.stats import rankdata
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    DataCollatorWithPadding,
-    Trainer,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 
 from r1flow.core.errors import UserError
-from r1flow.core.flops import training_flops
 from r1flow.core.steps import step_ends_in
 from r1flow.core.template import GENERAL
 from r1flow.grading import math
 from r1flow.grading.equations import first_faults, right_so_far
-from r1flow.model.pretrained import read_model, read_pretrained
+from r1flow.model.pretrained import read_pretrained
 from r1flow.rewards.classifier import classify, judged_ids
 from r1flow.tracking.left_out import Count, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training.callbacks import History
-from r1flow.training.held_out import held_out
-from r1flow.training.ranks import parameters_of, save, trainer_options
+from r1flow.training.ranks import trainer_options
+from r1flow.training.scorer import held_out, new_scorer, train_scorer
 
 COLUMNS = ("problem_id", "task", "sample_index", "question", "gold", "completion", "answer")
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
@@ -123,17 +115,8 @@ def chosen_ends(text: str, step: str, most: int, rng: random.Random) -> list[int
 def learn(stage: Stage, rows: list[LabelledRow], tokenizer: Any) -> dict[str, Any]:
     """Train on the rows and save to work/model; returns steps, FLOPs and the curve."""
     options = TrainingArguments(**trainer_options(stage))
-    set_seed(stage.seed)  # for the head, which is initialised at random
-    model = read_model(
-        AutoModelForSequenceClassification,
-        stage.inputs["model"],
-        new_head=True,
-        num_labels=1,
-        problem_type="multi_label_classification",  # transformers' name of the binary cross-entropy of each output
-        dtype="float32",
-        attn_implementation=stage.config["attention"],
-    )
-    model.config.pad_token_id = tokenizer.pad_token_id
+    # transformers' name of the binary cross-entropy of each output
+    model = new_scorer(stage, tokenizer, problem_type="multi_label_classification")
     examples = [{"input_ids": row["input_ids"], "labels": [row["label"]]} for row in rows]
     history = History(stage, FIELDS)
     trainer = Trainer(
@@ -143,15 +126,8 @@ def learn(stage: Stage, rows: list[LabelledRow], tokenizer: Any) -> dict[str, An
         data_collator=DataCollatorWithPadding(tokenizer),
         callbacks=[history],
     )
-    history.train(trainer)
-    save(stage, trainer, tokenizer)
-    tokens = sum(len(row["input_ids"]) for row in rows)
-    return {
-        "steps": trainer.state.global_step,
-        "flops": training_flops(parameters_of(model), tokens) * trainer.state.epoch,
-        "mixed_precision": trainer.accelerator.mixed_precision,
-        "history": history.rows,
-    }
+    spent = train_scorer(stage, trainer, history, tokenizer, sum(len(row["input_ids"]) for row in rows))
+    return {"steps": trainer.state.global_step, **spent}
 
 
 def told_apart(stage: Stage, rows: list[LabelledRow]) -> dict[str, Any]:
