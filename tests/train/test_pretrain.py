@@ -60,14 +60,16 @@ def test_padding_is_not_learnt_and_a_long_document_is_cut_off():
     assert blocks[1]["labels"].tolist() == [8, 8] + [MASKED] * 30
 
 
-@pytest.mark.parametrize(("long", "said"), [(1, ["corpus.jsonl: 201 rows in, 200 out; left out: 1 too long"]), (0, [])])
+@pytest.mark.parametrize(
+    ("long", "said"), [(1, ["corpus.jsonl: 201 rows in, 200 whole; left out or cut: 1 cut"]), (0, [])]
+)
 def test_documents_that_are_cut_are_counted_and_said(folder: Path, long: int, said: list[str]) -> None:
     write_jsonl(folder / "data/corpus.jsonl", [{"text": text} for text in [*TEXTS, *["1 + 1 = 2 " * 20] * long]])
     stage = stage_of(folder, "cut", max_steps=1)
     lines: list[str] = []
     stage.terminal.say = lines.append
     counts = pretrain.compute(stage)["counts"]
-    assert counts == {"corpus.jsonl": {"read": 200 + long, "kept": 200, "left_out": {"too long": 1} if long else {}}}
+    assert counts == {"corpus.jsonl": {"read": 200 + long, "kept": 200, "left_out": {"cut": 1} if long else {}}}
     assert lines == (said or ["nothing left out of corpus.jsonl (200 rows)"])
 
 
@@ -79,7 +81,7 @@ def test_a_corpus_of_which_most_is_cut_is_refused_unless_that_is_allowed(folder:
     ):
         pretrain.compute(stage)
     stage.config["lost_share"] = 1.0
-    assert pretrain.compute(stage)["counts"]["corpus.jsonl"]["left_out"]["too long"] > 100
+    assert pretrain.compute(stage)["counts"]["corpus.jsonl"]["left_out"]["cut"] > 100
 
 
 def test_documents_of_a_block_see_nothing_of_each_other(folder: Path):

@@ -356,6 +356,9 @@ def gold(value: Any) -> str:
     return boxed(value) if "\\boxed" in value or "\\fbox" in value else value.strip()
 
 
+SHARE_GPT = {"human": "user", "gpt": "assistant", "function_call": "tool", "observation": "tool"}
+
+
 def turns_of(messages: Any) -> list[dict[str, Any]]:
     """The turns of a conversation, each with its role and content; ShareGPT calls these `from` and `value`.
 
@@ -373,7 +376,23 @@ def turns_of(messages: Any) -> list[dict[str, Any]]:
     return turns
 
 
-SHARE_GPT = {"human": "user", "gpt": "assistant", "function_call": "tool", "observation": "tool"}
+def roles_of(turns: list[dict[str, Any]]) -> list[str]:
+    """Who speaks in a conversation that has a question, and no tools."""
+    roles = [turn["role"] for turn in turns]
+    if not {"system", "developer", "user", "assistant"}.issuperset(roles):
+        raise Unusable("a tool's turn")
+    if "user" not in roles:
+        raise Unusable("no question")
+    return roles
+
+
+def spoken(messages: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The turns of a conversation that has a question and a reply, and no tools; and who speaks in each."""
+    turns = turns_of(messages)
+    roles = roles_of(turns)
+    if "assistant" not in roles:
+        raise Unusable("no reply")
+    return turns, roles
 
 
 def question_asked(value: Any) -> str:
@@ -381,12 +400,7 @@ def question_asked(value: Any) -> str:
     if not isinstance(value, list):
         return text(value)
     turns = turns_of(value)
-    roles = [turn["role"] for turn in turns]
-    if not {"system", "developer", "user", "assistant"}.issuperset(roles):
-        raise Unusable("a tool's turn")
-    if "user" not in roles:
-        raise Unusable("no question")
-    if roles.count("user") > 1:
+    if roles_of(turns).count("user") > 1:
         raise Unusable("several turns")
     told = [text(turn["content"]) for turn in turns if turn["role"] != "assistant"]
     return "\n\n".join(filter(None, told))
@@ -440,24 +454,12 @@ def last_reply(messages: Any) -> str:
     return first_reply(messages)
 
 
-def roles_of(messages: Any) -> list[str]:
-    """Who speaks in a conversation that has a question and a reply, and no tools."""
-    roles = [turn["role"] for turn in turns_of(messages)]
-    if not {"system", "developer", "user", "assistant"}.issuperset(roles):
-        raise Unusable("a tool's turn")
-    if "user" not in roles:
-        raise Unusable("no question")
-    if "assistant" not in roles:
-        raise Unusable("no reply")
-    return roles
-
-
 def reasoned_reply(messages: Any) -> Response:
     """A reasoning model's reply to one question; reasoning that is apart (`reasoning_content`) is put in its tags."""
-    roles = roles_of(messages)
+    turns, roles = spoken(messages)
     if roles.count("user") > 1 or roles.count("assistant") > 1:
         raise Unusable("several turns")
-    reply = next(turn for turn in turns_of(messages) if turn["role"] == "assistant")
+    reply = turns[roles.index("assistant")]
     apart = next((reply[name] for name in APART if reply.get(name)), "")
     return Response.joined(text(apart) if apart else "", text(reply["content"]))
 
@@ -476,7 +478,7 @@ def traced_answer(messages: Any) -> str:
 
 def last_exchange(messages: Any) -> tuple[list[Any], list[Any]]:
     """The turns before the last reply's question, and these two."""
-    turns, roles = turns_of(messages), roles_of(messages)
+    turns, roles = spoken(messages)
     last = len(turns) - roles[::-1].index("assistant")
     if last < 2 or roles[last - 2] != "user":
         raise Unusable("no question")

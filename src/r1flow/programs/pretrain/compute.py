@@ -127,7 +127,7 @@ def from_safetensors(stage: Stage) -> tuple[PreTrainedModel, PreTrainedTokenizer
     if fetched:  # of a folder here the driver has done it
         contract.contract_apart(folder, keeps_tags=True)
     made_from = {"repo": source, "revision": revision, "files": fetched.files} if fetched else {}
-    unused = stage.config.get("drop_weights", ())
+    unused = stage.config["drop_weights"]
     model = read_model(AutoModelForCausalLM, folder, drop_weights=unused)
     return model, read_pretrained(AutoTokenizer, folder), made_from
 
@@ -194,7 +194,7 @@ def documents_cut(documents: list[list[int]], block: int) -> Count:
     long = [number for number, ids in enumerate(documents, 1) if len(ids) > block]
     count = Count(len(documents))
     place = f"document {long[0]} has {len(documents[long[0] - 1])} tokens" if long else ""
-    count.leave_out("too long", place, len(long))
+    count.leave_out("cut", place, len(long))
     return count
 
 

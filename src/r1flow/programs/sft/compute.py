@@ -110,7 +110,7 @@ def rows_cut(stage: Stage, dataset: Dataset) -> dict[str, Count]:
         lengths = columns.list_value_length(dataset.data.table["input_ids"]).to_numpy()
         long = np.flatnonzero(lengths > longest)
         place = f"row {long[0] + 1} of those to train on has {lengths[long[0]]} tokens" if len(long) else ""
-        count.leave_out("too long", place, len(long))
+        count.leave_out("cut", place, len(long))
     beyond = count_limited(stage.inputs["data"] / data["file"], data["limit"]).left_out["limit"]
     count.read += beyond
     count.leave_out("limit", rows=beyond)
