@@ -53,7 +53,9 @@ def test_votes_that_rise_and_nothing_else_that_does_hold_all_claims_but_what_nee
     rows = rows_of("zero_rl", self_consistency=rising, revision=flat(0.4), own_logprob=flat(0.3))
     rows += rows_of("zero_rl", beam_search=flat(0.9), value_beam_search=flat(0.7))
     rows += rows_of("zero_rl", process_best_of_n=flat(0.9), value_best_of_n=flat(0.7))
-    expected = {"S1": [HOLDS] * 2, "S2": [HOLDS], "S3": [HOLDS] * 2, "S4": [NOT_IN_RUN], "S5": [HOLDS] * 2}
+    rows += rows_of("zero_rl", progress_best_of_n=flat(0.8))
+    expected = {"S1": [HOLDS] * 2, "S2": [HOLDS], "S3": [HOLDS] * 2, "S4": [NOT_IN_RUN]}
+    expected |= {"S5": [HOLDS] * 2, "S6": [HOLDS] * 2}
     assert verdicts(rows) == expected
     assert set(chain(*verdicts(rows, toy=True).values())) == {NO_VERDICT, NOT_IN_RUN}
 
@@ -68,6 +70,16 @@ def test_votes_that_gain_nothing_and_a_judge_that_does_are_said_to() -> None:
 def test_true_labels_must_beat_outcomes_with_the_same_strategy_each(by_outcome: float, verdict: str) -> None:
     rows = rows_of("zero_rl", self_consistency=rising, beam_search=flat(0.7), value_beam_search=flat(by_outcome))
     assert verdicts(rows)["S5"] == [verdict, NOT_IN_RUN]
+
+
+@pytest.mark.parametrize(
+    ("likeliest", "verdict"), [(0.3, [HOLDS, HOLDS]), (0.7, [HOLDS, DOES_NOT_HOLD]), (0.9, [HOLDS, DOES_NOT_HOLD])]
+)
+def test_progress_advantage_must_beat_chance_and_a_models_own_log_probability(
+    likeliest: float, verdict: list[str]
+) -> None:
+    rows = rows_of("zero_rl", self_consistency=rising, progress_best_of_n=flat(0.7), own_logprob=flat(likeliest))
+    assert verdicts(rows)["S6"] == verdict
 
 
 @pytest.mark.parametrize(("student", "verdict"), [(1.0, HOLDS), (0.5, DOES_NOT_HOLD), (0.75, DOES_NOT_HOLD)])

@@ -15,9 +15,9 @@ from r1flow.core.schema import write_jsonl
 from r1flow.core.template import render
 from r1flow.engine.run import Run
 from r1flow.programs.search import compute as search
-from r1flow.programs.search.scorers import mean_logprobs
+from r1flow.programs.search.scorers import own_logprob, progress_advantage, token_logprobs
 from r1flow.recipe.stages import JUDGES
-from r1flow.sampling import SamplingParams, load_sampler, seed_of
+from r1flow.sampling import Completion, SamplingParams, load_sampler, seed_of
 from r1flow.sampling.engine import load_model
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,7 @@ CONFIG = {
     "models": ["base", "zero_rl"],
     "strategies": {
         "direct": {},
+        "progress_best_of_n": {"name": "best_of_n", "args": {"scorer": "progress_advantage"}},
         "self_consistency": {},
         "own_logprob": {"name": "best_of_n", "args": {"scorer": "own_logprob"}},
         "budget_forcing": {"args": {"wait": "wait"}},
@@ -129,11 +130,36 @@ def test_an_own_log_probability_is_the_mean_over_the_tokens_and_padding_changes_
 
     model = load_model(inputs["base"])
     prompt, rows = [5, 6, 7], [[8, 9], [8, 9, 10, 11, 12], []]
-    found = mean_logprobs(model, prompt, rows)
+    found = token_logprobs(model, prompt, rows)
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([[*prompt, *rows[0]]])).logits[0].log_softmax(-1)
-    assert found[0] == pytest.approx(float(logits[2, 8] + logits[3, 9]) / 2, abs=1e-5)
-    assert found[2] == float("-inf") and mean_logprobs(model, prompt, rows[1:2]) == pytest.approx(found[1:2], abs=1e-5)
+    assert found[0].tolist() == pytest.approx([float(logits[2, 8]), float(logits[3, 9])], abs=1e-5)
+    assert list(map(len, found)) == [2, 5, 0]
+    [alone] = token_logprobs(model, prompt, rows[1:2])
+    assert alone.tolist() == pytest.approx(found[1].tolist(), abs=1e-5)
+
+
+def test_progress_advantage_is_what_one_model_finds_likelier_than_another(
+    inputs: dict[str, Path], tmp_path: Path
+) -> None:
+    import torch
+
+    other = load_model(inputs["base"])
+    with torch.no_grad():
+        other.model.norm.weight.mul_(2)
+    other.save_pretrained(tmp_path / "trained")
+    sampler = load_sampler(inputs["base"], "r1flow", 16)
+    samples = [Completion(ids, "", True) for ids in ([8, 9], [8, 9, 10, 11, 12], [8, 9], [])]
+    scorer = progress_advantage(tmp_path / "trained", inputs["base"], sampler)
+    found = scorer.score("1 + 4 =", samples)
+    means = [
+        own_logprob(folder, sampler).score("1 + 4 =", samples[:2]) for folder in (tmp_path / "trained", inputs["base"])
+    ]
+    expected = [(trained - before) * len(each.ids) for trained, before, each in zip(*means, samples, strict=False)]
+    assert found[:2] == pytest.approx(expected, abs=1e-4) and abs(found[0]) > 0.01
+    assert found[2:] == [found[0], 0.0] and scorer.reads == 2
+    same = progress_advantage(inputs["base"], inputs["base"], sampler)
+    assert same.score("1 + 4 =", samples) == [0.0] * 4
 
 
 def test_a_reward_model_with_another_tokenizer_is_refused_before_anything_is_drawn(
@@ -210,4 +236,8 @@ def test_a_search_reads_its_models_and_the_reward_model_only_where_it_scores() -
     assert set(JUDGES) < set(steps.inputs("search"))
     assert steps.inputs("process_reward") == {"data": "rejection", "model": "base"} == steps.inputs("value_model")
     assert contract.SCORERS == JUDGES
+    judged = Run.compose(
+        ROOT, "search_tiny", "strategy@search.strategies=[progress_best_of_n] search.models=[align_rl]"
+    )
+    assert judged.inputs("search").keys() == {"data", "align_rl", "zero_rl", "base"}
     assert json.dumps(run.slice("search")["budgets"]) == "[1, 2, 4, 8, 16]"

@@ -90,6 +90,8 @@ MODELS = tuple(stage for stage, row in RECIPE.items() if row.colour)  # models t
 CONTROLS = ("zero_rl_random", "zero_rl_format", "self_sft")  # what zero_rl is held against (claim C12)
 # Stages that make a sequence classifier, which scores responses.
 JUDGES = tuple(stage for stage, row in RECIPE.items() if row.program in ("reward_model", "step_scorer"))
+# A search's scorer that reads with two models: one that RL trained, and the one that it began with.
+PROGRESS_ADVANTAGE, PROGRESS_MODELS = "progress_advantage", ("zero_rl", "base")
 RL_STAGES = tuple(stage for stage, row in RECIPE.items() if row.program == "grpo")
 RULES = ("all", *STAGES, "sample")  # Snakemake's rules; `sample` draws a part of a stage's shards
 
@@ -122,6 +124,8 @@ def sources_of(stage: str, config: dict[str, Any], stages: Collection[str]) -> d
         sources |= {model: model for model in config["models"]}
         named = [(part.get("args") or {}).get("scorer") for part in config["strategies"].values()]
         sources |= {judge: judge for judge in JUDGES if judge in named}
+        if PROGRESS_ADVANTAGE in named:
+            sources |= {model: model for model in PROGRESS_MODELS}
     if (maker := RECIPE[stage].general_of) in stages and general_share(config):
         sources["general"] = maker
     return sources

@@ -14,7 +14,7 @@ from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired
 from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interval, describe_part
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
-VOTES, LIKELIEST, REVISED = "self_consistency", "own_logprob", "revision"
+VOTES, LIKELIEST, REVISED, PROGRESSED = "self_consistency", "own_logprob", "revision", "progress_best_of_n"
 # The same strategy with the process reward model and with the outcome model.
 JUDGED = (("beam_search", "value_beam_search"), ("process_best_of_n", "value_best_of_n"))
 BY_RL, BY_SFT = "zero_rl", "distill"
@@ -61,6 +61,11 @@ def search_claims(rows: Sequence[Row], toy: bool = False) -> list[dict[str, Any]
         ("S3", "A model's own log-probability is no judge of its samples.", likeliest_gains(solved, budgets[-1])),
         ("S4", "RL leaves search less to gain than SFT does.", left_to_gain(solved, budgets[-1])),
         ("S5", "True labels of steps make a better judge than outcomes.", labels_gain(solved, budgets[-1])),
+        (
+            "S6",
+            "What RL made likelier judges samples, and better than a model's own log-probability.",
+            progress_gain(solved, budgets[-1]),
+        ),
     ]
     judged = []
     for name, text, parts in claims:
@@ -115,6 +120,15 @@ def labels_gain(solved: Solved, budget: int) -> list[Part]:
         for by_steps, by_outcome in JUDGED:
             difference = minus(solved, (model, by_steps, budget), (model, by_outcome, budget))
             parts.append(Part(f"{by_steps} − {by_outcome}, {model}", difference, counts=model == BY_RL))
+    return parts
+
+
+def progress_gain(solved: Solved, budget: int) -> list[Part]:
+    parts = []
+    for model in models_of(solved):
+        for name, other in (("one sample", CHANCE), ("the likeliest sample", LIKELIEST)):
+            difference = minus(solved, (model, PROGRESSED, budget), (model, other, budget))
+            parts.append(Part(f"by progress advantage − {name}, {model}", difference, counts=model == BY_RL))
     return parts
 
 

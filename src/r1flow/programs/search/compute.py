@@ -30,8 +30,8 @@ from r1flow.core.schema import read_jsonl
 from r1flow.core.template import render
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
-from r1flow.programs.search.scorers import OWN_LOGPROB, by_judge, own_logprob
-from r1flow.recipe.stages import JUDGES
+from r1flow.programs.search.scorers import OWN_LOGPROB, by_judge, own_logprob, progress_advantage
+from r1flow.recipe.stages import JUDGES, PROGRESS_ADVANTAGE, PROGRESS_MODELS
 from r1flow.sampling import Completion, Sampler, SamplingParams, encode, load_sampler, shards, step_ends
 from r1flow.sampling.strategies import Attempt, SampleRequest, Scorer, find_strategy, run_together
 from r1flow.tracking.left_out import Count, tell_counts
@@ -197,12 +197,17 @@ class Drawing:
 
 def scorers_of(stage: "Stage", model: str, sampler: Sampler) -> dict[str, Scorer]:
     scorers = {OWN_LOGPROB: own_logprob(stage.inputs[model], sampler)}
+    if all(name in stage.inputs for name in PROGRESS_MODELS):
+        trained, reference = (stage.inputs[name] for name in PROGRESS_MODELS)
+        scorers[PROGRESS_ADVANTAGE] = progress_advantage(trained, reference, sampler)
     return scorers | {name: by_judge(stage.inputs[name]) for name in JUDGES if name in stage.inputs}
 
 
 def check_tokenizers(stage: "Stage") -> None:
     """Refuse a scorer with another tokenizer than a model's: its tokens couldn't be counted with theirs."""
-    judges = [name for name in JUDGES if name in stage.inputs]
+    parts = stage.config["strategies"].values()
+    by_progress = any((part.get("args") or {}).get("scorer") == PROGRESS_ADVANTAGE for part in parts)
+    judges = [name for name in JUDGES if name in stage.inputs] + list(PROGRESS_MODELS if by_progress else ())
     for judge, model in product(judges, stage.config["models"]):
         scorer, folder = stage.inputs[judge] / "tokenizer.json", stage.inputs[model]
         if (folder / "tokenizer.json").read_bytes() != scorer.read_bytes():

@@ -10,7 +10,7 @@ from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.keys import OneOrMore, Positive, Seeded, Share, ShareAboveZero
 from r1flow.programs.model_sizes import UNKNOWN
 from r1flow.programs.samplings import check_sampling, memory_of_sampling
-from r1flow.programs.search.scorers import OWN_LOGPROB, SCORERS
+from r1flow.programs.search.scorers import IN_PROCESS, SCORERS
 from r1flow.programs.specs import Spec
 from r1flow.recipe.stages import MODELS
 from r1flow.sampling import BY_TORCH
@@ -52,9 +52,9 @@ def check_search(config: dict[str, Any]) -> None:
         if "scorer" in args and scorer not in SCORERS:
             hint = did_you_mean(str(scorer), list(SCORERS))
             raise UserError(f"strategies.{label}.args.scorer: there is no scorer {scorer!r}{hint}")
-        if scorer == OWN_LOGPROB and config["engine"] not in BY_TORCH:
+        if scorer in IN_PROCESS and config["engine"] not in BY_TORCH:
             raise UserError(
-                f"strategies.{label}.args.scorer: own_logprob needs the model in this process; set search.engine to"
+                f"strategies.{label}.args.scorer: {scorer} needs the model in this process; set search.engine to"
                 f" {' or '.join(BY_TORCH)}, or leave {label} out"
             )
 
