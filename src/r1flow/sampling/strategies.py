@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.metrics import normalise_answer
 from r1flow.core.rewarding import users_own
-from r1flow.core.template import THINK_CLOSE, THINK_OPEN
+from r1flow.core.template import THINK_CLOSE, THINK_OPEN, render
 from r1flow.grading import generated, math
-from r1flow.sampling import Completion, seed_of
+from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams, encode, seed_of, step_ends
 from r1flow.sampling.step_search import STEP_STRATEGIES, check_steps
 
 Turns = tuple[tuple[str, str], ...]  # (role, what it said)
@@ -62,6 +62,7 @@ class Scorer(NamedTuple):
 
 
 Strategy = Generator[list[SampleRequest], list[Completion], Completion]
+DrawRequests = Callable[[list[SampleRequest]], list[Completion]]
 
 
 @dataclass
@@ -295,9 +296,47 @@ def check_strategies(strategies: Mapping[str, Any], longest: int) -> None:
             check_steps(label, args, longest)
 
 
-def run_together(
-    begun: Sequence[tuple[Attempt, Strategy]], draw: Callable[[list[SampleRequest]], list[Completion]]
-) -> list[Completion]:
+def prompt_of(sampler: Sampler, request: SampleRequest) -> str:
+    before = [{"role": role, "content": said} for role, said in request.before]
+    return render(sampler.tokenizer, request.question, before)
+
+
+def fits_in(sampler: Sampler, longest: int) -> Callable[[SampleRequest], bool]:
+    """Whether a model has the positions for a request whose completion may have so many tokens."""
+
+    def fits(request: SampleRequest) -> bool:
+        [ids] = encode(sampler.tokenizer, [prompt_of(sampler, request)], [request.opening])
+        return sampler.positions is None or len(ids) + longest <= sampler.positions
+
+    return fits
+
+
+def drawing(sampler: Sampler, params: SamplingParams, on_progress: OnProgress | None = None) -> DrawRequests:
+    """A function that draws requests' completions: those of one length and rule of steps in one call."""
+    ends = cache(lambda step: step_ends(sampler.tokenizer, step))
+
+    def draw(requests: list[SampleRequest]) -> list[Completion]:
+        alike: dict[tuple[str, int], list[int]] = {}
+        for place, request in enumerate(requests):
+            alike.setdefault((request.step, request.most), []).append(place)
+        drawn: dict[int, Completion] = {}
+        for (step, most), places in alike.items():
+            asked = [requests[place] for place in places]
+            stops = ends(step) if step else ()
+            completions = sampler.sample(
+                [prompt_of(sampler, request) for request in asked],
+                replace(params, max_new_tokens=most or params.max_new_tokens, stops=stops),
+                [request.seed for request in asked],
+                on_progress,
+                [request.begun or request.opening for request in asked],
+            )
+            drawn.update(zip(places, completions, strict=True))
+        return [drawn[place] for place in range(len(requests))]
+
+    return draw
+
+
+def run_together(begun: Sequence[tuple[Attempt, Strategy]], draw: DrawRequests) -> list[Completion]:
     """What every strategy chose, in order; `draw` gives the completions of a round's distinct requests.
 
     The completions that strategies see begin with their opening. Raises UserError for a strategy that asks for more

@@ -16,7 +16,6 @@ where there are none, as in search over steps.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +26,20 @@ import pyarrow as pa
 from r1flow.core.errors import UserError
 from r1flow.core.parquet import Table
 from r1flow.core.schema import read_jsonl
-from r1flow.core.template import render
 from r1flow.grading import generated
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.programs.search.scorers import OWN_LOGPROB, by_judge, own_logprob, progress_advantage
 from r1flow.recipe.stages import JUDGES, PROGRESS_ADVANTAGE, PROGRESS_MODELS
-from r1flow.sampling import Completion, Sampler, SamplingParams, encode, load_sampler, shards, step_ends
-from r1flow.sampling.strategies import Attempt, SampleRequest, Scorer, find_strategy, run_together
+from r1flow.sampling import Completion, Sampler, load_sampler, shards
+from r1flow.sampling.strategies import (
+    Attempt,
+    SampleRequest,
+    Scorer,
+    drawing,
+    find_strategy,
+    fits_in,
+    run_together,
+)
 from r1flow.tracking.left_out import Count, tell_counts
 
 if TYPE_CHECKING:
@@ -87,8 +93,8 @@ def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> 
     for (label, part), budget, problem in asked:
         attempt = attempt_of(stage, sampler, scorers, label, budget, problem)
         begun.append((attempt, find_strategy(part.get("name") or label)(attempt, **part.get("args") or {})))
-    drawing, marks = Drawing(stage, model, sampler), Marks()
-    chosen = run_together(begun, drawing)
+    rounds, marks = Drawing(stage, model, sampler), Marks()
+    chosen = run_together(begun, rounds)
     for ((label, _), budget, problem), (attempt, _), completion in zip(asked, begun, chosen, strict=True):
         yield {
             "model": model,
@@ -105,7 +111,7 @@ def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> 
             "tokens": attempt.spent,
             "samples": len(attempt.pool),
             "requests": len(attempt.pool) + attempt.dependent,
-            "pool_correct": mean_of([marks.is_right(problem, drawing.texts[each]) for each in attempt.pool]),
+            "pool_correct": mean_of([marks.is_right(problem, rounds.texts[each]) for each in attempt.pool]),
         }
 
 
@@ -127,11 +133,6 @@ def attempt_of(
     stage: "Stage", sampler: Sampler, scorers: dict[str, Scorer], label: str, budget: int, problem: dict[str, Any]
 ) -> Attempt:
     longest = stage.config["max_new_tokens"]
-
-    def fits(request: SampleRequest) -> bool:
-        [ids] = encode(sampler.tokenizer, [prompt_of(sampler, request)], [request.opening])
-        return sampler.positions is None or len(ids) + longest <= sampler.positions
-
     return Attempt(
         problem["question"],
         problem["id"],
@@ -141,58 +142,30 @@ def attempt_of(
         stage.seed,
         problem["entry"] is not None,
         scorers,
-        fits,
+        fits_in(sampler, longest),
     )
-
-
-def prompt_of(sampler: Sampler, request: SampleRequest) -> str:
-    before = [{"role": role, "content": said} for role, said in request.before]
-    return render(sampler.tokenizer, request.question, before)
 
 
 class Drawing:
     """Draws the requests of one round after another for a model; a finished round survives a kill."""
 
     def __init__(self, stage: "Stage", model: str, sampler: Sampler) -> None:
-        self.stage, self.model, self.sampler = stage, model, sampler
+        self.stage, self.model = stage, model
+        self.draw = drawing(sampler, shards.params_of(stage.config))
         self.rounds = 0
         self.texts: dict[SampleRequest, str] = {}
-        self.ends: dict[str, tuple[int, ...]] = {}  # the tokens that end a step, by rule
 
     def __call__(self, requests: list[SampleRequest]) -> list[Completion]:
         path = self.stage.snapshots / f"{self.model}-{self.rounds}.json"
         self.rounds += 1
         completions = shards.read_completions(path)
         if completions is None:
-            completions = self.sample(requests)
+            completions = self.draw(requests)
             path.parent.mkdir(parents=True, exist_ok=True)
             shards.write(path, completions)
         for request, completion in zip(requests, completions, strict=True):
             self.texts[request] = request.opening + completion.text
         return completions
-
-    def sample(self, requests: list[SampleRequest]) -> list[Completion]:
-        """The requests' completions; those of one length and rule of steps are drawn in one call."""
-        alike: dict[tuple[str, int], list[int]] = {}
-        for place, request in enumerate(requests):
-            alike.setdefault((request.step, request.most), []).append(place)
-        drawn: dict[int, Completion] = {}
-        for (step, most), places in alike.items():
-            asked = [requests[place] for place in places]
-            completions = self.sampler.sample(
-                [prompt_of(self.sampler, request) for request in asked],
-                self.params_for(step, most),
-                [request.seed for request in asked],
-                openings=[request.begun or request.opening for request in asked],
-            )
-            drawn.update(zip(places, completions, strict=True))
-        return [drawn[place] for place in range(len(requests))]
-
-    def params_for(self, step: str, most: int) -> SamplingParams:
-        if step and step not in self.ends:
-            self.ends[step] = step_ends(self.sampler.tokenizer, step)
-        params = shards.params_of(self.stage.config)
-        return replace(params, max_new_tokens=most or params.max_new_tokens, stops=self.ends[step] if step else ())
 
 
 def scorers_of(stage: "Stage", model: str, sampler: Sampler) -> dict[str, Scorer]:
