@@ -9,11 +9,12 @@ from documented import as_documented
 
 import r1flow
 from r1flow.api import examination
+from r1flow.api.by_strategy import strategy_given
 from r1flow.api.examination import evaluate, problems_to_ask
 from r1flow.api.tables import read_table, write_table
 from r1flow.commands.cli import main
 from r1flow.core.errors import UserError
-from r1flow.sampling import Completion, engine_for, seed_of
+from r1flow.sampling import Completion, engine_for, seed_of, strategies
 
 PROBLEMS = [
     {"question": "What is 2 + 3?", "answer": "5"},
@@ -63,6 +64,50 @@ def test_every_problem_is_asked_k_times_with_random_numbers_of_its_own(model):
     assert seeds == [seed_of(3, problem, index) for problem, index in zip(ids, [0, 1, 0, 1], strict=True)]
     assert params.max_new_tokens == 40 - len(prompts[0])  # what the longest prompt leaves
     assert evaluate(model, PROBLEMS, k=1, max_new_tokens=9) and Fives.asked[-1][1].max_new_tokens == 9
+
+
+def test_an_answer_by_direct_is_a_single_sample_and_votes_take_their_budget(model, monkeypatch):
+    monkeypatch.setattr(strategies, "encode", lambda tokenizer, prompts, openings: [list(prompts[0])])
+    single = evaluate(model, PROBLEMS[:2], k=2, seed=3, max_new_tokens=9)
+    plain = Fives.asked.pop()
+    found = evaluate(model, PROBLEMS[:2], k=2, seed=3, max_new_tokens=9, strategy="direct")
+    [(prompts, params, seeds)] = Fives.asked
+    assert (prompts, params) == plain[:2] and seeds[::2] == plain[2][::2]  # the first answer's samples are evaluate's
+    assert len(set(seeds)) == 4 and found.metrics == single.metrics and (single.strategy, single.spent) == (None, None)
+    voted = evaluate(model, PROBLEMS[:2], k=1, seed=3, max_new_tokens=9, strategy="self_consistency", budget=5)
+    assert len(Fives.asked[-1][0]) == 2 * 5 and (voted.strategy, voted.spent) == ("self_consistency", 5 * 7.0)
+    assert "1 answers each by self_consistency\n" in str(voted) and "7 tokens (35 spent on an answer)" in str(voted)
+
+
+def test_a_strategys_file_in_the_project_gives_its_arguments(model, monkeypatch):
+    monkeypatch.setattr(strategies, "encode", lambda tokenizer, prompts, openings: [list(prompts[0])])
+    Path("conf/strategy").mkdir(parents=True)
+    Path("conf/strategy/patient.yaml").write_text("patient: {name: budget_forcing, args: {wait: hold on}}\n")
+    assert strategy_given("patient") == ("patient", {"name": "budget_forcing", "args": {"wait": "hold on"}})
+    openings = []
+    sample = Fives.sample
+    monkeypatch.setattr(Fives, "sample", lambda *given: openings.append(given[-1]) or sample(*given))
+    evaluate(model, PROBLEMS[:1], k=1, max_new_tokens=9, strategy="patient", budget=2)
+    assert openings == [[""], ["<think>so 5 hold on"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"strategy": "votes"}, "strategies: there is no strategy 'votes'"),
+        ({"strategy": "budget_forcing"}, "strategies.budget_forcing.args: missing a required argument: 'wait'"),
+        ({"strategy": "direct", "budget": 0}, "budget: 0; use 1 or more"),
+        ({"strategy": {"args": {}}}, "strategy: {'args': {}}; give a name, or"),
+        (
+            {"strategy": {"name": "best_of_n", "args": {"scorer": "reward_model"}}},
+            "strategy: best_of_n asks reward_model, which is a model of a run; use the scorer own_logprob",
+        ),
+    ],
+)
+def test_a_strategy_that_cannot_be_used_alone_is_one_line(model, given, said):
+    with pytest.raises(UserError) as refusal:
+        evaluate(model, PROBLEMS[:1], max_new_tokens=9, **given)
+    assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
 
 
 def test_samples_have_the_columns_of_a_runs_and_means_are_over_problems(model):

@@ -6,8 +6,9 @@
     in form 99.9 %, finished 100.0 %, 72 tokens; pass@4 84.6 %, majority of 4 72.3 %
 
 It is programs/evaluate's grader over sampling/'s samplers, so a sample's row has the same columns as in a run's
-samples.parquet. Random numbers depend on seed, problem and index alone, as in a stage. Left out: what a stage has
-beside that (shards that survive a kill, <think> given, paraphrases), and everything that is written.
+samples.parquet. Random numbers depend on seed, problem and index alone, as in a stage. With a strategy of search at
+test time each of the k answers is chosen from several samples (by_strategy.py). Left out: what a stage has beside that
+(shards that survive a kill, <think> given, paraphrases), and everything that is written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,8 @@ class Evaluation:
     metrics: dict[str, Any]
     interval: "Interval"  # of pass@1, over problems
     left_out: dict[str, int]  # problems by reason: repeated, ungradable
+    strategy: str | None = None  # by which each answer was chosen; None: it is a single sample
+    spent: float | None = None  # the mean number of tokens that the strategy took for an answer
 
     @property
     def samples(self) -> "pd.DataFrame":
@@ -68,10 +71,13 @@ class Evaluation:
         spread = f" [{100 * low:.1f}, {100 * high:.1f}]" if told else ", too few problems for an interval,"
         shares = {name: f"{100 * value:.1f} %" for name, value in self.metrics.items() if isinstance(value, float)}
         form = f"in form {shares['format_rate']}, finished {shares['finished_rate']}"
+        length = f"{self.metrics['mean_length']:.0f} tokens"
+        each = f"{self.k} answers each by {self.strategy}" if self.strategy else f"{self.k} samples each"
+        if self.spent is not None:
+            length += f" ({self.spent:.0f} spent on an answer)"
         lines = [
-            f"{self.model}: pass@1 {100 * mean:.1f} %{spread} over {self.interval.n} problems, {self.k} samples each",
-            f"{form}, {self.metrics['mean_length']:.0f} tokens; "
-            f"pass@{self.k} {shares['pass_at_k']}, majority of {self.k} {shares['cons_at_k']}",
+            f"{self.model}: pass@1 {100 * mean:.1f} %{spread} over {self.interval.n} problems, {each}",
+            f"{form}, {length}; pass@{self.k} {shares['pass_at_k']}, majority of {self.k} {shares['cons_at_k']}",
         ]
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items() if count)
         return "\n".join([*lines, *([f"problems left out: {reasons}"] if reasons else [])])
@@ -168,6 +174,8 @@ def evaluate(
     seed: int = 1,
     engine: str = AUTO,
     batch_size: int = 64,
+    strategy: str | Mapping[str, Any] | None = None,
+    budget: int = 8,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Ask a model every problem `k` times, and grade what it says.
@@ -177,10 +185,15 @@ def evaluate(
     `max_new_tokens` a response may be as long as the model has room, up to 1,024 tokens. Raises UserError for what
     can't be read, asked or sampled.
 
+    With a `strategy` each of the k answers is made of several samples, within `budget` times `max_new_tokens` tokens:
+    the name of a file of conf/strategy/ in this folder, or of a function without arguments, or {"name": …, "args": …}.
+    The only scorer is own_logprob; others are models of a run (docs/strategies.md).
+
     >>> found = r1flow.evaluate("model", [{"question": "What is 2 + 3?", "answer": 5}], k=2, max_new_tokens=8)
     >>> found.interval.n, len(found.rows), found.metrics["pass_at_1"]
     (1, 2, 0.0)
     """
+    from r1flow.api.by_strategy import answers_by, strategy_given
     from r1flow.core.metrics import per_problem, share_interval, summarise
     from r1flow.core.processes import ordered_map
     from r1flow.programs.evaluate.compute import grader
@@ -191,22 +204,22 @@ def evaluate(
     folder = model_folder(Path(model))
     asked, left_out = problems_to_ask(problems, question, answer)
     sampler = load_chat_sampler(folder, engine, batch_size)
-    prompts = [prompt_in_template(folder, sampler, problem["question"]) for problem in asked]
+    prompts = {problem["id"]: prompt_in_template(folder, sampler, problem["question"]) for problem in asked}
     if max_new_tokens is None:
-        params = replace(params, max_new_tokens=room_for(folder, sampler, prompts))
-    pairs = list(product(range(len(asked)), range(k)))  # of a problem and a sample's index
-    completions = sampler.sample(
-        [prompts[number] for number, _ in pairs],
-        params,
-        [seed_of(seed, asked[number]["id"], index) for number, index in pairs],
-        on_progress,
-    )
+        params = replace(params, max_new_tokens=room_for(folder, sampler, list(prompts.values())))
+    questions = list(product(asked, range(k)))
+    if strategy is None:
+        texts = [prompts[problem["id"]] for problem, _ in questions]
+        seeds = [seed_of(seed, problem["id"], index) for problem, index in questions]
+        label, spent, completions = None, None, sampler.sample(texts, params, seeds, on_progress)
+    else:
+        label = strategy_given(strategy)[0]
+        completions, spent = answers_by(strategy, budget, folder, sampler, questions, params, seed, on_progress)
     grade = grader("en", ["en"], REFLECTION_WORDS)
-    questions = [(asked[number], index) for number, index in pairs]
     with ordered_map() as each:
         rows = list(each(partial(sample_row, folder.name, grade), zip(questions, completions, strict=True)))
     interval = share_interval(per_problem(rows)["pass_at_1"].values())
-    return Evaluation(str(folder), k, rows, summarise(rows), interval, left_out)
+    return Evaluation(str(folder), k, rows, summarise(rows), interval, left_out, label, spent)
 
 
 def sample_row(model: str, grade: Any, answered: tuple[tuple[dict[str, Any], int], Completion]) -> dict[str, Any]:

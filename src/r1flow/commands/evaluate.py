@@ -30,6 +30,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question", default="question", metavar="COLUMN", help="(default: question)")
     parser.add_argument("--gold", default="answer", metavar="COLUMN", help="the right answers (default: answer)")
     parser.add_argument("--k", type=int, default=4, help="samples of each problem (default: 4)")
+    parser.add_argument(
+        "--strategy",
+        metavar="NAME",
+        help="make each answer of several samples: the name of a file of conf/strategy/, such as self_consistency",
+    )
+    parser.add_argument(
+        "--budget",
+        type=int,
+        default=8,
+        help="with --strategy: tokens for an answer, in samples of --max-new-tokens (default: 8)",
+    )
     parser.add_argument("--wrong", type=Path, metavar="FILE", help="write the wrong samples there, by its ending")
     add_drawing(parser)
     parser.add_argument("--max-new-tokens", type=int, help="(default: what the model has room for, up to 1,024)")
@@ -61,6 +72,8 @@ def run(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         engine=arguments.engine,
         batch_size=arguments.batch_size,
+        strategy=arguments.strategy,
+        budget=arguments.budget,
         on_progress=say_progress if sys.stderr.isatty() else None,
     )
     wrong = []
@@ -80,6 +93,8 @@ def run(arguments: argparse.Namespace) -> None:
             "high": evaluation.interval.high,
         },
         "metrics": evaluation.metrics,
+        "strategy": evaluation.strategy,
+        "spent": evaluation.spent,
         "left_out": evaluation.left_out,
         "wrong": len(wrong),
     }

@@ -1,0 +1,80 @@
+"""Answers by a strategy of search at test time (sampling/strategies.py), for `evaluate`, without a run.
+
+    strategy_given("self_consistency")                  ("self_consistency", {"name": "self_consistency", "args": {}})
+    strategy_given({"name": "my_strategies.patient", "args": {"most": 8}})
+
+A run compares strategies at equal budgets, with scorers that it has trained: its stage `search` (docs/strategies.md).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from r1flow.core.errors import UserError
+from r1flow.core.files import read_yaml
+from r1flow.programs.search.scorers import OWN_LOGPROB, own_logprob
+from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams
+from r1flow.sampling.strategies import (
+    Attempt,
+    check_strategies,
+    drawing,
+    find_strategy,
+    fits_in,
+    run_together,
+)
+
+FOLDER = Path("conf/strategy")  # of the project that one is in
+
+
+def strategy_given(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A strategy's label, and its name and arguments: those of its file in FOLDER, where that has one of its name."""
+    if isinstance(given, str):
+        file = FOLDER / f"{given}.yaml"
+        [(label, part)] = read_yaml(file).items() if file.is_file() else [(given, {})]
+    elif isinstance(given, Mapping) and isinstance(given.get("name"), str) and given.keys() <= {"name", "args"}:
+        label, part = given["name"], given
+    else:
+        raise UserError(f"strategy: {given!r}; give a name, or {{'name': …, 'args': {{…}}}}")
+    return label, {"name": part.get("name") or label, "args": dict(part.get("args") or {})}
+
+
+def answers_by(
+    strategy: str | Mapping[str, Any],
+    budget: int,
+    folder: Path,
+    sampler: Sampler,
+    questions: Sequence[tuple[Mapping[str, Any], int]],
+    params: SamplingParams,
+    seed: int,
+    on_progress: OnProgress | None,
+) -> tuple[list[Completion], float]:
+    """What the strategy chose for each problem and number of an answer, and the mean tokens that this took.
+
+    `budget` is in samples of `params.max_new_tokens` tokens. Raises UserError for a strategy that can't be used so.
+    """
+    label, part = strategy_given(strategy)
+    longest = params.max_new_tokens
+    check_strategies({label: part}, longest)
+    if budget < 1:
+        raise UserError(f"budget: {budget}; use 1 or more, in samples of {longest} tokens")
+    if (scorer := part["args"].get("scorer", OWN_LOGPROB)) != OWN_LOGPROB:
+        raise UserError(
+            f"strategy: {label} asks {scorer}, which is a model of a run; use the scorer {OWN_LOGPROB}, or the"
+            " experiment search_tiny"
+        )
+    function, scorers, begun = find_strategy(part["name"]), {OWN_LOGPROB: own_logprob(folder, sampler)}, []
+    for problem, number in questions:
+        attempt = Attempt(
+            problem["question"],
+            f"{problem['id']}/{number}" if number else problem["id"],  # the first answer's samples are evaluate's own
+            label,
+            budget * longest,
+            longest,
+            seed,
+            problem["entry"] is not None,
+            scorers,
+            fits_in(sampler, longest),
+        )
+        begun.append((attempt, function(attempt, **part["args"])))
+    chosen = run_together(begun, drawing(sampler, params, on_progress))
+    return chosen, sum(attempt.spent for attempt, _ in begun) / len(begun)
