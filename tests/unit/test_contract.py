@@ -324,6 +324,20 @@ def test_a_prompt_that_opens_the_reasoning_is_refused_unless_the_stage_sets_anot
     assert refusal("sft", SFT | {"template": TEMPLATE}, model=model) is None
 
 
+OF_PARTS = "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}|{% endfor %}"  # of texts and images
+
+
+@pytest.mark.parametrize("dropping", ["hello", OF_PARTS])
+def test_a_template_that_drops_the_question_is_refused_unless_the_stage_sets_another(model, dropping):
+    assert "drops_question" not in contract_of(model)
+    (model / "chat_template.jinja").write_text(dropping)
+    for program, config in (("sft", SFT), ("grpo", GRPO), ("rejection", EVALUATE), ("evaluate", EVALUATE)):
+        said = refusal(program, config, model=model)
+        assert f"the chat template of input model ({model}) drops the question" in said
+    assert refusal("sft", SFT | {"template": TEMPLATE}, model=model) is None
+    assert "stage: template drops the question" in refusal("sft", SFT | {"template": dropping}, model=model)
+
+
 def test_a_base_model_is_not_trained_to_be_asked_with_the_reasoning_open(tmp_path):
     write_tokenizer(tmp_path / "data/tokenizer")
     opening = f"{TEMPLATE}<think>"

@@ -4,6 +4,8 @@ import json
 import resource
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from documented import as_documented
 
@@ -121,10 +123,27 @@ WRONG = {
     "can't be read as .json (it isn't a list of objects); write it again, in UTF-8": ("a.json", "{}"),
     "can't be read as .json (Expecting": ("a.json", "["),
     "can't be read as .csv (row 1 has the wrong number of values": ("a.csv", "completion,answer\na,b,c\n"),
+    "2 columns are called 'answer', and it can't be told which is meant; rename them": (
+        "a.csv",
+        "completion,answer,answer\n5,5,6\n",
+    ),
+    "line 1 isn't JSON: an object has 'answer' twice": ("a.jsonl", '{"completion": "5", "answer": 5, "answer": 6}'),
+    "can't be read as .json (an object has 'answer' twice)": (
+        "a.json",
+        '[{"completion": "", "answer": 5, "answer": 6}]',
+    ),
     "can't be read (": ("a.parquet", "no parquet"),
     "no rows in it": ("a.jsonl", ""),
     "row 1 has no column 'answer'; it has completion, answers": ("a.jsonl", '{"completion": "", "answers": ""}'),
 }
+
+
+def test_parquet_with_two_columns_of_one_name_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    columns = [pa.array([text]) for text in ("5", "5", "6")]
+    parquet.write_table(pa.Table.from_arrays(columns, ["completion", "answer", "answer"]), "a.parquet")
+    assert main(["grade", "a.parquet"]) == 2
+    assert capsys.readouterr().err.startswith("r1flow: a.parquet: 2 columns are called 'answer'")
 
 
 @pytest.mark.parametrize(("said", "given"), WRONG.items(), ids=WRONG)

@@ -501,6 +501,7 @@ GOOD = {"question": "2 + 3?", "answer": "#### 5"}
 HOSTILE = {
     "not JSON": "{not json}\n",
     "not an object": '["2 + 3?", "#### 5"]\n',
+    "a key twice": '{"question": "2 + 3?", "answer": "#### 5", "answer": "#### 6"}\n',
     "missing": {"question": "2 + 3?"},
     "nothing": {"question": None, "answer": "#### 5"},
     "wrong type": {"question": ["2 + 3?"], "answer": "#### 5"},
@@ -549,6 +550,17 @@ def test_a_column_that_a_parquet_file_lacks_is_refused_with_those_it_has(tmp_pat
     write(tmp_path, "train.parquet", [{"problem": "2 + 3?", "answer": "#### 5"}])
     with pytest.raises(UserError, match=r"train.parquet: no column question; it has problem, answer"):
         loaded(tmp_path, "train.parquet", source_of("gsm8k"))
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "train.csv"])
+def test_two_columns_of_one_name_are_refused(name, tmp_path):
+    columns, names = [pa.array([text]) for text in ("2 + 3?", "#### 5", "#### 6")], ["question", "answer", "answer"]
+    if name == "train.csv":
+        (tmp_path / name).write_text("question,answer,answer,,\n2 + 3?,#### 5,#### 6,,\n")
+    else:
+        parquet.write_table(pa.Table.from_arrays(columns, names), tmp_path / name)
+    with pytest.raises(UserError, match=rf"{name}: 2 columns are called 'answer'"):
+        loaded(tmp_path, name, source_of("gsm8k"))
 
 
 def test_a_parquet_row_that_python_cannot_have_is_left_out_alone(tmp_path):

@@ -82,7 +82,11 @@ def test_no_other_split_gets_or_loses_a_problem(shares, model):
         assert split_of(f"{number:x}", after) == grown
 
 
-NO_TEMPLATE = {"missing": None, "ends the prompt with <think>": CHATML.replace("assistant\n", "assistant\n<think>\n")}
+NO_TEMPLATE = {
+    "missing": None,
+    "ends the prompt with <think>": CHATML.replace("assistant\n", "assistant\n<think>\n"),
+    "drops a question": CHATML.replace("message.content", "message.content[0].text"),
+}
 
 
 @pytest.mark.parametrize("why", NO_TEMPLATE)

@@ -70,6 +70,15 @@ def test_worked_examples_keep_their_reasoning_where_a_template_drops_it(drops: s
     assert {dropping.convert_tokens_to_ids(tag) for tag in ("<think>", "</think>")} <= set(ids[0])
 
 
+@pytest.mark.parametrize(
+    "template", ["hello", "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}{% endfor %}"]
+)
+def test_a_template_that_drops_the_question_is_refused_in_one_line(template: str) -> None:
+    with pytest.raises(UserError, match=r"the chat template drops the question \(.1 \+ 1\?.\); use another") as refused:
+        render(tokenizer_of(template), "1 + 1?")
+    assert "\n" not in str(refused.value)
+
+
 def test_a_template_that_drops_a_turn_is_refused_in_one_line() -> None:
     last = tokenizer_of("{{ messages[-1].content }}")
     assert render(last, "1 + 1?") == "1 + 1?"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Contract = dict[str, Any]
 Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
 PROBE = "  Wait: 24 - 19 = 5, 1234.5 × x²\n\tschläft's, naïve, 日本 <think>so</think><answer>5</answer>"
+QUESTION = "8 + 16 ="  # to try a chat template with
 FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
 # What a policy and its reward model share.
 SCORERS = ("reward_model", "process_reward", "value_model")  # the inputs whose models score responses
@@ -133,6 +134,7 @@ def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
         "pad_token_id": special("pad_token"),
         "think": {"open": ids(THINK_OPEN), "close": ids(THINK_CLOSE), "prefilled": prefilled(template)},
         "answer": {"open": ids(ANSWER_OPEN), "close": ids(ANSWER_CLOSE)},
+        **({"drops_question": True} if drops_question(template) else {}),
     }
 
 
@@ -182,14 +184,25 @@ def template_of(folder: Path) -> str | None:
 
 def prefilled(template: str | None) -> bool | None:
     """Whether a template's prompt opens the reasoning itself; None when only transformers could render it."""
+    prompt = rendered(template)
+    return None if prompt is None else prompt.rstrip().endswith(THINK_OPEN)
+
+
+def drops_question(template: str | None) -> bool:
+    """Whether a template's prompt lacks the question, as where one expects a list of texts and images."""
+    return bool(template) and QUESTION not in (rendered(template) or QUESTION)
+
+
+def rendered(template: str | None) -> str | None:
+    """The prompt that a template makes of QUESTION; None when only transformers could render it."""
     import jinja2.sandbox
 
     options = {"trim_blocks": True, "lstrip_blocks": True, "extensions": ["jinja2.ext.loopcontrols"]}
-    values = {"messages": [{"role": "user", "content": "?"}], "tools": None, "bos_token": "", "eos_token": ""}
+    values = {"messages": [{"role": "user", "content": QUESTION}], "tools": None, "bos_token": "", "eos_token": ""}
     try:
         compiled = jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
         with within_time(RENDER_S):
-            return compiled.render(values, add_generation_prompt=True).rstrip().endswith(THINK_OPEN)
+            return compiled.render(values, add_generation_prompt=True)
     except MemoryError:  # it would take that of a training, too
         raise
     except Exception:  # a template may raise anything
@@ -272,6 +285,9 @@ def template_faults(side: str, contract: Contract, own: str | None) -> Iterator[
         whose = "template" if own else f"the chat template of {side}"
         ends = f"{whose} ends the prompt with {THINK_OPEN}, but here the response begins with it"
         yield f"{ends}; remove it from the end of the template"
+    if drops_question(own) if own else contract.get("drops_question"):
+        whose = "template" if own else f"the chat template of {side}"
+        yield f"{whose} drops the question that it is given as a text; take one like those in conf/template/"
 
 
 def weights_faults(side: str, contract: Contract, scores: bool, trains: bool) -> Iterator[str]:

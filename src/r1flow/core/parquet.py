@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from r1flow.core.apart import length_of, read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile
+from r1flow.core.row_files import check_no_column_twice
 
 # Rows of a group that is written, and rows that are in memory at once when it is read.
 GROUP_ROWS = 2**16
@@ -84,9 +85,10 @@ def rows_of_tables(paths: list[Path], columns: list[str] | None) -> Iterator[dic
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:
+                check_no_column_twice(path, file.schema_arrow.names)
                 for batch in file.iter_batches(READ_ROWS, columns=columns):
                     yield from batch.to_pylist()
-        except MemoryError:
+        except (MemoryError, BadFile):
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
             said = str(error).splitlines()[0]

@@ -7,7 +7,8 @@ CSV has texts only. A whole number of thousands of digits, which Python doesn't 
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ def rows_of_text(path: Path) -> Iterator[dict[str, Any]]:
     """The file's rows; raises BadFile for what can't be read, or isn't a row."""
     try:
         yield from BY_ENDING[path.suffix](path)
+    except BadFile:
+        raise
     except (OSError, ValueError, csv.Error, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         said = "lists within lists, too many" if isinstance(error, RecursionError) else error
         raise BadFile(f"{path}: can't be read as {path.suffix} ({said}); write it again, in UTF-8") from None
@@ -59,6 +62,7 @@ def csv_records(path: Path, columns: list[str], limit: int) -> Iterator[dict[str
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)
         names = reader.fieldnames or []
+        check_no_column_twice(path, names)
         for column in columns:
             if column.partition(".")[0] not in names:
                 raise UserError(f"{path}: no column {column}; its first line has {listed(names, 20)}")
@@ -66,8 +70,30 @@ def csv_records(path: Path, columns: list[str], limit: int) -> Iterator[dict[str
             yield None if None in row or None in row.values() else row
 
 
+def check_no_column_twice(path: Path, names: Sequence[str]) -> None:
+    """Refuse two columns of one name, of which only one could be read; raises BadFile. Unnamed ones are never read."""
+    for name, count in Counter(names).items():
+        if name and count > 1:
+            raise BadFile(
+                f"{path}: {count} columns are called {name!r}, and it can't be told which is meant; rename them"
+            )
+
+
+class KeyTwice(ValueError):
+    """An object of a JSON text has a key twice, and it can't be told which of the values is meant."""
+
+
 def parse_json(text: str | bytes) -> Any:
-    return json.loads(text, parse_int=number_or_text)
+    """The value of a JSON text; raises ValueError, and KeyTwice for an object with two values of one name."""
+    return json.loads(text, parse_int=number_or_text, object_pairs_hook=object_of)
+
+
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise KeyTwice(f"an object has {name!r} twice")
+    return made
 
 
 def number_or_text(digits: str) -> int | str:

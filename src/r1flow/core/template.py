@@ -148,7 +148,7 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
 
     Names of special tokens in the turns and the question are marked by KEPT, so that `prompt_ids` keeps them text. The
     templates of Qwen3 and DeepSeek-R1 drop the reasoning of earlier turns: there its tags are marked, too, which hides
-    it from them. Raises UserError where a template drops it all the same.
+    it from them. Raises UserError where a template drops it all the same, or the question itself.
     """
     names = special_names(tokenizer)
     turns = [{**turn, "content": marked(turn["content"], names)} for turn in before]
@@ -164,10 +164,15 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
 
     prompt = shown(turns)
     # None: a server renders it.
-    if not getattr(tokenizer, "chat_template", None) or not lost_turn(turns, prompt):
+    if not getattr(tokenizer, "chat_template", None) or not lost_turn([*turns, asked], prompt):
         return prompt
     turns = [{**turn, "content": marked(turn["content"], (THINK_OPEN, THINK_CLOSE))} for turn in turns]
     prompt = shown(turns)
+    if lost_turn([asked], prompt):
+        raise UserError(
+            f"the chat template drops the question ({question[:60]!r}); use another (`template`, or chat_template.jinja"
+            " in the model's folder): some expect a list of texts and images in place of a text"
+        )
     if lost := lost_turn(turns, prompt):
         raise UserError(
             f"the chat template drops what an earlier turn says ({unmarked(lost)[:60]!r}); use another (`template`),"

@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
-from r1flow.core.row_files import csv_records, parse_json
+from r1flow.core.row_files import KeyTwice, check_no_column_twice, csv_records, object_of, parse_json
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.data.splits import identity
 from r1flow.grading.final import after_mark, last_boxed
@@ -178,7 +178,9 @@ def opened(path: Path) -> "ParquetFile":
                 what = f"column {chunk.path_in_schema} unpacks from {packed} to {size} bytes"
                 raise UserError(f"{path}: {what}; that is no text, so the file isn't read")
     repeated = [leaf.path for leaf in leaves if leaf.max_repetition_level and leaf.physical_type == "BYTE_ARRAY"]
-    return parquet.ParquetFile(path, read_dictionary=repeated, pre_buffer=False, buffer_size=STREAM)
+    file = parquet.ParquetFile(path, read_dictionary=repeated, pre_buffer=False, buffer_size=STREAM)
+    check_no_column_twice(path, file.schema_arrow.names)
+    return file
 
 
 def at_once(meta: "FileMetaData") -> int:
@@ -234,7 +236,9 @@ def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[FileRow | Da
 
 def parsed_line(line: bytes) -> FileRow | Damaged:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=object_of)
+    except KeyTwice:
+        return Damaged("a key twice")
     except (ValueError, RecursionError):
         return Damaged("not JSON")
     return row if isinstance(row, dict) else Damaged("not an object")

@@ -143,9 +143,16 @@ def settle_template(block: dict[str, Any], contract: Contract | None, is_ours: b
         block["template"] = None
     if block["template"]:
         return "with the experiment's chat template"
-    if contract is None or (contract["chat_template"] and not contract["think"]["prefilled"]):
+    if contract is None:
         return "with its own chat template"
-    why = "ends the prompt with <think>, which responses begin with here" if contract["chat_template"] else "is missing"
+    if not contract["chat_template"]:
+        why = "is missing"
+    elif contract["think"]["prefilled"]:
+        why = "ends the prompt with <think>, which responses begin with here"
+    elif contract.get("drops_question"):
+        why = "drops a question that it is given as a text"
+    else:
+        return "with its own chat template"
     block["template"] = template(conf, WITHOUT_TAGS)
     return f"with R1-Zero's chat template (conf/template/{WITHOUT_TAGS}.yaml), since its own {why}"
 

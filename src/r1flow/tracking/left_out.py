@@ -40,6 +40,7 @@ LOST = {
     "row too large": "more bytes than the source's max_row_bytes",
     "field too long": "more characters than the source's max_field_characters",
     "not JSON": "the line isn't JSON",
+    "a key twice": "an object of the line has two values of one name, and it isn't known which is meant",
     "wrong number of values": "the record has more or fewer values than the file's first line has columns",
     "not an object": "the line isn't an object with named fields",
     "missing": "it lacks a column",
