@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from r1flow.artifacts.contract import dtype_of
+from r1flow.artifacts.contract import dtype_of, read_tokenizer, template_of
 from r1flow.core.errors import UserError
 from r1flow.model import weights
 from r1flow.model.weights import (
@@ -91,6 +91,11 @@ HARM = {
         ("can't be read as JSON", lambda path: path.write_text("[" * 90_000)),
         ("can't be read as JSON", lambda path: path.write_bytes(b"\xff\xfe{")),
         ("Git LFS pointer", lambda path: path.write_text(POINTER)),
+        (
+            "vocab_size is 10000000, and the weights have at most",
+            lambda path: path.write_text('{"vocab_size": 10000000}'),
+        ),
+        ("num_hidden_layers is 99, and", lambda path: path.write_text('{"num_hidden_layers": 99}')),
     ],
     "generation_config.json": [
         ("can't be read as JSON", lambda path: path.write_text("{")),
@@ -107,6 +112,14 @@ def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder: Path, name: s
     with pytest.raises(UserError, match=said) as caught:
         check_model_files(folder)
     assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["model-00001-of-00002.safetensors", "tokenizer.json", "chat_template.jinja"])
+def test_a_pointer_is_called_one_by_whoever_reads_the_file_first(folder: Path, name: str) -> None:
+    (folder / name).write_text(POINTER)
+    read = {"tokenizer.json": read_tokenizer, "chat_template.jinja": template_of}.get(name, dtype_of)
+    with pytest.raises(UserError, match=rf"{name} is a Git LFS pointer .*git lfs pull"):
+        read(folder)
 
 
 @pytest.mark.parametrize(

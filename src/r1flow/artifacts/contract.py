@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags, within_time
-from r1flow.model.weights import AGAIN, header_of, read_object, shards_of
+from r1flow.model.weights import AGAIN, header_of, read_object, refuse_lfs_pointer, shards_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -100,6 +100,7 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
     """A model's tokenizer, read without transformers; raises UserError if it can't be read."""
     from tokenizers import Tokenizer
 
+    refuse_lfs_pointer(folder / "tokenizer.json")
     try:
         return Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers has no exceptions of its own
@@ -171,6 +172,7 @@ def read_contract(path: Path) -> dict[str, Any]:
 def template_of(folder: Path) -> str | None:
     """The chat template: a file of its own, or in older models an entry of tokenizer_config.json."""
     if (folder / "chat_template.jinja").is_file():
+        refuse_lfs_pointer(folder / "chat_template.jinja")
         return (folder / "chat_template.jinja").read_text(encoding="utf-8")
     path = folder / "tokenizer_config.json"
     template = read_contract(path).get("chat_template")

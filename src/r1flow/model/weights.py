@@ -16,6 +16,7 @@ import math
 import struct
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def header_of(path: Path) -> dict[str, dict[str, Any]]:
 
     The tensors stand one after the other and fill the file: a header can't promise more than there is.
     """
+    refuse_lfs_pointer(path)
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -135,16 +137,26 @@ def check_model_files(folder: Path | str) -> None:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jinja", ".txt", ".model"):
             refuse_lfs_pointer(path)
-    read_object(folder / "config.json")
+    config = read_object(folder / "config.json")
     # transformers would take its own values for a file that it can't read.
     if (folder / GENERATION).is_file():
         read_object(folder / GENERATION)
+    shapes: list[list[int]] = []
     for path in shards_of(folder):
         if not path.is_file():
             wanted = f"as {INDEX} says" if (folder / INDEX).is_file() else f"and no {INDEX}, which would name others"
             raise UserError(f"{folder} has no {path.name}, {wanted}; {AGAIN}")
-        refuse_lfs_pointer(path)
-        header_of(path)
+        shapes += [tensor["shape"] for tensor in header_of(path).values()]
+    check_sizes(folder, config, shapes)
+
+
+def check_sizes(folder: Path, config: dict[str, Any], shapes: list[list[int]]) -> None:
+    """Refuse sizes that the weights haven't, before transformers makes room for them; raises UserError."""
+    largest = max(chain.from_iterable(shapes), default=0)
+    most = {"vocab_size": largest, "hidden_size": largest, "intermediate_size": largest}
+    for key, limit in (most | {"num_hidden_layers": len(shapes)}).items():
+        if isinstance(size := config.get(key), int) and size > limit:
+            raise UserError(f"{folder}/config.json: {key} is {size}, and the weights have at most {limit}; {AGAIN}")
 
 
 def trainable_kind(folder: Path | str) -> str:
