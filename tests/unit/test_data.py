@@ -351,7 +351,7 @@ def test_a_family_without_steps_is_in_rl_and_evaluation_beside_the_others_and_in
         assert tasks.count("letter_counting") == 10 and set(tasks) == {*config()["tasks"], "letter_counting"}
     assert {row["task"] for row in rows(folder, "cold_start")} == {*config()["tasks"]}
     assert not any("letter" in row["text"] for row in rows(folder, "corpus"))
-    assert {row["task"] for row in rows(folder, "test_reworded")} == {*config()["tasks"]}
+    assert {row["task"] for row in rows(folder, "test_paraphrased")} == {*config()["tasks"]}
 
 
 def test_a_family_alone_gives_what_rl_and_evaluation_need(tmp_path):
@@ -364,7 +364,7 @@ def test_a_family_alone_gives_what_rl_and_evaluation_need(tmp_path):
     folder = make(tmp_path / "data", **changed)
     names = {path.name for path in folder.iterdir()}
     assert names == {name.rstrip("/") for name in outputs(config() | changed)}
-    assert "rl.jsonl" in names and not {"cold_start.jsonl", "test_reworded.jsonl"} & names
+    assert "rl.jsonl" in names and not {"cold_start.jsonl", "test_paraphrased.jsonl"} & names
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def examine(tmp_path, monkeypatch):
         write_jsonl(data / "test.jsonl", problems)
         write_jsonl(data / "dev.jsonl", [problem("d", task="products")])
         worded = [{**one, "question": f"again {one['question']}"} for one in reversed(problems)]
-        write_jsonl(data / "test_reworded.jsonl", worded)
+        write_jsonl(data / "test_paraphrased.jsonl", worded)
         write_jsonl(data / "general_test.jsonl", prompts)
         monkeypatch.setattr(shards, "load_sampler", lambda *arguments: sampler)
         stage = SimpleNamespace(
@@ -294,7 +294,7 @@ def test_what_isnt_asked_again_has_no_metric(examine):
 
 
 def test_a_split_without_other_wordings_is_refused_with_the_remedy(examine):
-    said = r"dev_reworded\.jsonl: it lacks 1 of the 1 problems .*; run the data .* or set evaluate\.paraphrased=0"
+    said = r"dev_paraphrased\.jsonl: it lacks 1 of the 1 problems .*; run the data .* or set evaluate\.paraphrased=0"
     with pytest.raises(UserError, match=said):
         examine(Knows(), [problem("a")], split="dev", paraphrased=1)
 

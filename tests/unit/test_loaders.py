@@ -960,7 +960,7 @@ REFUSED = {
     "other wordings of problems from outside": (
         "evaluate.paraphrased",
         2,
-        "evaluate.paraphrased: it reads test_reworded.jsonl, which the data stage doesn't make; only generated data",
+        "evaluate.paraphrased: it reads test_paraphrased.jsonl, which the data stage doesn't make; only generated data",
     ),
     "nothing to compare with": ("data.pools", pools(rl=100), "none makes dev or test"),
     "a base that is to be pretrained": ("base", {"init_from": None, "revision": None}, "corpus.jsonl"),

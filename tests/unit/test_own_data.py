@@ -78,7 +78,7 @@ def test_a_file_of_problems_stands_where_the_experiments_problems_stood(experime
     if experiment == "r1_micro":
         assert run.slice("evaluate")["paraphrased"] == 0 and "evaluate.paraphrased is 0" in run.notes[1]
         others = {"corpus", "cold_start", "general_sft", "general_test", "preferences"}
-        assert others <= set(files) and not {name for name in files if "reworded" in name}
+        assert others <= set(files) and not {name for name in files if "paraphrased" in name}
 
 
 def test_a_generated_family_without_other_wordings_switches_paraphrases_off_and_says_so():

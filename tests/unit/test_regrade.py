@@ -66,7 +66,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     greeting = {"id": "g", "kind": "greeting", "question": "hi", "response": "Hello!", "check": '{"type": "greets"}'}
     write_jsonl(data / "test.jsonl", [problem("a"), problem("b"), problem("x")])
     worded = [{**problem(name), "question": f"what is 4 + 1 of {name}?"} for name in "abx"]
-    write_jsonl(data / "test_reworded.jsonl", worded)
+    write_jsonl(data / "test_paraphrased.jsonl", worded)
     write_jsonl(data / "general_test.jsonl", [greeting])
     write_jsonl(data / "rejection.jsonl", [problem("c"), problem("d")])
     write_jsonl(data / "general_sft.jsonl", [greeting])

@@ -409,7 +409,7 @@ def test_an_evaluation_shows_on_the_model_by_dataset_on_its_stage_and_on_the_exe
         ("test", "eval/reasoning/pass_at_1"): 0.61,
         ("test", "eval/thinking_0.6/pass_at_1"): 0.66,
         ("general_test", "eval/general/pass_at_1"): 0.4,
-        ("test_reworded", "eval/paraphrased/pass_at_1"): 0.55,
+        ("test_paraphrased", "eval/paraphrased/pass_at_1"): 0.55,
     }
     assert {len(metric.dataset_digest) for metric in model.metrics} == {8}
     named = {key for key in finished.runs["zero_rl"].data.metrics if key.startswith("eval/")}

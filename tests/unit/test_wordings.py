@@ -128,7 +128,7 @@ def made(tmp_path_factory):
 
 def test_evaluation_problems_are_there_in_held_out_wordings_too(made):
     for split in EXAMS:
-        asked, again = rows(made, split), rows(made, f"{split}_reworded")
+        asked, again = rows(made, split), rows(made, f"{split}_paraphrased")
         assert [row | {"question": ""} for row in asked] == [row | {"question": ""} for row in again]
         for row in again:
             held_out = FAMILIES[row["task"]].wordings.held_out

@@ -65,10 +65,10 @@ EXAMS = ("dev", "test", "final")  # splits that no stage trains on
 # Of a row of a conversation: the turns before its question, as JSON; only SFT reads it.
 BEFORE = "before"
 CONVERSATIONS = ("cold_start", "general_sft")  # the files that may have such rows
-REWORDED = "{}_reworded"  # the file with a split's problems in wordings that no training row has
+PARAPHRASED = "{}_paraphrased"  # the file with a split's problems in wordings that no training row has
 # The files of problems, traces, prompts and pairs, and the rows that each has.
 FILES = {
-    **dict.fromkeys(("rl", "rejection", *EXAMS, *map(REWORDED.format, EXAMS)), Problem),
+    **dict.fromkeys(("rl", "rejection", *EXAMS, *map(PARAPHRASED.format, EXAMS)), Problem),
     "cold_start": ColdStart,
     **dict.fromkeys((f"general_{split}" for split in ("sft", "rl", *EXAMS)), General),
     "preferences": Preference,

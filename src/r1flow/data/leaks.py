@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.artifacts.manifest import read_json, sha256, write_json
-from r1flow.core.schema import EXAMS, REWORDED
+from r1flow.core.schema import EXAMS, PARAPHRASED
 from r1flow.data.decontaminate import COMMON, RULE, Index, Kind
 from r1flow.tracking.left_out import Count
 
 # The evaluation sets that a data folder may have.
-EVALUATION = tuple(f"{form.format(split)}.jsonl" for form, split in product(("{}", "general_{}", REWORDED), EXAMS))
+EVALUATION = tuple(f"{form.format(split)}.jsonl" for form, split in product(("{}", "general_{}", PARAPHRASED), EXAMS))
 REPORT = "decontamination.json"
 LEAKS_REMEDY = "docs/decontamination.md says what counts as a leak"
 EXAMPLES = 3  # shown of each kind, for each pair of files

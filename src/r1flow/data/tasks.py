@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import EXAMS, REWORDED, Problem
+from r1flow.core.schema import EXAMS, PARAPHRASED, Problem
 from r1flow.data.splits import identity
 from r1flow.data.wordings import ARITHMETIC, DIVISOR, EQUATION, LEGS, Wordings, filled, wording_of
 from r1flow.grading.generated import gradable, scorer
@@ -152,7 +152,7 @@ def files_unwritten(tasks: Collection[str], taken: Collection[str]) -> list[str]
     """The files for which none of these families has a row; `taken`: files with problems from outside."""
     single = taken if any(map(has_paraphrases, tasks)) else EXAMS
     solved = any(task in FAMILIES for task in tasks)
-    return [*map(REWORDED.format, single), *([] if solved else ["cold_start"])]
+    return [*map(PARAPHRASED.format, single), *([] if solved else ["cold_start"])]
 
 
 def in_held_out_wording(worked: Worked) -> Problem:

@@ -531,7 +531,7 @@ class Delivery:
         if not known:
             return points
         split = self.ledger["runs"][name].get("split") or "test"
-        files = {"general": f"general_{split}", "paraphrased": f"{split}_reworded"}
+        files = {"general": f"general_{split}", "paraphrased": f"{split}_paraphrased"}
         digest, metrics = inputs.get("data", "")[:DIGEST_CHARS], []
         for key, *value_and_place in scores:
             metrics.append(Metric(key, *value_and_place, known.model_id, files.get(key.split("/")[1], split), digest))

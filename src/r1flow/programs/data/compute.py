@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts import versions
 from r1flow.core.errors import UserError
-from r1flow.core.schema import EXAMS, FIELDS, REWORDED, ColdStart, General, Problem, write_jsonl
+from r1flow.core.schema import EXAMS, FIELDS, PARAPHRASED, ColdStart, General, Problem, write_jsonl
 from r1flow.data import general, leaks, loaders, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
@@ -204,7 +204,7 @@ def questions_of(
     behind = {name: rows for name, rows in behind.items() if rows}
     behind |= {f"general_{split}": prompts[split] for split in GENERAL_SPLITS}
     for split in EXAMS:
-        behind[REWORDED.format(split)] = reworded(chain.from_iterable(problems[split].values()))
+        behind[PARAPHRASED.format(split)] = paraphrases_of(chain.from_iterable(problems[split].values()))
     training = {}
     for name, rows in behind.items():
         training[f"{name}.jsonl"] = [(row.id, row.question) for row in rows]
@@ -212,7 +212,7 @@ def questions_of(
     return training, evaluation
 
 
-def reworded(rows: Iterable[Worked]) -> list[Problem]:
+def paraphrases_of(rows: Iterable[Worked]) -> list[Problem]:
     """The problems in a wording that no training row has, without those of families that have no other wording."""
     return [in_held_out_wording(worked) for worked in rows if has_paraphrases(worked.problem.task)]
 
@@ -276,7 +276,7 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
         rows = shuffled(chain.from_iterable(problems[split].values()), rng)
         files[split] = [worked.problem for worked in rows]
         if split in EXAMS:
-            files[REWORDED.format(split)] = reworded(rows)
+            files[PARAPHRASED.format(split)] = paraphrases_of(rows)
     rows = shuffled(chain.from_iterable(problems["cold_start"].values()), rng)
     files["cold_start"] = [cold_start(worked, rng, config["cold_start"]) for worked in rows]
     return files

@@ -35,7 +35,7 @@ from r1flow.core.language import any_of
 from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, summarise_tasks
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
-from r1flow.core.schema import REWORDED, read_jsonl
+from r1flow.core.schema import PARAPHRASED, read_jsonl
 from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
@@ -263,7 +263,7 @@ def changed(stage: "Stage", thoughts: list[Thought]) -> list[tuple[Way, list[Que
 
 def paraphrased(data: Path, name: str, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same problems in wordings that no training row has. Raises UserError if the data doesn't have them."""
-    path = data / f"{REWORDED.format(name)}.jsonl"
+    path = data / f"{PARAPHRASED.format(name)}.jsonl"
     questions = {row["id"]: row["question"] for row in read_jsonl(path)} if path.is_file() else {}
     if missing := sum(problem["id"] not in questions for problem in problems):
         what = (

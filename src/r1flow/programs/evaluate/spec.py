@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from r1flow.core.errors import UserError
-from r1flow.core.schema import REWORDED
+from r1flow.core.schema import PARAPHRASED
 from r1flow.programs.cost_estimate import Cost, Estimator, least
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.programs.keys import NotNegative, OneOrMore, Sampled, Share, ZeroOrMore
@@ -55,7 +55,7 @@ def check_evaluate(config: dict[str, Any]) -> None:
 def files_read(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "split", f"{config['split']}.jsonl"
     if config["paraphrased"]:
-        yield "paraphrased", f"{REWORDED.format(config['split'])}.jsonl"
+        yield "paraphrased", f"{PARAPHRASED.format(config['split'])}.jsonl"
 
 
 def cost(estimator: Estimator, job: str, config: dict[str, Any]) -> Cost:

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.schema import EXAMS, FILES, REWORDED
+from r1flow.core.schema import EXAMS, FILES, PARAPHRASED
 from r1flow.data.leaks import EVALUATION, REPORT
 from r1flow.data.pools import RECORD
 from r1flow.programs.cost_estimate import cost_of_files
@@ -27,7 +27,7 @@ class Fetch(Place):
 
 # General prompts of evaluation sets are judged by rules, and prompts from outside have no rules. Our wordings don't fit
 # problems from outside.
-UNFETCHED = {form.format(split) for form, split in product(("general_{}", REWORDED), EXAMS)}
+UNFETCHED = {form.format(split) for form, split in product(("general_{}", PARAPHRASED), EXAMS)}
 FETCHED = [file for file in FILES if file not in UNFETCHED]
 
 
