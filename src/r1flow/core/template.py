@@ -5,7 +5,8 @@ A reasoning response has its reasoning in one block and its answer in another (D
     <think>we start with 8 + 16 = 24, then 24 - 19 = 5.</think>the result is <answer>5</answer>
 
 A general response is a plain reply, with or without a reasoning block before it. What a user reads, the summary, is
-everything after the reasoning.
+everything after the reasoning. Where a model may call tools, what it asks is between tags of its own, and the result
+follows at once (sampling/turns.py): <tool>48 * 377</tool><result>18096</result>.
 """
 
 import re
@@ -22,6 +23,8 @@ from r1flow.core.language import Clause, clauses, share_in, tokens
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
+TOOL_OPEN, TOOL_CLOSE = "<tool>", "</tool>"  # around a call, which the model writes
+RESULT_OPEN, RESULT_CLOSE = "<result>", "</result>"  # around what the tool says, which it doesn't
 GENERAL = "general"  # the `task` of prompts without a checkable answer
 # Characters that are not displayed: control and format characters, fillers that Unicode calls letters, selectors, tags.
 INVISIBLE = re.compile(
@@ -31,6 +34,7 @@ INVISIBLE = re.compile(
 )
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
+TOOL_TAGS = (TOOL_OPEN, TOOL_CLOSE, RESULT_OPEN, RESULT_CLOSE)
 # A character that no text has: after the first one of a name that is to stay text (`render`).
 KEPT = "\ufdd0"
 RENDER_S = 60.0  # CPU time for a prompt, which takes 0.3 ms
