@@ -115,10 +115,14 @@ def libraries_used(config: dict[str, Any]) -> dict[str, bool]:
 
 
 def user_modules(config: dict[str, Any]) -> set[str]:
-    """The modules of the rewards and strategies that a slice names by dotted path."""
+    """The modules of the rewards, strategies and tools that a slice names by dotted path."""
+    block = config.get("environment")
+    block = block if isinstance(block, dict) else {}
     names = [
         *reward_names(config.get("rewards") or {}).values(),
         *reward_names(config.get("strategies") or {}).values(),
+        *(block.get("tools") or []),
+        block.get("name") or "",
     ]
     return {name.rpartition(".")[0] for name in names if "." in name}
 

@@ -94,7 +94,9 @@ def with_mismatch(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
         def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
             loss = super()._compute_loss(model, inputs)
             if self._step % self.passes_of_a_set < self.args.gradient_accumulation_steps:
-                self.log_mismatch(inputs["sampled_logps"], inputs["completion_mask"])
+                # Of sampled tokens: nobody gave a tool's a probability.
+                own = inputs["completion_mask"] * inputs["tool_mask"] if "tool_mask" in inputs else None
+                self.log_mismatch(inputs["sampled_logps"], inputs["completion_mask"] if own is None else own)
             return loss
 
         def log_mismatch(self, sampled_BC: Tensor, mask_BC: Tensor) -> None:

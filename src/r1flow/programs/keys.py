@@ -82,6 +82,17 @@ class Lora:
 
 
 @dataclass
+class ToolUse:
+    """The key `environment` of a stage whose model may call tools (sampling/environments.py)."""
+
+    name: str | None
+    tools: list[str]
+    most_calls: OneOrMore
+    most_characters: OneOrMore
+    call_s: Positive
+
+
+@dataclass
 class Filter:
     name: str
     args: dict[str, Any] = field(default_factory=dict)

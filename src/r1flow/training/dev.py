@@ -9,7 +9,7 @@ A value is the share solved (docs/claims.md: right by the lenient rule, and ende
 measurement draws no random numbers and changes nothing in the training. Its row is in the trainer's own log, which
 every snapshot includes, so a resumed training has the whole curve. Each of several ranks measures by itself. Left out:
 code, general prompts, engines other than our own, answers with <think> given (they would cost 60 % more), and what
-the measurements add to the stage's tokens and FLOPs.
+the measurements add to the stage's tokens and FLOPs. A stage with tools answers with them.
 """
 
 from pathlib import Path
@@ -34,6 +34,8 @@ from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.model.pretrained import positions_of
 from r1flow.sampling import Completion, SamplingParams
 from r1flow.sampling.engine import Engine, completions, eos_ids_of
+from r1flow.sampling.environments import Tools
+from r1flow.training.episodes import play
 from r1flow.training.room import check_room
 
 if TYPE_CHECKING:
@@ -43,13 +45,16 @@ if TYPE_CHECKING:
 class DevCurve(TrainerCallback):
     """Measures at step 0 and at every `dev.every` steps; raises UserError if there is no problem that can be graded."""
 
-    def __init__(self, stage: "Stage", model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self, stage: "Stage", model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tools: Tools | None = None
+    ) -> None:
         dev = stage.config["dev"]
-        self.stage, self.tokenizer, self.every = stage, tokenizer, dev["every"]
+        self.stage, self.tokenizer, self.every, self.tools = stage, tokenizer, dev["every"], tools
         self.engine = Engine(model, eos_ids_of(model, tokenizer))
         path, room = stage.inputs["data"] / dev["file"], positions_of(model.config)
         self.problems = load_dev_problems(path, dev["n_problems"])
-        prompts = [render(tokenizer, problem["question"]) for problem in self.problems]
+        questions = [tools.question(problem) if tools else problem["question"] for problem in self.problems]
+        prompts = [render(tokenizer, question) for question in questions]
         rows = [{**problem, "prompt": prompt} for problem, prompt in zip(self.problems, prompts, strict=True)]
         new_tokens = stage.config["trainer"]["max_completion_length"]
         check_room(path, rows, tokenizer, new_tokens, room, f"the model has {room} positions")
@@ -68,7 +73,12 @@ class DevCurve(TrainerCallback):
 
     def measure(self, args: TrainingArguments, state: TrainerState) -> None:
         params, rows = SamplingParams(0.0, 1.0, args.max_completion_length), len(self.prompt_ids)
-        new_ids = self.engine.generate(self.prompt_ids, params, seeds=[0] * rows, batch_size=rows)
+        if self.tools:
+            sessions = [self.tools.begin(problem) for problem in self.problems]
+            episodes = play(self.engine, self.tokenizer, sessions, self.prompt_ids, params, [0] * rows)
+            new_ids = [episode.ids for episode in episodes]
+        else:
+            new_ids = self.engine.generate(self.prompt_ids, params, seeds=[0] * rows, batch_size=rows)
         answers = completions(new_ids, self.tokenizer, self.engine.eos_ids)
         accuracy = {"dev/accuracy": share_solved(self.problems, answers)}
         state.log_history.append({"step": state.global_step, **accuracy})

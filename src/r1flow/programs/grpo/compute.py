@@ -18,9 +18,10 @@ dialects of papers and libraries, which are in conf/dialect/. An example:
 Inputs: `model`, a model directory; `data`, a folder with the files that the config names; `reward_model` where a reward
 needs one. Where the config has `dev`, the curves on a fixed set of problems are measured too (training/dev.py).
 
-With `engine: r1flow` our own sampler draws the completions, called by TRL's `rollout_func`. With `transformers` TRL
-draws them itself or, with `use_vllm`, by vLLM in this process or on a server (training/rollout_server.py). DeepSeek-R1,
-sections 2.2 (zero RL), 2.3.2, 2.3.4. Left out: tool use.
+With `engine: r1flow` our own sampler draws the completions, called by TRL's `rollout_func`; where the config has an
+`environment`, they have tool calls (training/episodes.py). With `transformers` TRL draws them itself or, with
+`use_vllm`, by vLLM in this process or on a server (training/rollout_server.py). DeepSeek-R1, sections 2.2 (zero RL),
+2.3.2, 2.3.4.
 """
 
 import os
@@ -62,12 +63,14 @@ from r1flow.model.scoring import CompactGRPOTrainer
 from r1flow.rewards.combine import REWARD, combine
 from r1flow.rewards.scores import Reward
 from r1flow.sampling import AUTO, SamplingParams, seed_of
+from r1flow.sampling.environments import Tools
 from r1flow.sandbox import tier
 from r1flow.tracking.left_out import Count, count_limited, tell_counts
 from r1flow.tracking.stage import Stage
 from r1flow.training import rollout_server
 from r1flow.training.callbacks import History
 from r1flow.training.dev import DevCurve
+from r1flow.training.episodes import CALLS, FAILURES, TURNS, log_calls, play, rollout_columns, with_own_pay, with_rows
 from r1flow.training.learning import obstacles_met, obstacles_now
 from r1flow.training.ranks import adapters, parameters_of, save, trainer_options
 from r1flow.training.rollouts import MISMATCH, extra_passes, rollouts
@@ -94,6 +97,9 @@ FIELDS = {
     "thinking": "thinking",
     "thinking_length": "thinking_length",
     "dev/accuracy": "dev/accuracy",
+    CALLS: "calls",
+    FAILURES: "failed_calls",
+    TURNS: "turns",
 }
 COLUMNS = ("id", "task", "kind", "question", "answer", "entry", "check")  # columns of a row that rewards may use
 GROUPS = 2  # prompts whose completions a table of samples has
@@ -112,22 +118,24 @@ def compute(stage: Stage) -> dict[str, Any]:
     model = read_model(
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
-    rows, counts = training_rows(stage.config, stage.inputs["data"], tokenizer)
+    tools = Tools(stage.config["environment"]) if stage.config["environment"] else None
+    rows, counts = training_rows(stage.config, stage.inputs["data"], tokenizer, tools)
     remedy = "look at the answers in the file, which the reward must be able to grade"
     told = tell_counts(stage, prompts_drawn(stage, rows, counts), stage.name, stage.config, remedy)
     check_prompts(stage, rows, model, tokenizer)
     history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
-    curve = [DevCurve(stage, model, tokenizer)] if stage.config["dev"] else []
+    curve = [DevCurve(stage, model, tokenizer, tools)] if stage.config["dev"] else []
+    reward = with_own_pay(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits), tools)
     trainer = trainer_of(stage)(
         model=model,
-        reward_funcs=samples.watch(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits)),
+        reward_funcs=samples.watch(reward),
         args=options,
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         peft_config=adapters(stage.config),
         callbacks=[history, samples, watch, LearningWatch(history), *curve],
-        rollout_func=rollout(model, tokenizer, stage) if is_sampled_by_us(stage) else None,
+        rollout_func=rollout(model, tokenizer, stage, tools) if is_sampled_by_us(stage) else None,
     )
     samples.trainer = trainer
     trainer.remove_callback(PrinterCallback)  # History reports instead
@@ -165,7 +173,8 @@ def trainer_of(stage: Stage) -> type[GRPOTrainer]:
     """TRL's trainer; with our engine, one that also measures the mismatch, as TRL does for vLLM only."""
     if not is_sampled_by_us(stage):
         return OwnPromptsTrainer
-    return with_mismatch(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
+    ours = with_mismatch(CompactGRPOTrainer if compact(stage) else GRPOTrainer)
+    return with_rows(ours) if stage.config["environment"] else ours
 
 
 class OwnPromptsTrainer(GRPOTrainer):
@@ -192,7 +201,7 @@ def is_sampled_by_us(stage: Stage) -> bool:
 
 
 def training_rows(
-    config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase
+    config: dict[str, Any], folder: Path, tokenizer: PreTrainedTokenizerBase, tools: Tools | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, Count]]:
     """The prompts of the whole training in their order: reasoning and, at the config's share, general ones.
 
@@ -215,7 +224,8 @@ def training_rows(
     prompts = []
     for row in rows:
         columns = {name: row.get(name) for name in COLUMNS}
-        prompts.append({"prompt": render(tokenizer, row["question"]), **columns})
+        question = tools.question(columns) if tools else row["question"]
+        prompts.append({"prompt": render(tokenizer, question), **columns})
     return prompts, counts
 
 
@@ -287,7 +297,7 @@ def can_be_graded(graded: Collection[str], row: dict[str, Any]) -> bool:
 
 
 def rollout(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stage: Stage, tools: Tools | None = None
 ) -> Callable[[list[str], GRPOTrainer], dict[str, Any]]:
     """TRL's rollout_func with our engine; row r of step s draws with seed_of(stage seed, "step s.pass", r).
 
@@ -305,14 +315,15 @@ def rollout(
         first = trainer.accelerator.process_index * len(prompts)
         when = f"step {trainer.state.global_step}.{within}"
         asked = prompt_ids(tokenizer, prompts)
+        params = SamplingParams(args.temperature, args.top_p, args.max_completion_length)
+        seeds = [seed_of(stage.seed, when, first + row) for row in range(len(prompts))]
+        if tools:
+            sessions = [tools.begin(row) for row in trainer.asked_rows]
+            episodes = play(engine, tokenizer, sessions, asked, params, seeds)
+            log_calls(trainer, episodes)
+            return {"prompt_ids": asked, **rollout_columns(episodes, sessions)}
         logps: list[list[float]] = []
-        completion_ids = engine.generate(
-            asked,
-            SamplingParams(args.temperature, args.top_p, args.max_completion_length),
-            [seed_of(stage.seed, when, first + row) for row in range(len(prompts))],
-            batch_size=len(prompts),
-            logps=logps,
-        )
+        completion_ids = engine.generate(asked, params, seeds, batch_size=len(prompts), logps=logps)
         return {"prompt_ids": asked, "completion_ids": completion_ids, "logprobs": logps}
 
     return sample

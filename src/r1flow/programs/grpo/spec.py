@@ -13,10 +13,11 @@ from r1flow.core.errors import UserError, did_you_mean
 from r1flow.core.rewarding import reward_names
 from r1flow.grading.verdict import Cause
 from r1flow.programs.cost_estimate import Cost, Estimator
-from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne
+from r1flow.programs.keys import Lora, OneOrMore, Rows, Seeded, Share, ShareBelowOne, ToolUse
 from r1flow.programs.specs import Spec
 from r1flow.programs.trainings import STEPS, TRL, cost_of, curves_of, memory_of
 from r1flow.sampling import AUTO, BY_TORCH
+from r1flow.sampling.environments import Tools
 from r1flow.tracking.left_out import MOST_LOST
 from r1flow.training.ranks import strategy_of
 from r1flow.training.rollout_server import ADDRESS
@@ -53,6 +54,7 @@ class Grpo(Seeded):
     rewards: dict[str, RewardPart]
     stop_above: dict[str, Share]  # 1: never
     dev: Dev | None
+    environment: ToolUse | None
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
@@ -70,6 +72,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_shares(config)
     check_limits(config["stop_above"])
     check_dev(config)
+    check_tool_use(config)
     check_groups(trainer)
     if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
         raise UserError(
@@ -157,6 +160,18 @@ def check_dev(config: dict[str, Any]) -> None:
     dev = config["dev"]
     if dev and config["engine"] != "r1flow":
         raise UserError(f"dev: engine {config['engine']} can't answer dev problems during training; set dev to null")
+
+
+def check_tool_use(config: dict[str, Any]) -> None:
+    """Refuse tools that can't be called, and a sampler that can't go on after a call."""
+    block = config["environment"]
+    if block:
+        Tools(block)
+    if block and config["engine"] != "r1flow":
+        raise UserError(
+            f"environment: engine {config['engine']} can't answer a call in the middle of a response; use engine:"
+            " r1flow, or set environment to null"
+        )
 
 
 def check_groups(trainer: dict[str, Any]) -> None:
@@ -294,6 +309,8 @@ def curves(config: dict[str, Any], metrics: dict[str, Any]) -> dict[str, str]:
         reasons["mismatch"] = "engine is r1flow"
     if config["dev"]:
         reasons["dev/accuracy"] = "dev is set"
+    if config["environment"]:
+        reasons |= dict.fromkeys(("calls", "failed_calls", "turns"), "environment is set")
     return reasons | reward_curves(config)
 
 
