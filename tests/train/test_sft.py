@@ -1,6 +1,7 @@
 """SFT learns, masks the prompt, ends with the end of sequence, and resumes to the same bytes; 10 s, CPU."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +10,14 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from test_turns import played
 from tiny import END, check_resume, chunk_sizes, kill, make_model, make_stage, make_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from r1flow.core.errors import UserError
 from r1flow.core.schema import write_jsonl
+from r1flow.core.template import TOOL_TAGS
 from r1flow.engine.checks import check_stage
 from r1flow.model import scoring
 from r1flow.programs.sft import compute as sft
@@ -49,6 +52,56 @@ def test_examples_end_with_eos_and_mask_the_prompt() -> None:
     assert tokenizer.decode(learned[:-1]) == ROWS[0]["response"]
     prompt = example["input_ids"][: example["completion_mask"].count(0)]
     assert tokenizer.decode(prompt) == "User: 0+0\nAssistant: "
+
+
+@pytest.mark.parametrize("tags", [True, False])
+def test_what_a_tool_said_is_not_learnt_and_has_the_ids_that_it_has_when_a_model_is_told(tags: bool) -> None:
+    tokenizer = make_tokenizer()
+    if tags:
+        tokenizer.add_tokens(list(TOOL_TAGS))
+    said = ["<think><tool>2 * 3</tool>", " and <tool>1 +</tool>", ".<result>7</result></think>6<|endoftext|>"]
+    [episode] = played(tokenizer, said)
+    response = episode.text(tokenizer)
+    (example,) = sft.examples(tokenizer, [{"question": "?", "response": response}], mask_results=True)
+    length = len(episode.ids)
+    assert example["input_ids"][-length:] == episode.ids and 0 in episode.mask
+    assert example["completion_mask"][-length:] == episode.mask
+    (whole,) = sft.examples(tokenizer, [{"question": "?", "response": response}])
+    assert 0 not in whole["completion_mask"][-length:]
+
+
+def test_responses_without_calls_are_learnt_in_full_with_masked_results_too() -> None:
+    tokenizer = make_tokenizer()
+    rows = [
+        *ROWS,
+        {"question": "?", "response": "<result>7</result> is <tool>no call"},
+        {"question": "?", "response": "x"},
+    ]
+    assert sft.examples(tokenizer, rows, mask_results=True) == sft.examples(tokenizer, rows)
+
+
+def test_a_training_whose_results_are_masked_learns_to_call_and_not_what_is_said(base: Path) -> None:
+    """The loss of a model that has seen nothing else falls at the calls; at the results nothing has taught it."""
+    numbers = random.Random(1)
+    rows = []
+    for _ in range(64):
+        a, b = numbers.randint(10, 99), numbers.randint(10, 99)
+        rows.append({"question": f"{a}*{b}", "response": f"<tool>{a}*{b}</tool><result>######</result>."})
+    write_jsonl(base / "data" / "cold_start.jsonl", rows)
+    told = {}
+    for masked in (False, True):
+        stage = stage_of(base, f"masked-{masked}", max_steps=60, learning_rate=5e-3)
+        stage.config["mask_results"] = masked
+        sft.compute(stage)
+        model = AutoModelForCausalLM.from_pretrained(stage.work / "model")
+        tokenizer = AutoTokenizer.from_pretrained(stage.work / "model")
+        (example,) = sft.examples(tokenizer, rows[:1], mask_results=True)
+        ids, mask = torch.tensor(example["input_ids"]), torch.tensor(example["completion_mask"])
+        logps = model(ids[None]).logits[0, :-1].log_softmax(-1).gather(1, ids[1:, None])[:, 0]
+        hashes = ids[1:] == tokenizer("#")["input_ids"][0]
+        told[masked] = (float(logps[hashes].mean()), float(logps[mask[1:].bool()].mean()))
+    assert told[False][0] > -0.5 > -3 > told[True][0]
+    assert told[True][1] > -1.5
 
 
 def test_turns_before_the_question_are_read_and_not_learnt() -> None:

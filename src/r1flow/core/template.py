@@ -35,6 +35,8 @@ INVISIBLE = re.compile(
 LEAST_THOUGHT = 5  # words and numbers; "this is easy." is an empty thought
 TAGS = (THINK_OPEN, THINK_CLOSE, ANSWER_OPEN, ANSWER_CLOSE)
 TOOL_TAGS = (TOOL_OPEN, TOOL_CLOSE, RESULT_OPEN, RESULT_CLOSE)
+# A tool's result, with its tags. A model that writes these itself can't put them after a call: there the tool's are.
+RESULT = re.compile(rf"(?<={TOOL_CLOSE}){RESULT_OPEN}.*?{RESULT_CLOSE}", re.DOTALL)
 # A character that no text has: after the first one of a name that is to stay text (`render`).
 KEPT = "\ufdd0"
 RENDER_S = 60.0  # CPU time for a prompt, which takes 0.3 ms
@@ -265,6 +267,15 @@ def marked_ids(tokenizer: Any, prompt: str) -> list[int]:
 def text_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """The token ids of texts in which no special token is: names of some that they spell out stay text."""
     return tokenizer(list(texts), add_special_tokens=False, split_special_tokens=True)["input_ids"] if texts else []
+
+
+def split_at_results(response: str) -> list[tuple[str, bool]]:
+    """A response with tool calls in the pieces that it was made of, each with whether it is a tool's result."""
+    pieces, end = [], 0
+    for match in RESULT.finditer(response):
+        pieces += [(response[end : match.start()], False), (match[0], True)]
+        end = match.end()
+    return [(text, told) for text, told in [*pieces, (response[end:], False)] if text]
 
 
 def check_tags(place: str, encode: Callable[[str], list[int]], decode: Callable[[list[int]], str]) -> None:

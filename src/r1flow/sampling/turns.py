@@ -13,19 +13,16 @@ numbers of its row and its place, so a row depends on its prompt, its seed and i
 there is no room, ends there, unfinished. Left out: results that come while a model writes on, and calls in parallel.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from r1flow.core.template import RESULT_CLOSE, RESULT_OPEN, TOOL_CLOSE, TOOL_OPEN, text_ids
+from r1flow.core.template import RESULT_CLOSE, RESULT_OPEN, TOOL_CLOSE, TOOL_OPEN, split_at_results, text_ids
 from r1flow.sampling import Opening, Sampler, SamplingParams, check_room_left, encode, seed_of
 from r1flow.sampling.environments import WRONG, ToolCall, ToolSession
 
 # Rows of about as many tokens left are drawn together, and what a turn has beyond its row's limit is cut.
 TOKENS_STEP = 64
-# A model that writes the tags of a result itself can't put them after a call: there the tool's are.
-RESULT = re.compile(rf"{TOOL_CLOSE}\s*{RESULT_OPEN}(.*?){RESULT_CLOSE}", re.DOTALL)
 
 
 class DrawnTurn(NamedTuple):
@@ -188,5 +185,5 @@ def sample_in_turns(
 
 def calls_in(text: str) -> tuple[int, int]:
     """How many calls a response's text has whose results it was told, and how many of these failed."""
-    results = RESULT.findall(text)
-    return len(results), sum(result.startswith(WRONG) for result in results)
+    results = [piece for piece, told in split_at_results(text) if told]
+    return len(results), sum(result.startswith(RESULT_OPEN + WRONG) for result in results)

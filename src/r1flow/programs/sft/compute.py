@@ -7,7 +7,8 @@ and the `response` to learn. The loss is the cross-entropy of the response and i
     response  "<think>8 + 16 = 24. …</think>so <answer>5</answer>" + end of sequence
 
 tokenised separately, as in sampling: so both see the same tokens where prompt and response meet, even if a tokenizer
-would merge across that border. Names of special tokens in a row stay text: a response has one end of sequence.
+would merge across that border. Names of special tokens in a row stay text: a response has one end of sequence. With
+`mask_results` what a tool said isn't learnt, and is tokenised alone, as it comes when a model calls a tool.
 DeepSeek-R1, sections 2.3.1 (cold start), 2.3.3 (the mix, two epochs) and 2.4 (distillation: SFT only, no RL).
 
 Token ids are written to a file among the stage's snapshots, once for all ranks, and read memory-mapped: as Python lists
@@ -31,7 +32,7 @@ from trl import SFTConfig, SFTTrainer
 from r1flow.core.errors import UserError
 from r1flow.core.flops import training_flops
 from r1flow.core.schema import BEFORE, read_jsonl
-from r1flow.core.template import prompt_ids, render, text_ids
+from r1flow.core.template import prompt_ids, render, split_at_results, text_ids
 from r1flow.data.mixing import general_rows, mix_in
 from r1flow.model.pretrained import read_model, read_pretrained
 from r1flow.model.scoring import score_labels_only
@@ -85,7 +86,7 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
     path = stage.snapshots / "dataset" / "rows.arrow"
     with PartialState().main_process_first():
         if not path.is_file():
-            write_examples(path, tokenizer, chosen_rows(stage))
+            write_examples(path, tokenizer, chosen_rows(stage), stage.config["mask_results"])
     dataset = Dataset.from_file(str(path))
     table = dataset.data.table
     count = {
@@ -126,13 +127,15 @@ def chosen_rows(stage: Stage) -> list[dict[str, Any]]:
     return rows
 
 
-def write_examples(path: Path, tokenizer: PreTrainedTokenizerBase, rows: list[dict[str, Any]]) -> None:
+def write_examples(
+    path: Path, tokenizer: PreTrainedTokenizerBase, rows: list[dict[str, Any]], mask_results: bool = False
+) -> None:
     """Write the rows as token ids; a kill leaves no file of this name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".partial")
     with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as writer:
         for start in range(0, len(rows), AT_ONCE):
-            made = examples(tokenizer, rows[start : start + AT_ONCE])
+            made = examples(tokenizer, rows[start : start + AT_ONCE], mask_results)
             writer.write_batch(pa.RecordBatch.from_pylist(made, SCHEMA))
     unfinished.replace(path)
 
@@ -150,13 +153,28 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
     return rows
 
 
-def examples(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> list[dict[str, list[int]]]:
+def examples(
+    tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]], mask_results: bool = False
+) -> list[dict[str, list[int]]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 for tokens that the loss counts."""
     rendered = [render(tokenizer, row["question"], json.loads(row.get(BEFORE, "[]"))) for row in rows]
     prompts = prompt_ids(tokenizer, rendered)
     responses = text_ids(tokenizer, [row["response"] for row in rows])
     made = []
-    for asked, answered in zip(prompts, responses, strict=True):
-        answered = [*answered, tokenizer.eos_token_id]
-        made.append({"input_ids": asked + answered, "completion_mask": [0] * len(asked) + [1] * len(answered)})
+    for row, asked, answered in zip(rows, prompts, responses, strict=True):
+        learnt = [1] * len(answered)
+        if mask_results:
+            answered, learnt = without_results(tokenizer, row["response"])
+        answered, learnt = [*answered, tokenizer.eos_token_id], [*learnt, 1]
+        made.append({"input_ids": asked + answered, "completion_mask": [0] * len(asked) + learnt})
     return made
+
+
+def without_results(tokenizer: PreTrainedTokenizerBase, response: str) -> tuple[list[int], list[int]]:
+    """The ids of a response with tool calls, and a mask that is 0 where a tool's result is."""
+    pieces = split_at_results(response)
+    ids, learnt = [], []
+    for (_, told), piece_ids in zip(pieces, text_ids(tokenizer, [text for text, _ in pieces]), strict=True):
+        ids += piece_ids
+        learnt += [int(not told)] * len(piece_ids)
+    return ids, learnt

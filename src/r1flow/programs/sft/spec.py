@@ -26,6 +26,7 @@ class Sft(Seeded):
     attention: str
     template: str | None
     data: Examples
+    mask_results: bool
     trainer: dict[str, Any]
     strategy: str = "ddp"
     lora: Lora | None = None
