@@ -1,20 +1,25 @@
 """Rejection and evaluation end to end with an untrained model: the same bytes twice, killed or not; seconds."""
 
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow.parquet as parquet
 import pytest
 import yaml
 from fake_server import FakeServer, Reply
-from tiny import make_model, make_stage
+from tiny import make_model, make_stage, make_tokenizer
 
+from r1flow.core import template
 from r1flow.core.errors import UserError
 from r1flow.core.schema import read_jsonl, write_jsonl
 from r1flow.core.template import render
 from r1flow.model.weights import parameters_in
 from r1flow.programs.evaluate import compute as evaluate
 from r1flow.programs.rejection import compute as rejection
+from r1flow.sampling import shards, turns
+from r1flow.sampling.environments import Tools
 
 CONFIG = yaml.safe_load(Path("conf/rejection/default.yaml").read_text())
 EXAMINATION = yaml.safe_load(Path("conf/evaluate/default.yaml").read_text())
@@ -44,6 +49,54 @@ def test_two_runs_write_the_same_bytes(base: Path) -> None:
     assert metrics["flops"] == 2 * parameters_in(one.inputs["model"]) * metrics["sampled_tokens"] > 0
     assert metrics["samples"] == 15 and metrics["kept"] == 10 and metrics["dropped"] == {"surplus": 5}
     assert len(read_jsonl(one.work / "mix.jsonl")) == metrics["mix"] == 20
+
+
+def called(text: str) -> str | None:
+    """An untrained model calls nothing, so here every small letter is a call, and of half of them a wrong one."""
+    if not text[-1:].isascii() or not text[-1:].islower():
+        return None
+    return "6 * 7" if text[-1] < "n" else "six"
+
+
+def test_an_evaluation_with_tools_has_their_results_in_its_samples_and_counts_the_calls(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of samples as asked; a killed one reads them back."""
+    letters = make_tokenizer().convert_tokens_to_ids(list("abcdefghijklmnopqrstuvwxyz"))
+    monkeypatch.setattr(turns, "call_ends", lambda tokenizer: tuple(letters))
+    monkeypatch.setattr(turns, "call_in", called)
+    monkeypatch.setattr(template, "RESULT", re.compile("<result>.*?</result>"))
+    block = yaml.safe_load(Path("conf/environment/calculator.yaml").read_text())
+    config = (
+        EXAMINATION | SMALL | {"k": 3, "temperature": 1.0, "top_p": 1.0, "max_new_tokens": 80, "environment": block}
+    )
+    config |= {"thinking": [0.6], "paraphrased": 0}
+    stage = make_stage(base, "evaluate/tools", config)
+    metrics = evaluate.compute(stage)
+    rows = parquet.read_table(stage.work / "samples.parquet").to_pylist()
+    results = [re.findall("<result>.*?</result>", row["completion"]) for row in rows]
+    assert {each for told in results for each in told} <= {"<result>42</result>", results_of("six")}
+    assert sum(map(bool, results[15:])) > 3  # with <think> given, too
+    told = results[:15]
+    failed = sum(each != "<result>42</result>" for row in told for each in row)
+    assert metrics["tools"] == {
+        "chain_sum": {
+            "calls": sum(map(len, told)) / 15,
+            "failed_calls": failed / sum(map(len, told)),
+            "calling": sum(map(bool, told)) / 15,
+        }
+    }
+    again = make_stage(base, "evaluate/tools", config)
+    monkeypatch.setattr(shards, "load_sampler", None)  # nothing is sampled again
+    assert evaluate.compute(again) == metrics
+    plain = make_stage(base, "evaluate/plain", config | {"environment": None})
+    monkeypatch.undo()
+    assert "tools" not in evaluate.compute(plain)
+
+
+def results_of(call: str) -> str:
+    block = yaml.safe_load(Path("conf/environment/calculator.yaml").read_text())
+    return f"<result>{Tools(block).begin({}).call(call).result}</result>"
 
 
 def test_nothing_kept_names_the_reasons(base: Path) -> None:

@@ -39,6 +39,7 @@ CONFIG = {
     "thinking": [],
     "paraphrased": 0,
     "interventions": [],
+    "environment": None,
     "reflection_opening": "wait, let me check:",
 }
 RIGHT = "<think>we start with 4 and then add 1, wait, let me  check that.</think>so <answer>5</answer>"

@@ -97,10 +97,11 @@ def test_a_division_by_zero_is_an_error_in_words() -> None:
 def test_a_table_is_that_of_the_row() -> None:
     assert said("look_up rako", table_row(rako="17"), name="LookUp") == ("17", False)
     assert said("rako", table_row(rako="4"), name="LookUp") == ("4", False)
+    assert said("bolu", {"id": "1", "entry": None}, name="LookUp") == ("error: there is no 'bolu'", True)
     assert said("bolu", table_row(rako="4"), name="LookUp") == ("error: there is no 'bolu'", True)
 
 
-@pytest.mark.parametrize("entry", [None, "{}", '{"metadata": {}}', '{"metadata": {"table": {}}}', "[", "[]"])
+@pytest.mark.parametrize("entry", ["", "{}", '{"metadata": {}}', '{"metadata": {"table": {}}}', "[", "[]"])
 def test_a_row_without_a_table_is_refused_with_its_id(entry: str | None) -> None:
     with pytest.raises(UserError, match=r"^environment: LookUp\.reset refuses the row 9: .*; correct the row"):
         Tools(BLOCK | {"name": "LookUp"}).begin({"id": "9", "entry": entry})

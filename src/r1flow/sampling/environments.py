@@ -87,8 +87,14 @@ class LookUp:
     """A table that comes with the row, so that no model can have learnt it: `entry` has it in its metadata."""
 
     def reset(self, entry: str | None = None, **row: Any) -> None:
-        """Take the row's table, {"metadata": {"table": {"rako": "17", …}}} as JSON; raises ValueError without one."""
-        found = json.loads(entry or "{}").get("metadata", {}).get("table")
+        """Take the row's table, {"metadata": {"table": {"rako": "17", …}}} as JSON; raises ValueError without one.
+
+        A row without an entry, such as a general prompt, has an empty table.
+        """
+        self.table: dict[str, str] = {}
+        if entry is None:
+            return
+        found = json.loads(entry).get("metadata", {}).get("table")
         if not isinstance(found, dict) or not found:
             raise ValueError('its entry has no table; write {"metadata": {"table": {"rako": "17"}}} there, as JSON')
         self.table = {str(name): str(said) for name, said in found.items()}

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from r1flow.core.files import write_whole
 from r1flow.core.template import render
 from r1flow.sampling import Completion, Sampler, SamplingParams, check_room_left, encode, load_sampler
+from r1flow.sampling.environments import Tools
+from r1flow.sampling.turns import sample_in_turns
 
 if TYPE_CHECKING:
     from r1flow.tracking.stage import Stage
@@ -36,6 +38,7 @@ class Draw(NamedTuple):
     question: str
     seed: int
     opening: str = ""  # text that the response begins with
+    row: dict[str, Any] | None = None  # the problem, with which its tools begin, where there are tools
 
 
 class ShardPart(NamedTuple):
@@ -63,11 +66,13 @@ def sample_shards(
     part: ShardPart = WHOLE,
     before: Sequence[dict[str, str]] = (),
     name: str = "shards",
+    tools: Tools | None = None,
 ) -> Iterator[Completion]:
     """One completion for each row of the groups, or of a part's, in order; finished shards are read back.
 
     The stage's model is loaded at the first missing shard, and asked after the turns `before`. All rows of a shard
-    belong to one group. `name` is the folder's, which a stage's second sampling must choose.
+    belong to one group. `name` is the folder's, which a stage's second sampling must choose. With `tools` completions
+    have calls and their results.
     """
     folder = stage.snapshots / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +90,13 @@ def sample_shards(
             prompts = {text: render(sampler.tokenizer, text, before) for text in questions}
             asked, seeds = [prompts[row.question] for row in rows], [row.seed for row in rows]
             progress = partial(report_rows, stage, done, total)
-            shard = sampler.sample(asked, params, seeds, progress, [row.opening for row in rows])
+            openings = [row.opening for row in rows]
+            if tools:
+                sessions = [tools.begin(row.row) for row in rows]
+                episodes = sample_in_turns(sampler, asked, params, seeds, sessions, openings)
+                shard = [episode.completion(sampler.tokenizer) for episode in episodes]
+            else:
+                shard = sampler.sample(asked, params, seeds, progress, openings)
             write(path, shard)
         else:
             stage.progress(done + len(rows), total, step="read back")

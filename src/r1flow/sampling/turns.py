@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from r1flow.core.template import RESULT_CLOSE, RESULT_OPEN, TOOL_CLOSE, TOOL_OPEN, split_at_results, text_ids
-from r1flow.sampling import Opening, Sampler, SamplingParams, check_room_left, encode, seed_of
+from r1flow.sampling import Completion, Opening, Sampler, SamplingParams, check_room_left, encode, seed_of
 from r1flow.sampling.environments import WRONG, ToolCall, ToolSession
 
 # Rows of about as many tokens left are drawn together, and what a turn has beyond its row's limit is cut.
@@ -54,6 +54,9 @@ class Episode:
     def failed(self) -> int:
         """How many calls failed."""
         return sum(call.failed for call in self.calls)
+
+    def completion(self, tokenizer: Any) -> Completion:
+        return Completion(self.ids, self.text(tokenizer), self.finished)
 
     def text(self, tokenizer: Any, start: int = 0) -> str:
         return tokenizer.decode(self.ids[start:], skip_special_tokens=True)

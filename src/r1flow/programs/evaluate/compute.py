@@ -10,7 +10,8 @@ answer and continued (interventions.py), to find out what reflection is worth.
 A sample's random numbers depend only on the seed, its problem and its index: models that are evaluated with the same
 seed answer the same problems with the same random numbers. A problem whose scorer refuses the problem's own gold answer
 is left out before sampling, and counted. Programs are graded by their tests in the sandbox. If the sandbox fails, the
-sample is neither right nor wrong: no metric counts it, and `ungraded` says how many there were.
+sample is neither right nor wrong: no metric counts it, and `ungraded` says how many there were. With an `environment`
+the model may call tools in all of its answers (sampling/turns.py), which then have calls and results.
 
 Left out: few-shot prompts and greedy decoding (the paper finds that both hurt), judges.
 
@@ -44,6 +45,8 @@ from r1flow.grading.verdict import Cause
 from r1flow.programs.evaluate.interventions import Thought, openings
 from r1flow.programs.evaluate.ways import samples_given
 from r1flow.sampling import Completion, SamplingParams, seed_of, shards
+from r1flow.sampling.environments import Tools
+from r1flow.sampling.turns import calls_in
 from r1flow.tracking.left_out import Count, tell_counts
 
 if TYPE_CHECKING:
@@ -107,7 +110,7 @@ def compute(stage: "Stage") -> dict[str, Any]:
     `thinking` has the tasks' metrics with <think> forced, [{"temperature": 0.6, "tasks": {task: …}}, …],
     `paraphrased` those in held-out wordings, {"tasks": {task: …}}, if they were asked, and `interventions` those of
     thoughts that were changed, {"forced_reflection": {task: …}, …}. If problems ask for code,
-    also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause.
+    also `sandbox` (its tier), and `ungraded`: samples on which it failed, by cause. With tools `tools` has their calls.
     """
     config = stage.config
     problems, counts = load_problems(stage.inputs["data"], config["split"], config["n_problems"])
@@ -118,6 +121,8 @@ def compute(stage: "Stage") -> dict[str, Any]:
     verdicts, shown = examine(stage, problems)
     metrics = {**summarise_evaluation(verdicts, config["thinking"]), "ungradable": ungradable, "counts": told}
     track(stage, shown)
+    if config["environment"]:
+        metrics["tools"] = summarise_calls([row for row in verdicts if as_asked(row)])
     if any(is_coding(problem) for problem in problems):
         metrics["sandbox"] = sandbox.tier()
     if unknown := sum(row["correct"] is None for row in verdicts):
@@ -150,6 +155,19 @@ def summarise_evaluation(rows: list[dict[str, Any]], temperatures: list[float]) 
     return summary
 
 
+def summarise_calls(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """By task: calls of a sample, the share of calls that failed, and the share of samples that call."""
+    by_task: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        by_task.setdefault(row["task"], []).append(row["calls"])
+    summary = {}
+    for task, counts in by_task.items():
+        calls, failed = sum(count for count, _ in counts), sum(count for _, count in counts)
+        calling = sum(count > 0 for count, _ in counts) / len(counts)
+        summary[task] = {"calls": calls / len(counts), "failed_calls": failed / max(1, calls), "calling": calling}
+    return summary
+
+
 def sample_part(stage: "Stage", part: shards.ShardPart) -> Iterator[Completion]:
     """Sample a part of the shards, which `compute` reads back later."""
     problems, _ = load_problems(stage.inputs["data"], stage.config["split"], stage.config["n_problems"])
@@ -167,6 +185,8 @@ def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[s
         for number, (way, question, row) in enumerate(grade_all(stage, each, groups(stage, problems))):
             table.write(row)
             verdicts.append(brief(row))
+            if config["environment"]:
+                verdicts[-1]["calls"] = calls_in(row["completion"])
             if number % apart == 0:
                 shown.append(row)
             if way == given and config["interventions"]:
@@ -280,15 +300,20 @@ def answer(
     name: str = "shards",
 ) -> Iterator[Completion]:
     """One completion for every question of every group, or for those in `part`, in order."""
-    rows = []
+    rows, tools = [], tools_of(stage)
     for way, questions in asked:
         group = []
         for problem, index, opening in questions:
             # What an opening was drawn with can't be used again: after it, these numbers are no longer random.
             drawn = problem["id"] if way.intervention is None else f"{problem['id']}/intervention"
-            group.append(shards.Draw(problem["question"], seed_of(stage.config["seed"], drawn, index), opening))
+            question = tools.question(problem) if tools else problem["question"]
+            group.append(shards.Draw(question, seed_of(stage.config["seed"], drawn, index), opening, problem))
         rows.append((way.params, group))
-    return shards.sample_shards(stage, rows, part, name=name)
+    return shards.sample_shards(stage, rows, part, name=name, tools=tools)
+
+
+def tools_of(stage: "Stage") -> Tools | None:
+    return Tools(stage.config["environment"]) if stage.config["environment"] else None
 
 
 def grader(language: str, languages: Sequence[str], reflection_words: Sequence[str]) -> GradeSample:
