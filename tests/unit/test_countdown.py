@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from r1flow.grading.countdown import solves
+from r1flow.grading.countdown import read_terms, solves, value
 
 NUMBERS, TARGET = [6, 61, 94, 4], 309
 
@@ -70,6 +70,11 @@ def test_fractions_are_exact() -> None:
     assert not solves(r"\frac{8}{3}-\frac{8}{3}", [8, 3, 8, 3], 24)
     assert not solves("(1/3)*3", [1, 3, 3], Fraction(10**20 + 1, 10**20))
     assert not solves("1/(1-1)", [1, 1, 1], 1)
+
+
+def test_a_remainder_is_no_way_to_a_target_and_an_operator_where_it_is_asked_for() -> None:
+    assert not solves("7 % 4", [7, 4], 3) and read_terms("7 % 4") is None
+    assert value(read_terms("1 + 7 % 4", remainders=True)) == 4
 
 
 def test_numbers_must_be_numbers() -> None:

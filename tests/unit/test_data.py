@@ -12,7 +12,7 @@ import yaml
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
-from r1flow.core.template import TAGS, Response
+from r1flow.core.template import TAGS, TOOL_TAGS, Response
 from r1flow.data import general, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.instructions import INSTRUCTIONS
@@ -24,8 +24,11 @@ from r1flow.grading.generated import correct
 from r1flow.grading.replies import passes
 from r1flow.programs.data import compute as data
 from r1flow.programs.data.spec import check_task, outputs
+from r1flow.sampling.environments import ToolCall, Tools
+from r1flow.sampling.turns import calls_in
 
 CONF = Path(__file__).parents[2] / "conf"
+CALCULATOR = yaml.safe_load((CONF / "environment/calculator.yaml").read_text())
 
 
 def config() -> dict:
@@ -287,6 +290,45 @@ def test_some_cold_start_examples_reflect():
     worked = some_worked("products")[0]
     texts = [cold_start_response(worked, rng, 0.5, 0.0) for _ in range(100)]
     assert 25 < sum("check" in text for text in texts) < 75
+
+
+@pytest.mark.parametrize("task", IN_STEPS)
+def test_examples_with_a_calculator_have_its_very_results_and_the_right_answer(task):
+    for worked in some_worked(task)[:100]:
+        response = Response(cold_start_response(worked, random.Random(worked.short), 0.0, 0.0, 1.0))
+        calls = re.findall("<tool>(.*?)</tool><result>(.*?)</result>", response)
+        calculator = Tools(CALCULATOR).begin({})
+        assert calls and all(calculator.call(asked) == ToolCall(asked, told, False) for asked, told in calls)
+        assert response.well_formed and response.answer == worked.problem.answer
+        assert correct(task, response.answer, worked.problem.answer, worked.problem.entry)
+        assert calls_in(response) == (len(calls), 0) and "=" not in response
+
+
+def test_a_share_of_the_examples_has_calls_and_without_one_no_random_number_is_drawn():
+    worked, rng = some_worked("products"), random.Random(1)
+    texts = [cold_start_response(one, rng, 0.5, 0.4, 0.3) for one in worked * 2]
+    assert sum("<tool>" in text for text in texts) / len(texts) == pytest.approx(0.3, abs=0.08)
+    plain, without = random.Random(1), random.Random(1)
+    for one in worked[:20]:
+        assert cold_start_response(one, plain, 0.5, 0.4) == cold_start_response(one, without, 0.5, 0.4, 0.0)
+    assert plain.getstate() == without.getstate()
+
+
+def test_word_problems_have_no_calls_as_their_solutions_are_words():
+    options = {"generator": {}, "numbers": [0, 60], "draws": 50}
+    for worked in worked_problems("gsm_symbolic", options, 1):
+        assert "<tool>" not in cold_start_response(worked, random.Random(0), 0.0, 0.0, 1.0)
+
+
+def test_the_tags_of_calls_are_tokens_where_the_cold_start_has_calls(made, tmp_path):
+    shares = config()["cold_start"] | {"tool_share": 0.5}
+    folder = make(tmp_path / "tools", cold_start=shares)
+    for place, there in ((made, False), (folder, True)):
+        added = json.loads((place / "tokenizer/tokenizer.json").read_text())["added_tokens"]
+        names = {token["content"]: token["special"] for token in added}
+        assert {tag: names.get(tag) for tag in TOOL_TAGS} == dict.fromkeys(TOOL_TAGS, False if there else None)
+    texts = [row["response"] for row in rows(folder, "cold_start")]
+    assert 0 < sum("<tool>" in text for text in texts) < len(texts)
 
 
 def test_a_slip_changes_one_step_and_the_later_ones_go_on_with_it():

@@ -7,7 +7,7 @@ token for the space before it. Any text round-trips, because the base vocabulary
 added tokens, not special ones: RL drops special tokens when it decodes completions, and its rewards must see the tags.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from r1flow.core.errors import UserError
@@ -20,16 +20,18 @@ EOS, PAD = "<|endoftext|>", "<|pad|>"
 PIECES = r"\p{L}+ ?|\p{N}| ?[+\-*/%=] |[^\s\p{L}\p{N}]+ ?|\s+"
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "PreTrainedTokenizerFast":
-    """A tokenizer with at most `vocabulary` entries, tags included, and `template` as its chat template.
+def train_tokenizer(
+    texts: Iterable[str], vocabulary: int, template: str, tags: Sequence[str] = TAGS
+) -> "PreTrainedTokenizerFast":
+    """A tokenizer with at most `vocabulary` entries, `tags` included, and `template` as its chat template.
 
-    Raises UserError when `vocabulary` has no room for the 256 bytes and the six tokens of our own.
+    Raises UserError when `vocabulary` has no room for the 256 bytes and the tokens of our own.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    if vocabulary < 256 + len(TAGS) + 2:
-        least = f"use {256 + len(TAGS) + 2} or more, for all bytes, the tags, the end and the padding"
+    if vocabulary < 256 + len(tags) + 2:
+        least = f"use {256 + len(tags) + 2} or more, for all bytes, the tags, the end and the padding"
         raise UserError(f"data.tokenizer.vocabulary: {vocabulary} is too small; {least}")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -40,14 +42,14 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, template: str) -> "Pr
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(TAGS),
+        vocab_size=vocabulary - len(tags),
         special_tokens=[EOS, PAD],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=EOS, pad_token=PAD)
-    fast.add_tokens(list(TAGS))
+    fast.add_tokens(list(tags))
     fast.chat_template = template
     fast.clean_up_tokenization_spaces = False
     return fast

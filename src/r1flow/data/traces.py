@@ -4,6 +4,7 @@
     trace(worked, rng, ("en", "de"))    "zuerst 8 + 16 = 24, then 24 - 19 = 5, also ist das Ergebnis 5."
     … with reflection                   "first 8 + 16 = 25, then 25 - 19 = 6, so the result is 6. wait, let me check:
                                         8 + 16 = 18 + 6 = 24, then 24 - 19 = 14 - 9 = 5, so the answer is 5."
+    … with a calculator                 "first <tool>8 + 16 - 19</tool><result>5</result>, so the result is 5."
 
 A language identifier must label every phrase between two formulae correctly on its own; a test checks that. Left
 out: wording that depends on the family, so that what a model learns on one family helps with the others.
@@ -13,8 +14,19 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, THINK_CLOSE, THINK_OPEN
+from r1flow.core.template import (
+    ANSWER_CLOSE,
+    ANSWER_OPEN,
+    RESULT_CLOSE,
+    RESULT_OPEN,
+    THINK_CLOSE,
+    THINK_OPEN,
+    TOOL_CLOSE,
+    TOOL_OPEN,
+)
 from r1flow.data.tasks import Worked, WorkedStep, apply
+from r1flow.grading import countdown
+from r1flow.grading.countdown import read_terms
 
 
 @dataclass(frozen=True)
@@ -135,7 +147,38 @@ def tagged(reasoning: str, answer: str, summary: str = "") -> str:
     return f"{THINK_OPEN}{reasoning}{THINK_CLOSE}{f'{summary} ' if summary else ''}{ANSWER_OPEN}{answer}{ANSWER_CLOSE}"
 
 
-def cold_start_response(worked: Worked, rng: random.Random, reflect: float, slip: float) -> str:
-    """A long chain of thought in readable English, then a summary with the answer."""
-    reasoning = worked.prose or write_chain(worked, rng, ("en",), reflect, slip)
+def calls_for(worked: Worked) -> list[WorkedStep]:
+    """What a calculator is asked, with its results: the problem itself where it can read that, else each step.
+
+    Empty where it can't read the steps either.
+    """
+    texts = [worked.short] if read_terms(worked.short) else [text for text, _ in worked.steps]
+    calls = []
+    for text in texts:
+        terms = read_terms(text, remainders=True)
+        if terms is None:
+            return []
+        calls.append((text, int(countdown.value(terms))))
+    return calls
+
+
+def write_calls(calls: Sequence[WorkedStep], rng: random.Random, answer: str) -> str:
+    """The chain of thought, in English, in which a calculator computes: calls, each with its result."""
+    voice, clauses = VOICES["en"], []
+    for text, result in calls:
+        lead = rng.choice(voice.links if clauses else voice.openers)
+        clauses.append(f"{lead} {TOOL_OPEN}{text}{TOOL_CLOSE}{RESULT_OPEN}{result}{RESULT_CLOSE}")
+    return f"{', '.join(clauses)}, {rng.choice(voice.closers)} {answer}."
+
+
+def cold_start_response(
+    worked: Worked, rng: random.Random, reflect: float, slip: float, tool_share: float = 0.0
+) -> str:
+    """A long chain of thought in readable English, then a summary with the answer.
+
+    `tool_share` is the chance that a calculator computes in it, where that can.
+    """
+    calls = calls_for(worked) if tool_share and rng.random() < tool_share else []
+    in_head = worked.prose or write_chain(worked, rng, ("en",), reflect, slip)
+    reasoning = write_calls(calls, rng, worked.problem.answer) if calls else in_head
     return tagged(reasoning, worked.problem.answer, rng.choice(VOICES["en"].summaries))

@@ -26,7 +26,7 @@ SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])|\$"
 FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
 TIMES = re.compile(r"(?<=[\d)])\s+[xX]\s+(?=[\d(])", re.ASCII)
 BRACKETS = str.maketrans("[]{}", "()()")
-TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/()]))", re.ASCII)
+TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/%()]))", re.ASCII)
 TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
 
 
@@ -66,8 +66,11 @@ def as_fraction(number: float) -> Fraction:
     return Fraction(number) if isinstance(number, Rational) else Fraction(float(number))
 
 
-def read_terms(text: str) -> list[Fraction | str] | None:
-    """The text's numbers and operators; None if it has anything else, or parentheses nested too deep."""
+def read_terms(text: str, remainders: bool = False) -> list[Fraction | str] | None:
+    """The text's numbers and operators; None if it has anything else, or parentheses nested too deep.
+
+    With `remainders` % is an operator, too.
+    """
     tokens: list[Fraction | str] = []
     at, depth, text = 0, 0, text.rstrip()
     while at < len(text):
@@ -75,6 +78,8 @@ def read_terms(text: str) -> list[Fraction | str] | None:
         if not match:
             return None
         number, symbol = match.groups()
+        if symbol == "%" and not remainders:
+            return None
         tokens.append(Fraction(number) if number else symbol)
         depth += (symbol == "(") - (symbol == ")")
         if depth > DEPTH:

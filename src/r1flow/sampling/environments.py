@@ -74,7 +74,8 @@ class Calculator:
         Args:
             expression: whole numbers, the signs + - * / % and brackets, as in 48 * (377 - 12)
         """
-        terms = read_terms(without_latex(expression.rstrip("= "))) if len(expression) <= LIMIT else None
+        readable = len(expression) <= LIMIT
+        terms = read_terms(without_latex(expression.rstrip("= ")), remainders=True) if readable else None
         try:
             return str(value(terms or []))
         except SyntaxError:

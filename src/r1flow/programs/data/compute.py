@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from r1flow.artifacts import versions
 from r1flow.core.errors import UserError
 from r1flow.core.schema import EXAMS, FIELDS, PARAPHRASED, ColdStart, General, Problem, write_jsonl
+from r1flow.core.template import TAGS, TOOL_TAGS
 from r1flow.data import general, leaks, loaders, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.leaks import EVALUATION
@@ -127,7 +128,8 @@ def write_corpus(
     """The rows of the corpus; a tokenizer that is trained on them is saved in the folder."""
     chat = chat_prompt(config["template"])
     documents = write_documents(config, seed, problems, prompts, chat)
-    tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"])
+    tags = (*TAGS, *TOOL_TAGS) if config["cold_start"]["tool_share"] else TAGS
+    tokenizer = train_tokenizer(documents, config["tokenizer"]["vocabulary"], config["template"], tags)
     check_chat(tokenizer, chat)
     tokenizer.save_pretrained(folder / "tokenizer")
     return [{"text": text} for text in documents]
@@ -284,7 +286,8 @@ def problem_files(config: dict[str, Any], seed: int, problems: Problems) -> dict
 
 def cold_start(worked: Worked, rng: random.Random, config: dict[str, float]) -> ColdStart:
     problem = worked.problem
-    response = cold_start_response(worked, rng, config["reflection_share"], config["slip_share"])
+    shares = config["reflection_share"], config["slip_share"], config["tool_share"]
+    response = cold_start_response(worked, rng, *shares)
     return ColdStart(problem.id, problem.task, problem.question, problem.answer, response)
 
 

@@ -43,6 +43,7 @@ class Corpus:
 class ColdStartShares:
     reflection_share: Share
     slip_share: Share
+    tool_share: Share
 
 
 @dataclass
