@@ -53,6 +53,7 @@ NEVER = {
     "r1flow seeds r1_claims": "five whole runs",
     "make run experiment=r1_zero_plain": "a whole run",
     "make run experiment=pass_at_k": "a whole run",
+    "snakemake --cores all --config experiment=agent_tiny": "a whole run; tests/train/test_episodes.py has the stage",
     "snakemake --cores all --config experiment=search_tiny": "a whole run; tests/unit/test_search.py has the stage",
     "r1flow seeds reflection": "five whole runs",
     "make run experiment=r1_smol run=words": "an hour and more",
