@@ -23,6 +23,25 @@ from typing import NamedTuple
 from r1flow.grading.answers import STYLE, PlainNumber, bare, plain_number, same_number, single_letter
 from r1flow.grading.final import BOX, LIMIT, WIDE, candidate, closing_brace, values_of
 from r1flow.grading.nouns import COUNTED, MATERIALS
+from r1flow.grading.units import (
+    CHINESE_UNITS,
+    COUNT,
+    CURRENCY,
+    DESCRIBING,
+    DIVIDING,
+    FILLERS,
+    IN_COMMAND,
+    LEFT,
+    MONEY,
+    POWERS,
+    RAISED_TO,
+    SIGN,
+    as_measure,
+    factor_named,
+    flattened,
+    measure_of,
+    same_measure,
+)
 from r1flow.grading.verdict import EXACT, Cause, Rules, Verdict
 from r1flow.grading.worker import WORKERS, worker
 
@@ -86,6 +105,10 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     if expected is None or not expected.core:
         return BAD_GOLD
     found = tidy(answer, gold=expected)
+    measured_gold = tidy(gold, letters=True)
+    if measured_gold.unit and not expected.unit:  # 3 m may be a product, unless the answer has a unit
+        with_unit = tidy(answer, gold=measured_gold)
+        expected, found = (measured_gold, with_unit) if with_unit and with_unit.unit else (expected, found)
     if found and (written := by_comma(expected, found) or by_comma(found, expected)):
         return Verdict(same_number(*written))
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
@@ -112,11 +135,11 @@ def numeric(gold: str, answer: str, rel_tol: float, abs_tol: float) -> bool | No
 
     Powers of ten are read, and units that both sides have must agree: 1.5e-3, 1.5 × 10^{-3} m.
     """
-    expected = tidy(gold)
+    expected = tidy(gold, letters=True)
     value = expected and measured(expected)
     if value is None:
         return None
-    found = tidy(NAME.sub("", candidate(answer)), gold=expected)
+    found = tidy(NAME.sub("", candidate(answer)), gold=expected, letters=True)
     near_to = found and agree(expected, found) and measured(found)
     allowed = max(Fraction(rel_tol) * abs(value), Fraction(abs_tol))
     return isinstance(near_to, Fraction) and abs(near_to - value) <= allowed
@@ -127,7 +150,7 @@ def measured(side: "Tidy") -> Fraction | None:
     if side.number:
         return side.number.value / (100 if side.percent else 1)
     # 1.5e-3 is an expression in the core; 3 × 10^2 m has its unit in the text.
-    for written in (side.text, side.core):
+    for written in (side.text, side.core.strip("()")):
         value = NAME.sub("", written)
         if mixed := MIXED_FRACTION.fullmatch(value):
             part = Fraction(int(mixed[3]), int(mixed[4]) or 1)
@@ -146,7 +169,7 @@ class Tidy(NamedTuple):
     core: str  # without percent sign and unit, too
     number: PlainNumber | None
     percent: bool
-    unit: str | None
+    unit: str | None  # its measure
     base: str | None  # of 4210_{5}; then the core is its digits
 
 
@@ -187,7 +210,7 @@ def readings(gold: Tidy, answer: Tidy) -> list[Pair]:
 
 def agree(gold: Tidy, answer: Tidy) -> bool:
     """Whether units and bases, where both sides have them, are the same."""
-    if gold.unit and answer.unit and gold.unit != answer.unit:
+    if not same_measure(gold.unit, answer.unit):
         return False
     if gold.base and answer.base and gold.base != answer.base:
         return False
@@ -320,9 +343,7 @@ UNION = re.compile(r"(?<=[\])])\s*U\s*(?=[\[(])")
 EITHER = re.compile(r"(?<=[\d})])\s*\\(?:lor|vee)\s*(?=[A-Za-z]\s*=)")  # x=2 ∨ x=3
 ANGLE = re.compile(r"(?:\\(?:left|right)\s*)?\\([lr])angle(?![A-Za-z])")
 MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
-RATE = re.compile(r"\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}\s*/\s*\\(?:mathrm|text)\s*\{[~\s]*([A-Za-z]+)\s*\}$")
-PRODUCT = re.compile(r"(?<=[A-Za-z])\s*\\cdot\s*(?=[A-Za-z/^\d]*\}?$)")  # of units, at the end
-OHM = re.compile(r"(?<=\d)(?:\s|\\[,;: ])*(?:\\Omega|Ω)$")
+OHM = re.compile(r"(?<=\d)(?:\s|\\[,;: ])*([kM]?)\s*(?:\\Omega|Ω)$")
 MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 _SHOWN_IN = r"(?:align|aligned|equation|gather|displaymath|math)\*?"
@@ -334,8 +355,11 @@ APART = re.compile(r"\$\s*\$|[^\s,;=+\-*/&\\{(\[]\s*\n")  # "$3$ $-3$" and "3\n-
 APPROXIMATE = re.compile(r"^\s*(?:\\approx|=)\s*")
 
 
-def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
-    """A text's core and what was around it; None if it can't be an answer. `gold` decides what may be a unit."""
+def tidy(text: str | None, gold: Tidy | None = None, letters: bool = False) -> Tidy | None:
+    """A text's core and what was around it; None if it can't be an answer. `gold` decides what may be a unit.
+
+    In a gold a single letter after a whole number, 3 m, is a variable unless `letters` are to be read as units.
+    """
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
     whole = unwrapped(in_latex(text))
@@ -343,14 +367,13 @@ def tidy(text: str | None, gold: Tidy | None = None) -> Tidy | None:
     if number:
         return Tidy(whole, whole, number, False, None, None)
     core, money = without_currency(TOTAL.sub("", whole))
-    core = OHM.sub(" ohm", RATE.sub(r"\\text{\1/\2}", core))
-    core, percent = without(PERCENT, core)
-    core, unit = (core, None) if percent else without_unit(core, gold)
+    core, percent = without(PERCENT, OHM.sub(r" \1ohm", core))
+    core, unit = (core, as_measure(("percent", 1))) if percent else without_unit(core, gold, money, letters)
     based = BASE.fullmatch(core) if any(map(str.isdigit, core[:1])) else None
     if based and has_digits_of(based[1], based[2]):
         return Tidy(whole, based[1], None, percent, unit, based[2])
     core = spelled_out(core)
-    return Tidy(whole, core, plain_number(core), percent, money or unit, None)
+    return Tidy(whole, core, plain_number(core), percent, unit, None)
 
 
 def in_latex(text: str) -> str:
@@ -469,41 +492,6 @@ def spelled_out(core: str) -> str:
 
 # Units.
 
-UNITS = {
-    "dollar": "dollars usd", "cent": "cents ¢", "euro": "euros eur", "pound": "pounds lb lbs gbp",
-    "mm": "millimeter millimeters millimetre millimetres", "cm": "centimeter centimeters centimetre centimetres",
-    "m": "meter meters metre metres", "km": "kilometer kilometers kilometre kilometres",
-    "inch": "inches in", "foot": "feet ft", "yard": "yards yd", "mile": "miles mi",
-    "mg": "milligram milligrams", "g": "gram grams", "kg": "kilogram kilograms kilos", "ounce": "ounces oz",
-    "ml": "milliliter milliliters millilitre millilitres", "liter": "liters litre litres l", "gallon": "gallons gal",
-    "second": "seconds sec secs s", "minute": "minutes min mins", "hour": "hours hr hrs h", "day": "days",
-    "week": "weeks", "month": "months", "year": "years yr yrs", "am": "a.m. a.m", "pm": "p.m. p.m",
-    "yuan": "rmb", "yen": "¥", "rupee": "rupees", "ruble": "rubles roubles", "peso": "pesos", "franc": "francs",
-    "degree": "degrees deg", "radian": "radians rad", "unit": "units", "mph": "", "kmh": "km/h", "hertz": "hz",
-    "newton": "newtons", "joule": "joules", "watt": "watts", "volt": "volts", "kelvin": "kelvins",
-    "ampere": "amperes amps", "pascal": "pascals", "ohm": "ohms", "mole": "moles", "coulomb": "coulombs", "won": "",
-}  # fmt: skip
-UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.split())}
-SYMBOLS = {  # as they are written: 73M and 73K may be millions and thousands
-    "N": "newton", "J": "joule", "W": "watt", "V": "volt", "A": "ampere", "Pa": "pascal", "mol": "mole", "L": "liter",
-}  # fmt: skip
-_SYMBOLS = ("kN", "kJ", "MJ", "kW", "MW", "GW", "mV", "kV", "mA", "kPa", "MPa", "kHz", "MHz", "GHz", "eV", "keV", "MeV")
-SYMBOLS |= {unit: unit for unit in (*_SYMBOLS, "kWh", "nm", "dm", "ms", "ns", "mmol", "atm")}
-THOUSANDS_OF = re.compile("[KMBT]+")
-POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-FILLERS = {"per", "of", "a", "an", "the", "each"}
-LEFT = {"left", "remaining", "each"}  # may follow a number alone, too
-DESCRIBING = LEFT | {
-    *("more", "different", "distinct", "new", "whole", "full", "additional", "extra", "possible", "old", "red", "blue"),
-    *("long", "wide", "tall", "high", "deep"),
-    *("green", "yellow", "black", "white", "orange", "purple", "pink", "brown", "gray", "grey"),
-}
-CHINESE_UNITS = {
-    "元": "yuan", "天": "day", "米": "m", "厘米": "cm", "毫米": "mm", "千米": "km", "公里": "km", "克": "g",
-    "千克": "kg", "公斤": "kg", "升": "liter", "毫升": "ml", "秒": "second", "分钟": "minute", "小时": "hour",
-    "周": "week", "年": "year", "个月": "month", "度": "degree", "美元": "dollar", "欧元": "euro", "岁": "year",
-    "日": "day", "円": "yen",
-}  # fmt: skip
 CHINESE_COUNTED = re.compile(
     r"(?:[个個只隻本件条次种颗棵辆名位张页支箱袋盒套组座块头朵]|(?:平方|立方)(?:厘米|千米|米)|人|吨)"  # and their noun
     r"(?:(?![半多余来不没非错或十百千万亿])[\u4e00-\u9fff]){0,3}"
@@ -519,101 +507,113 @@ AMOUNTS = re.compile(  # no units, in a gold
     r"hal[fv]|third|quarter|\w+th|ten|\w+ty|time|les|plu|minu|zero|one|two|three|four|five|six|seven|eight|nine|squared|"
     r"cubed|wa|perhap|alway|doe|thi)e?s?"
 )
-IN_TEXT = re.compile(
-    r"\s*\\(?:text|mathrm|mbox|textrm|textbf)\s*\{[~\s]*((?:[^{}\\\d^]|\^-?\d)*)\}\s*(?:\^\s*\{?([23])\}?)?$"
+IN_TEXT = re.compile(rf"\s*{IN_COMMAND}(?:{RAISED_TO})?(?:\s*(?:/|\\cdot)?\s*{IN_COMMAND}(?:{RAISED_TO})?)*$")
+QUOTIENT = re.compile(
+    rf"\\[dt]?frac\s*\{{\s*({IN_COMMAND}(?:{RAISED_TO})?)\s*\}}\s*\{{\s*({IN_COMMAND}(?:{RAISED_TO})?)\s*\}}$"
 )
-IN_PLAIN = re.compile(r"(?<=[\d})\s])\s*([A-Za-z][A-Za-z./]*(?: [A-Za-z][A-Za-z./]*){0,2})(?:\^\{?([23])\}?)?$")
+KELVIN = re.compile(r"(?:(?:[\s~]|\\[,;: ])\s*\\(?:text|mathrm)\s*\{\s*|\{[\s~]+)K\s*\}$")  # 73K may be thousands
+_NAME = rf"(?:\\mu\s*)?[A-Za-zμµÅ][A-Za-zμµÅ.]*(?:{RAISED_TO})?"
+IN_PLAIN = re.compile(
+    rf"(?<=[\d}})\s])\s*((?:/\s*)?{_NAME}(?:\s*(?:[\s*/]|\\cdot(?![A-Za-z]))\s*\(?{_NAME}){{0,5}}\)?)$"
+)
 COMMAND = re.compile(r"\\[A-Za-z]+|π")
-SIGN = r"(?:US)?\\?\$|[€£¢¥₹₩₽]|(?:USD|EUR|GBP|INR|Rs\.?)(?= ?\d)"
-CURRENCY = re.compile(SIGN)
-MONEY = {
-    "$": "dollar",
-    "US$": "dollar",
-    "USD": "dollar",
-    "€": "euro",
-    "EUR": "euro",
-    "£": "pound",
-    "GBP": "pound",
-    "¢": "cent",
-}
-MONEY |= {"¥": "yen", "₹": "rupee", "INR": "rupee", "Rs": "rupee", "₩": "won", "₽": "ruble"}
 
 
 def without_currency(text: str) -> tuple[str, str | None]:
-    """A sign before the number, or after it, as the unit; the sign may come after a minus."""
+    """Without a sign before the number, or after it, and the unit that it is; it may come after a minus."""
     bare_number = CURRENCY.sub("", text).strip()
     signs = CURRENCY.findall(text)
     ends = re.match(rf"\s*[-+]?\s*(?:{SIGN})", text) or re.search(rf"(?:{SIGN})\s*$", text)
     if len(signs) != 1 or not ends or not re.search(r"\d", bare_number):
         return text, None
-    return bare_number, MONEY[signs[0].replace("\\", "").rstrip(".")] + "^1"
+    return bare_number, MONEY[signs[0].replace("\\", "").rstrip(".")]
 
 
-def without_unit(text: str, gold: Tidy | None) -> tuple[str, str | None]:
-    r"""A text without the unit at its end, and the unit's name where it is known: "5\text{ cm}^2" gives "5", "cm^2".
+def without_unit(
+    text: str, gold: Tidy | None, paid_in: str | None = None, letters: bool = False
+) -> tuple[str, str | None]:
+    r"""A text without the unit at its end, and its measure where it is known: "5\text{ cm}^2" gives "5" and one.
 
-    Words without `\text` are units of a number only, and single letters only when the gold has no letters.
+    Words without `\text` are units of a number only, and single letters only when the gold is a number, or where
+    `letters` of a gold are to be read so. An amount of money may be of so much for each unit.
     """
     match = SCALE.search(text)
     if match and plain_number(text[: match.start()].strip(" $")):
         scale = "degree"
         if match[1] or match[2]:
             scale = "celsius" if match[1] else "fahrenheit"
-        return text[: match.start()].strip(" $"), f"{scale}^1"
+        return text[: match.start()].strip(" $"), as_measure((scale, 1))
     match = IN_CHINESE.search(text)
     if match and plain_number(text[: match.start()].strip(" $")):
         named = CHINESE_UNITS.get(match[1])
         if named or CHINESE_COUNTED.fullmatch(match[1]):
-            return text[: match.start()].strip(), named and f"{named}^1"
-    text, whole = PRODUCT.sub(" ", text), text
+            return text[: match.start()].strip(), as_measure(factor_named(named)) if named else COUNT
+    money, whole = as_measure((paid_in, 1)) if paid_in else None, text
+    match = KELVIN.search(text)
+    if match and text[: match.start()].strip():
+        return text[: match.start()].rstrip(" ~\\,;:!"), as_measure(("kelvin", 1))
+    text = QUOTIENT.sub(r" \1/\2", text)
     match = IN_TEXT.search(text)
     core = match and text[: match.start()].rstrip(" ~\\,;:!")
     if not match:
         match = IN_PLAIN.search(text)
-        core = match and text[: match.start()].strip()
+        core = match and text[: match.start()].strip().rstrip("\\").strip()
         apart = core and (is_value(core) or CLOCK.fullmatch(core) or core.endswith("$"))
-        if not match or not apart or (len(match[1]) == 1 and not (gold and gold.number)):
-            return whole, None
+        if not match or not apart:
+            return whole, money
+        apart = bool(gold and gold.number) or letters or (gold is None and is_amount(core, match[0]))
+        if are_letters(flattened(match[1])) and not apart:
+            return whole, money
     others = [word for word in LETTERS.findall(gold.text.lower()) if len(word) > 1] if gold else None
-    known = unit_of(match[1], int(match[2] or 1), others) if core and re.search(r"[\dA-Za-z]", core) else None
+    words = flattened(match[0])
+    known = unit_of(words, others) if core and re.search(r"[\dA-Za-z]", core) else None
     if known is None:
-        return whole, None
-    return core, known or None
+        return whole, money
+    each = words.partition(" ")[0].lower() in DIVIDING and measure_of(f"{paid_in} {words}")
+    return core, each or money or known or None
+
+
+def are_letters(words: str) -> bool:
+    """Whether a plain text may be a product of variables: m, or m s^-2, but not m/s."""
+    names = [word.partition("^")[0] for word in words.split()]
+    return all(len(name) == 1 and name.isascii() and name.isalpha() for name in names)
+
+
+def is_amount(number: str, letters: str) -> bool:
+    """Whether letters after a number stand for a unit even in a gold: after a decimal and a space, as in 3.14 m."""
+    value = plain_number(number)
+    return value is not None and value.places is not None and letters[:1].isspace()
 
 
 def is_value(core: str) -> bool:
     r"""Whether a text has numbers and no letters that may be variables: 15\pi, \frac{1}{2}."""
-    return plain_number(core) is not None or not LETTERS.search(COMMAND.sub("", core))
+    return plain_number(core) is not None or not LETTERS.search(COMMAND.sub("", POWER_OF_TEN.sub("", core)))
 
 
-def unit_of(said: str, power: int, others: list[str] | None) -> str | None:
-    """The name of a unit with its power; "" for what is counted ("7 red apples", "7 left"), None for what is neither.
+def unit_of(said: str, others: list[str] | None) -> str | None:
+    """The measure of a unit, COUNT of a noun ("7 red apples"), "" of what says nothing more ("7 left"), else None.
 
     An answer may also have a noun that its gold has (`others`); a gold (None) may have any plural but a number's.
     """
-    raised = re.search(r"\^([23])$", said)
-    parts = re.sub(r"\^-?\d", "", said).split()
-    powers = [int(raised[1]) if raised else power]
-    powers += [POWERS[part.lower().rstrip(".")] for part in parts if part.lower().rstrip(".") in POWERS]
+    unit, of, material = said.rpartition(" of ")
+    if of and material.lower() in MATERIALS and (known := measure_of(unit)):
+        return known
+    if known := measure_of(said):
+        return known
+    parts = said.split()
     rest = [part for part in parts if part.lower().rstrip(".") not in POWERS.keys() | FILLERS | DESCRIBING]
     if not rest:
         return "" if parts[-1:] and set(map(str.lower, parts)) <= LEFT else None
-    if len(rest) == 1 and (known := unit_named(rest[0]) or unit_named(rest[0].rstrip("."))):
-        return f"{known}^{powers[-1]}"
     first = rest[0].lower()
     counted = is_counted(first) or first in (others or ())
     if counted and (
         len(rest) == 1
         or (len(rest) == 2 and "of" in parts and (is_counted(rest[1].lower()) or rest[1].lower() in MATERIALS))
     ):
-        return ""
+        return COUNT
     if others is None and len(rest) == 1 and len(first) > 3 and first.endswith("s") and first.isalpha():
-        return None if AMOUNTS.fullmatch(first) else ""
-    return "" if all(unit_named(part.strip(".")) for part in re.split(r"[\s/]+", " ".join(rest))) else None
-
-
-def unit_named(word: str) -> str | None:
-    return SYMBOLS.get(word) or (None if THOUSANDS_OF.fullmatch(word) else UNIT.get(word.lower()))
+        return None if AMOUNTS.fullmatch(first) else COUNT
+    return None
 
 
 def is_counted(noun: str) -> bool:
