@@ -34,7 +34,7 @@ from sympy.core.function import Application, AppliedUndef
 from sympy.parsing import sympy_parser
 
 from r1flow.grading.answers import is_rounding, plain_number
-from r1flow.grading.finished import LARGE, is_finished
+from r1flow.grading.finished import LARGE, is_finished, separated
 from r1flow.grading.verdict import EXACT, Rules
 
 NORMAL = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
@@ -209,11 +209,13 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     expected = read_expression(gold)
     if expected is None:
         return None
-    found = read_expression(answer)
+    (expected, gold), (found, answer) = (
+        with_name_first(expected, gold),
+        with_name_first(read_expression(answer), answer),
+    )
     if found is None or not stands_for_its_end(expected, found):
         return False
-    both = grader.is_equation(found) and grader.is_equation(expected)
-    if both and gives_a_value(expected) and not gives_a_value(found):
+    if not is_solved_too(expected, found):
         return False
     if grader.is_equation(found) and not grader.is_equation(expected):
         found = sides_of(found)[-1]
@@ -225,6 +227,8 @@ def matches(gold: str, answer: str, rules: Rules | list[Any] = EXACT) -> bool | 
     ):
         return False  # a set has no order
     if is_foreign(expected, found) or not (unevaluated or is_evaluated(expected, found, gold, answer)):
+        return False
+    if not (unevaluated or has_finished_sides(expected, gold, answer)):
         return False
     if form and not FORMS[form](found):
         return False
@@ -269,12 +273,6 @@ def sides_of(equation: Any) -> list[Any]:
     return [relations[0].lhs, *(relation.rhs for relation in relations)]
 
 
-def gives_a_value(equation: Any) -> bool:
-    """Whether an equation gives a name its value: x = 7 or 7 = x, but not x - 7 = 0."""
-    first, *_, last = sides_of(equation)
-    return (is_name(first) and constant(last)) or (constant(first) and is_name(last))
-
-
 def is_name(side: Any) -> bool:
     r"""Whether what stands before "= 7" only names it: x, f(x), A/S; `\text{8}` would be a symbol, and is no name.
 
@@ -316,13 +314,13 @@ def is_evaluated(gold: Any, answer: Any, gold_text: str, answer_text: str) -> bo
 
     If the gold isn't, having a function or a product, the answer may have left undone what the gold has.
     """
-    if grader.is_equation(gold) and not is_name(sides_of(gold)[0]):
+    if grader.is_equation(gold) and not solved_names(gold):
         return True
     gold, answer = (sides_of(side)[-1] if grader.is_equation(side) else side for side in (gold, answer))
     if answer.has(*OPERATIONS) and not gold.has(*OPERATIONS):
         return False
     if {symbol.name for symbol in gold.free_symbols} - {"i"}:  # in 9i alone it is read as a letter
-        return True
+        return is_collected(answer) or not is_collected(gold)
     if is_finished(answer_text):
         return True
     if is_finished(gold_text):
@@ -368,6 +366,30 @@ def is_undone(text: str) -> bool:
     return any(below and above and above % below == 0 for above, below in pairs)
 
 
+def is_collected(value: Any) -> bool:
+    """Whether no sum has two terms that could be added, as x+x+1 and 2x+3-1 have."""
+    for part in sympy.preorder_traversal(value):
+        terms = [tuple(sorted(map(str, others_than_numbers(term)))) for term in factors_of_sum(part)]
+        if len(set(terms)) < len(terms):
+            return False
+    return True
+
+
+def factors_of_sum(part: Any) -> list[Any]:
+    return list(factors(part)) if isinstance(part, sympy.Add) else []
+
+
+def others_than_numbers(term: Any) -> list[Any]:
+    """The factors of a term but for its rational coefficient."""
+    parts = factors(term) if isinstance(term, sympy.Mul) else [term]
+    found = []
+    for part in parts:
+        power = isinstance(part, sympy.Pow) and part.base.is_Rational and part.exp.is_Integer
+        if not part.is_Rational and not power:
+            found.append(part)
+    return found
+
+
 def is_expanded(value: Any) -> bool:
     """Whether no product and no power of a sum is left."""
     parts = list(sympy.preorder_traversal(value))
@@ -387,7 +409,80 @@ def is_factored(value: Any) -> bool:
 FORMS = {"expanded": is_expanded, "factored": is_factored}
 
 
-# Relations.
+# Relations. If the gold is solved, so must the answer be: the question is often the gold unsolved.
+
+RELATION_SIGN = re.compile(
+    r"(\\(?:leq?|geq?|leqslant|geqslant|lt|gt|neq?|approx|in)(?![A-Za-z])|[<>!]?=|[<>])"
+    r"|\\(?:text|mbox|mathrm)\s*\{[\s,]*(?:or|and)\s*\}|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|\\(?:lor|vee|land|wedge)(?![A-Za-z])"
+)
+
+
+def relations_in(value: Any) -> list[Any]:
+    """The equations and inequalities that a value is a list of, chains as one; empty if it is something else."""
+    parts = value.args if isinstance(value, sympy.FiniteSet | sympy.Tuple | sympy.Or) else (value,)
+    if all(isinstance(part, sympy.Rel | grader.And) for part in parts):
+        return list(parts)
+    return []
+
+
+def solved_names(relation: Any) -> set[str]:
+    """The names that a relation is solved for: y of y = 2x + 1, x of 1 < x < 3, none of x + y = 5 and x - 3 > 4."""
+    sides = sides_of(relation)
+    names = set()
+    for place, side in enumerate(sides):
+        inverse = isinstance(side, sympy.Pow) and isinstance(side.base, AppliedUndef)
+        name = side.base if inverse else side
+        others = [other for at, other in enumerate(sides) if at != place]
+        parts = [name] if isinstance(name, AppliedUndef) else name.free_symbols
+        if is_name(name) and not isinstance(name, sympy.Add) and not any(other.has(*parts) for other in others):
+            names.add(str(side))
+    return names
+
+
+def with_name_first(value: Any, text: str) -> tuple[Any, str]:
+    """An equation, or that two sides differ, with the name first if it ends in one: 7 = x is x = 7; and its text."""
+    if not isinstance(value, sympy.Eq | sympy.Ne) or is_name(value.lhs) or not is_name(value.rhs):
+        return value, text
+    left, sign, right = text.partition("=")
+    turned = type(value)(value.rhs, value.lhs, evaluate=False)
+    return turned, f"{right}{sign}{left}" if isinstance(value, sympy.Eq) else text
+
+
+def is_solved_too(gold: Any, answer: Any) -> bool:
+    """Whether relations in an answer are solved for what those of the gold are, or for a name of its own."""
+    expected = [solved_names(relation) for relation in relations_in(gold)]
+    if not expected or not all(expected):
+        return True
+    others = {symbol.name for symbol in gold.free_symbols}.difference(*expected)
+    return all(solved_names(relation) - others for relation in relations_in(answer))
+
+
+def has_finished_sides(gold: Any, gold_text: str, answer_text: str) -> bool:
+    """Whether the numbers in an answer are worked out, if the gold is a solved relation: x > 7, but not x > 3 + 4."""
+    solved = [solved_names(relation) for relation in relations_in(gold)]
+    if not solved or not all(solved):
+        return True
+    expected = number_sides(gold_text)
+    for text, value in number_sides(answer_text):
+        allowed = any(is_evaluated(wanted, value, written, text) for written, wanted in expected)
+        if not is_finished(text) and not allowed:
+            return False
+    return True
+
+
+def number_sides(text: str) -> list[tuple[str, Any]]:
+    """The sides of relations, and other parts of a list, that have no letters, each with its value."""
+    sides = RELATION_SIGN.split(text)
+    found = []
+    for place in range(0, len(sides), 2):
+        parts = separated(sides[place])
+        if len(parts) == 1 and 0 < place < len(sides) - 1 and sides[place - 1] == sides[place + 1] == "=":
+            continue  # on the way: x = 3 + 4 = 7
+        for part in parts:
+            value = read_expression(part)
+            if isinstance(value, sympy.Basic) and not value.free_symbols and not value.has(AppliedUndef):
+                found.append((part, value))
+    return found
 
 
 def is_region(gold: Any, answer: Any) -> bool:
