@@ -51,14 +51,23 @@ CONDITION = re.compile(
     rf"(?:{_RELATION}[^=,;]{{1,40}}|{_COUNTING}{_SPACE}*)?[.。]?$"
 )
 SET_OFF = re.compile(  # the same without "for", after a value without a relation
-    rf"(?:,{_SPACE}*|\\q?quad(?![A-Za-z]){_SPACE}*|\s[$~]*(?=\())\(?\$?[A-Za-z]\s*{_RELATION}[^=,;<>≤≥]{{1,40}}$"
+    rf"(?:,{_SPACE}*|\\q?quad(?![A-Za-z]){_SPACE}*|\s[$~]*(?=\())\(?\$?[A-Za-z]\s*{_RELATION}(?:[^=,;<>≤≥]|(?<=_\{{)[>≥]){{1,40}}$"
 )
 RELATION = re.compile(_RELATION)
-PARTLY = re.compile(r"\b(?:some|odd|even)\b|(?<!non)(?<!non-)\bnegative\b")
-EVERYWHERE = re.compile(  # from where on is counted, or the kind of number
-    r"(?:\\geq?|\\gt|[>≥])\s*-?\d{1,2}[\s$~)}]*"
-    r"|(?:\\in\b|∈)\s*(?:\\math(?:bb|bf)\s*\{?\s*)?[A-Zℝℤℕℚℂ]\}?(?:[_^](?:\{[^{}]*\}|[+*\d]))*[\s$~)}]*"
+# What restricts nothing: any number, of any letter; whole numbers from 0 or 1 on, where a letter counts.
+WITHOUT_WORDS = re.compile(
+    r"\\(?:text|textrm|mathrm|mbox|mathbb|mathbf|q?quad)(?![A-Za-z])|\\[ ,;]|[\s$~{}(),.。]"
+    r"|(?<![A-Za-z\\])(?:for|where|with|all|any|every|each|an|a(?=\s+[a-z]{2})|of|is|are|arbitrary)(?![A-Za-z])"
+    r"|(?<![A-Za-z\\])(?:numbers?|values?|constants?)(?![A-Za-z])|\\forall(?![A-Za-z])"
 )
+ANY_NUMBER = re.compile(r"(?:reals?|complex)*[A-Za-z]?(?:reals?|complex)*|[A-Za-z](?:\\in|∈)[RCℝℂ](?:\^[n\d])?")
+_WHOLE = r"(?:positive|non-?negative|natural|whole|integers?)*"
+COUNTED_FROM_ONE = re.compile(
+    rf"{_WHOLE}([i-n]?){_WHOLE}(?:(?:\\geq?|≥)[01]|(?:>|\\gt)0|=[01]\d+(?:\\[lc]?dots|…)?"
+    r"|(?:\\in|∈)(?:[Zℤ](?:\^\+|_(?:\\geq?|≥)[01]|_>0)?|[Nℕ](?:\^[+*]|_0|_\+|_1)?))?"
+)
+LETTER_ALONE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z(])")
+COUNTING_LETTERS = set("ijklmn")
 NOTHING_SAID = re.compile(
     rf"{_SPACE}|\b(?:for|where|with|all|any|every|each|an?|of|is|are|real|numbers?|integers?|values?|constants?)\b"
     r"|\\forall|\\math(?:bb|bf)|[{(),]"
@@ -130,7 +139,7 @@ def candidate(text: str, gold: bool = False) -> str:
 def values_of(gold: str, answer: str) -> tuple[str, str]:
     """Both candidates without where they hold, unless the answer says there what its gold doesn't.
 
-    Where the gold says nothing, an answer may say "for all x" or "n \\ge 1", but not "for odd n" or "x < 0".
+    Where the gold says nothing, an answer may say "for all x" or "n \\ge 1", but not "for odd n" or "x > 0".
     """
     value, holds = without_condition(candidate(gold, gold=True))
     answered = candidate(answer)
@@ -138,7 +147,7 @@ def values_of(gold: str, answer: str) -> tuple[str, str]:
     if said_there(claimed) == said_there(holds):
         return value, bare
     one_relation = not (RELATION.search(claimed) and RELATION.search(holds))
-    return value, bare if one_relation and is_everywhere(claimed) and is_everywhere(holds) else answered
+    return value, bare if one_relation and is_everywhere(claimed, bare) and is_everywhere(holds, value) else answered
 
 
 def said_there(condition: str) -> str:
@@ -146,11 +155,14 @@ def said_there(condition: str) -> str:
     return NOTHING_SAID.sub("", condition.replace("eq", "e").rstrip(". "))
 
 
-def is_everywhere(condition: str) -> bool:
-    """Whether a condition restricts nothing, as "" doesn't."""
-    relation = RELATION.search(condition)
-    everywhere = relation is None or EVERYWHERE.fullmatch(condition, relation.start())
-    return bool(everywhere) and not PARTLY.search(condition)
+def is_everywhere(condition: str, value: str) -> bool:
+    """Whether a condition on a value restricts nothing, as "" doesn't: x > 0 does, but not n > 0, where n counts."""
+    said = WITHOUT_WORDS.sub("", condition)
+    if ANY_NUMBER.fullmatch(said):
+        return True
+    counted = COUNTED_FROM_ONE.fullmatch(said)
+    letters = LETTER_ALONE.findall(value)
+    return bool(counted and (counted[1] or (letters and COUNTING_LETTERS.issuperset(letters))))
 
 
 def without_condition(text: str) -> tuple[str, str]:
