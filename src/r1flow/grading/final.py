@@ -20,7 +20,7 @@ from r1flow.core.template import INVISIBLE, THINK_CLOSE, THINK_OPEN, last_answer
 FORMS_OF = [*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800)]
 WIDE = {code: unicodedata.normalize("NFKC", chr(code)) for code in FORMS_OF}
 
-BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*\{")
+BOX = re.compile(r"\\(?:boxed|fbox|framebox(?:\s*\[[^\[\]{}]{0,20}\]){0,2})\s*\{")
 # Without braces, as in $\boxed 2$ and $\boxed\frac12$, a box holds one number, letter, root or fraction.
 BARE_BOX = re.compile(
     r"\\(?:boxed|fbox)(?:\s+|(?=[\d\\]))(?P<inside>-?\d(?:[\d,./]*\d)?|[A-Za-z](?![A-Za-z])|\\pi(?![A-Za-z])"
@@ -95,10 +95,14 @@ DENIED = re.compile(
 MORE = re.compile(
     r"[\s$)*]*(?:\\[)\]])?\s*(?:[+^/](?!\{?\\circ)|-\s*[\d\\(]|\\(?:cdot|times|pm|div)\b|(?:or|isn['’]t)\b"
     r"|(?:is|was) (?:not|wrong|incorrect|false)\b|and \$?-?\d"
-    r"|,? (?:not|rather)\b|[.,;!?…]* ?(?:(?:wait|actually)\b|no\b(?=[,.!;])))"
+    r"|,? (?:not|rather)\b|[.,]\d|[.,;!?…]* ?(?:(?:wait|actually)\b|no\b(?=[,.!;])))"
     r"|(?:\\[,;! ])?(?:[\d{(_\[]|!\S|[b-fi-knp-rt-z](?![a-z])|\\(?:pi|sqrt|[dt]?frac)(?![a-z]))|(?:\\[,;! ]| )\d",
     re.IGNORECASE,
 )
+
+# A mark that is a factorial's, unless it ends a sentence with words.
+EXCLAIMED = re.compile(r"[\s$)*]*(?:\\[)\],;: ])?\s*!")
+WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}|[\u4e00-\u9fff]")
 
 
 def after_mark(gold: str) -> str:
@@ -216,6 +220,9 @@ def last_boxed(text: str, gold: bool = False) -> str | None:
         return None
     if MORE.match(text, all_boxes[-1].end):
         return ""
+    line = text[max(0, all_boxes[-1].start - 80) : all_boxes[-1].start].rpartition("\n")[2]
+    if EXCLAIMED.match(text, all_boxes[-1].end) and not WORD.search(line):
+        return ""
     first = len(all_boxes) - 1
     while first and TOGETHER.fullmatch(INVISIBLE.sub("", text[all_boxes[first - 1].end : all_boxes[first].start])):
         first -= 1
@@ -284,6 +291,7 @@ TAKEN_BACK = re.compile(
     r"\b(?:actually|rather|instead|wait|sorry|correction|mistake\w*|incorrect|impossible|absurd|contradict\w*|should|must)\b",
     re.IGNORECASE,
 )
+NO_SOLUTION = re.compile(r"\b(?:is|are|exists?|has|have) (no (?:[a-z-]+ ){0,2}solutions?)\W*$", re.IGNORECASE)
 CHINESE = re.compile(r".*答案(?:应该|就)?(?:是|为|等于|[:：])\s*[:：]?\s*([^。\n]+)。?", re.DOTALL)
 CHINESE_UNSURE = re.compile(r"[不没或非错]|可能|也许")
 FORMULA = re.compile(rf"\$\$[^$]+\$\$|\\\[.{{1,2000}}?\\\]|{INLINE}", re.DOTALL)
@@ -297,6 +305,9 @@ def stated(text: str) -> str | None:
     sentences = SENTENCE.split(text)
     final = [sentence for sentence in sentences if re.search(r"\bfinal answer (?:is|are)\b", sentence, re.IGNORECASE)]
     sentence = [*sentences, *final][-1]
+    none = NO_SOLUTION.search(sentence)
+    if none and not UNSURE.search(sentence[: none.start(1)]):
+        return none[1]
     ended = without_aside(IS_IT.sub("", sentence))
     match = STATEMENT.fullmatch(ended)
     if not match:

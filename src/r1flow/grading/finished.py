@@ -84,6 +84,8 @@ def check_entries(text: str, depth: int) -> None:
         return
     if tokens[0] in PAIRS and closing_bracket(tokens, 0) == len(tokens) - 1 and depth < 20:
         check_entries("".join(tokens[1:-1]), depth + 1)
+    elif tokens[:2] == ["-", "("] and tokens[2] not in "+-" and closing_bracket(tokens, 1) == len(tokens) - 1:
+        Reading(tokens[2:-1]).number()
     else:
         Reading(tokens).number()
 

@@ -101,6 +101,8 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
             return Verdict(same_number(bare_gold, bare_answer, rules.places))
     if gold:
         gold, answer = values_of(gold, answer or "")
+        if congruence := congruence_in(gold):
+            return Verdict(same_congruence(congruence, congruence_in(answer)))
     expected = tidy(gold)
     if expected is None or not expected.core:
         return BAD_GOLD
@@ -109,7 +111,7 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     if measured_gold.unit and not expected.unit:  # 3 m may be a product, unless the answer has a unit
         with_unit = tidy(answer, gold=measured_gold)
         expected, found = (measured_gold, with_unit) if with_unit and with_unit.unit else (expected, found)
-    if found and (written := by_comma(expected, found) or by_comma(found, expected)):
+    if found and (written := by_comma(found, expected) or (NO_LIST.search(gold) and by_comma(expected, found))):
         return Verdict(same_number(*written))
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
         return Verdict(agree(expected, found) and CLOCK.fullmatch(found.core) is not None)
@@ -258,8 +260,12 @@ def is_text(said: str, styled: bool) -> bool:
 
 
 def spelling(text: str) -> str:
-    """Letters alone and in lower case; what isn't a letter, space or mark stays, and so tells texts apart."""
-    return re.sub(r"[\s,.'’-]+", "", text).casefold()
+    """Letters alone and in lower case; what isn't a letter, space or mark stays, and so tells texts apart.
+
+    There are no solutions where there is no solution.
+    """
+    letters = re.sub(r"[\s,.'’-]+", "", text).casefold()
+    return letters.removesuffix("s") if re.match(r"\s*no\s", text, re.IGNORECASE) else letters
 
 
 # Taking a text apart.
@@ -287,8 +293,23 @@ DRESS = re.compile(  # marks before an answer or after it, sizes and colours
     r"|\\(?:color|textcolor|colorbox)\s*\{[^{}]*\})\s*"
     r"|\s*[✅✔✓☑🎉\ufe0f]+$|\s*\\[,;:! ]$|(?<!\\)\\$|\s*(?:\\\\|\\checkmark)$|(?<=\w)\s*[,;]$"
 )
-TOTAL = re.compile(r",?\s+(?:in total|in all|altogether|overall|total)(?=\}?$)", re.IGNORECASE)
+_TOTAL = r"(?:in total|in all|altogether|overall|total)"
+TOTAL = re.compile(
+    rf",?(?:\s+(?:\({_TOTAL}\)|{_TOTAL})(?=\}}?$)|\s*\\text\s*\{{\s*(?:\({_TOTAL}\)|{_TOTAL})\s*\}}$)", re.IGNORECASE
+)
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+SCALED = re.compile(
+    rf"((?:[-+$\s]|{SIGN})*)((?:[1-9]\d{{0,2}}(?:,\d{{3}})+|\d+)(?:\.\d+)?)(\$?)(?:\s|\\[,;: ]|~)*(\\text\s*\{{\s*)?"
+    rf"({'|'.join(SCALES)})(?![A-Za-z])",
+    re.ASCII,
+)
+_PART = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})+?)"
+OVER = re.compile(rf"\{{{_PART}\\over(?![A-Za-z]){_PART}\}}")
+ALL_OVER = re.compile(r"^(\$?)([^{}$=,]+)\\over(?![A-Za-z])([^{}$=,]+)(\$?)$")
+CONGRUENCE = re.compile(r"([A-Za-z])(?:\\equiv|≡)(-?\d{1,9})\\?[pb]?mod(\d{1,9})", re.ASCII)
+NOT_SAID = re.compile(r"\\(?:text|mathrm)\s*\{|\\[,;: ]|[\s${}().]")
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
+NO_LIST = re.compile(r"\d[ .]\d{3},\d|,0\d")  # with a comma, and yet no two numbers: 1.000,5 and 1,05
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 SEVERAL = re.compile(r",|\bor\b|\\pm(?![A-Za-z])")
@@ -362,7 +383,7 @@ def tidy(text: str | None, gold: Tidy | None = None, letters: bool = False) -> T
     """
     if not isinstance(text, str) or len(text) > LIMIT or CONTROL.search(text):
         return None
-    whole = unwrapped(in_latex(text))
+    whole = scaled(unwrapped(in_latex(text)))
     number = plain_number(whole)
     if number:
         return Tidy(whole, whole, number, False, None, None)
@@ -379,6 +400,7 @@ def tidy(text: str | None, gold: Tidy | None = None, letters: bool = False) -> T
 def in_latex(text: str) -> str:
     """A text with LaTeX's commands for other characters and names: √5, ½, sqrt(5), 2 ln 3, (2, inf)."""
     text = ROOT.sub(r"\1{\2}", TIMES.sub("×", ABOUT.sub(r" \\approx \1", SPACES.sub(r"\1", text))))
+    text = ALL_OVER.sub(r"\1\\frac{\2}{\3}\4", OVER.sub(r"\\frac{\1}{\2}", text))
     text = RAISED.sub(raised, text).translate(SPELLED).replace(":=", "=")
     text = INFINITY.sub(r"\\infty ", PI.sub(r"\\pi ", UNIT_APART.sub(r" \1\2", BEFORE_UNIT.sub(" ", text))))
     text = FUNCTION.sub(function_named, UNION.sub(r"\\cup ", EITHER.sub(r"\\text{ or }", text)))
@@ -386,6 +408,35 @@ def in_latex(text: str) -> str:
     while found:  # the innermost brackets first
         text, found = CALLED.subn(called, text)
     return text
+
+
+def scaled(text: str) -> str:
+    """A number with a word for a power of ten after it as one number: 1.5 million apples are 1500000 apples."""
+    match = SCALED.match(text)
+    if not match:
+        return text
+    value = Fraction(match[2].replace(",", "")) * 10 ** SCALES[match[5]]
+    if value.denominator > 1:
+        return text
+    sign, dollar, opened, rest = match[1], match[3], match[4] or " ", text[match.end() :]
+    if match[4] and rest.strip() == "}":
+        opened = rest = ""
+    return scaled(unwrapped(f"{sign}{value}{dollar}{opened}{rest}"))
+
+
+def congruence_in(text: str) -> tuple[str, int, int] | None:
+    r"""The name, remainder and modulus of n \equiv 3 \pmod 7, if the text is that."""
+    if len(text) > LIMIT or not ("equiv" in text or "≡" in text):
+        return None
+    match = CONGRUENCE.fullmatch(NOT_SAID.sub("", unwrapped(text)))
+    return (match[1], int(match[2]), int(match[3])) if match and int(match[3]) else None
+
+
+def same_congruence(gold: tuple[str, int, int], answer: tuple[str, int, int] | None) -> bool:
+    """Whether both say the same of one name, with a remainder that is worked out: 3 or -4, but not 10, of 7."""
+    if answer is None or (gold[0], gold[2]) != (answer[0], answer[2]):
+        return False
+    return (gold[1] - answer[1]) % gold[2] == 0 and (abs(answer[1]) < gold[2] or answer[1] == gold[1])
 
 
 def raised(match: re.Match[str]) -> str:
