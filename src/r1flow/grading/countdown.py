@@ -3,9 +3,11 @@ r"""Does an expression reach a target with the given numbers? It has its own par
     solves("94 × 4 − 61 − 6", [6, 61, 94, 4], 309)         # True
     solves("94*4 - 61 - 6 = 309", [6, 61, 94, 4], 309)     # True
     solves(r"$8 \div (3-\frac{8}{3})$", [8, 3, 8, 3], 24)   # True
+    solves("309 = 94*4 - (61 + 6)", [6, 61, 94, 4], 309)   # True
     solves("44**19**35", [44, 19, 35], 98)                 # False, at once: there are no powers
 
 Only + − × ÷ and parentheses are allowed, and every given number exactly once (reasoning-gym's and TinyZero's rule).
+What stands beside a parenthesis is multiplied where nothing is divided: 6(6-2), (6-2)(6).
 Left out: signs before a number, joined digits, decimals, powers. Only the four operations are evaluated, after the
 numbers have been checked, so no text can make this slow.
 """
@@ -24,7 +26,8 @@ SPELLINGS = str.maketrans({**dict.fromkeys("×·⋅∗✕✖•∙", "*"), "÷":
 SIGNS = {r"\times": "*", r"\cdot": "*", r"\ast": "*", r"\div": "/"}  # others are blanks
 SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])|\$")
 FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
-TIMES = re.compile(r"(?<=[\d)])\s+[xX]\s+(?=[\d(])", re.ASCII)
+TIMES = re.compile(r"(?<=[\d)])\s*[xX]\s*(?=[\d(])", re.ASCII)
+BESIDE = re.compile(r"(?<=[)\]])\s*(?=[\d(\[])|(?<=\d)\s*(?=[(\[])", re.ASCII)  # not beside a fraction: 2\frac13
 BRACKETS = str.maketrans("[]{}", "()()")
 TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/%()]))", re.ASCII)
 TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
@@ -33,13 +36,15 @@ TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
 def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
     """Whether `expression` has the value `target` and uses each of `numbers` exactly once; never raises for text.
 
-    A tail "= target" is allowed when it is true. The numbers and the target may be of any type, text too; what isn't a
-    finite number raises TypeError, ValueError or OverflowError.
+    "= target" after it, or "target =" before it, is allowed when it is true. The numbers and the target may be of any
+    type, text too; what isn't a finite number raises TypeError, ValueError or OverflowError.
     """
     given, goal = sorted(map(as_fraction, numbers)), as_fraction(target)
     if len(expression) > LIMIT:
         return False
     left, equals, right = without_latex(expression).partition("=")
+    if equals and TOTAL.fullmatch(left) and not TOTAL.fullmatch(right):
+        left, right = right, left
     if equals and not (TOTAL.fullmatch(right) and int(right) == goal):
         return False
     tokens = read_terms(left)
@@ -55,6 +60,8 @@ def without_latex(text: str) -> str:
     """An expression in LaTeX with plain signs, and with fractions as divisions; other commands stay, and are wrong."""
     text = unwrapped(candidate(text.translate(SPELLINGS))).replace("\\*", "*").replace("==", "=")
     text = SIGN.sub(lambda match: SIGNS.get(match[0], " "), TIMES.sub("*", text))
+    if "/" not in text:  # 6/2(3) is 9 to some and 1 to others
+        text = BESIDE.sub("*", text)
     while True:  # the innermost fractions first
         text, replaced = FRACTION.subn(r"((\1\2)/(\3\4))", text)
         if not replaced:
