@@ -251,13 +251,14 @@ def polynomials(draw: random.Random) -> Spellings:
 
 def letters(draw: random.Random) -> Spellings:
     letter, other = draw.sample("ABCDE", 2)
+    place, another = (("first", "second", "third", "fourth", "fifth")["ABCDE".index(each)] for each in (letter, other))
     right = [
         *(letter, f"({letter})", f"{letter}.", f"{letter})", f"Option {letter}", f"\\text{{{letter}}}", f"[{letter}]"),
         *(
             f"\\boxed{{{letter}}}",
             f"**{letter}**",
             f"\\textbf{{({letter})}}",
-            f"{letter}: the first one",
+            f"{letter}: the {place} one",
             f"({letter}) 12",
         ),
         *(f"The correct option is {letter}.", f"{letter} - a risk score", f"{letter}。", f"$\\text{{({letter})}}$"),
@@ -270,6 +271,7 @@ def letters(draw: random.Random) -> Spellings:
             f"{letter}, {other}",
             f"{letter}. Actually {other}!",
             f"not {letter}",
+            f"{letter}: the {another} one",
         ),
         *(
             f"{letter}{other}",

@@ -7,6 +7,7 @@ import pytest
 
 import r1flow
 from r1flow.core.errors import UserError
+from r1flow.grading import math
 from r1flow.grading.answers import choice
 from r1flow.grading.final import final_answer
 from r1flow.grading.math import numeric
@@ -96,10 +97,14 @@ OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
         "C is the right one", "Option C is the right one.", "C is the right answer", "I'd go with C", "C is true", "Ｃ",
         "I would choose (C).", "C, as it is the capital.", "C is the best choice.", "（C）",
         "C, because the Thames is there.", "The answer is C because London is a city.",
+        "C, London", "C!", "C ✅", "✅ C", "<b>C</b>", "<strong>C</strong>. London", "C\nLondon",
+        "I think it's C", "I'd say C", "故选：C", "所以选C", "C选项", "C是正确的", "It's C!", "C. “London”",
+        "C. London!", "C\n\nBecause it is wet.", "C. The third option", "Is it A? No. The answer is C.",
     ],
 )  # fmt: skip
 def test_a_letter_is_read_in_any_dress(answer: str) -> None:
     assert choice("C", answer) is True
+    assert math.verdicts([("C", answer)])[0].correct is True
     assert choice("(C)", answer, OPTIONS) is True
     assert choice("London", answer, OPTIONS) is True
     assert choice("B", answer) is False
@@ -140,6 +145,12 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
             "Ｃ或Ｂ",
         ),
         *("I would not choose C", "I'd go with B, not C", "C, as it is B"),
+        *("C. On second thought, d.", "C. Oops it's d", "C. Changed my mind: last one", "C. Better: option d"),
+        *("C. 选D", "C. The fourth option", "C. the 4th", "C. Last one", "C. Make that the last", "C. Scratch that"),
+        *("C. My mistake: Rome", "C. option 4", "C. the next letter", "C. none", "C. But the last", "C. = d", "C → D"),
+        *("C. Ⓓ", "C. Т", "C, d", "C\nd", "C\nNo, D", "C because d fits", "C because the last option is right"),
+        *("C because it was wet, so I chose d", "C. Second thoughts: Rome", "C, B", "C选项错误", "不选C", "C?", "C ❌"),
+        *("The answer is C because d fits", "C\n\nBecause d is right"),
         "7",
         "\x00",
     ],
@@ -147,6 +158,7 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
 def test_hedged_letters_are_wrong(answer: str) -> None:
     assert choice("C", answer) is False
     assert choice("C", answer, OPTIONS) is False
+    assert math.verdicts([("C", answer)])[0].correct is False
 
 
 @pytest.mark.parametrize("options", ["abc", 5, {"A": "London"}, [None, "London"], [["London"]], [True, False]])
@@ -161,9 +173,38 @@ def test_options_bind_letter_and_text() -> None:
     assert choice("C", "C (Paris)", OPTIONS) is False
     assert choice("C", "C (London)", OPTIONS) is choice("C", "C because it rains there", OPTIONS) is True
     assert choice("D", "D. Vitamin A", OPTIONS) is True
+    for answer in (
+        "“London”",
+        "London (C)",
+        "It's London",
+        "I think it's London",
+        "The answer is C (London).",
+        "London!",
+    ):
+        assert choice("C", answer, OPTIONS) is True
+    for answer in ("C because Paris", "C. London is not Paris", "C. It is Paris", "London (A)", "C. Rome", "C\nParis"):
+        assert choice("C", answer, OPTIONS) is choice("A", answer, OPTIONS) is False
     assert choice("E", "E", OPTIONS) is None
     assert choice("Rome", "Rome", OPTIONS) is None
     assert scores("choice", ["C", "C"], ["London", "B"], options=[OPTIONS, OPTIONS]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("C. a risk score", True), ("(C) 12", True), ("C. 3.5 m/s", True), ("C. x + 2", True), ("C. f(x)=x+1", True),
+        ("C. The Second World War", True), ("C. 19th century", True), ("C. It lowers the rate", True), ("C. d", False),
+        ("C. the fourth", False), ("C. d/c", False), ("C. Paris or Rome", False), ("C. x; d", False),
+    ],
+)  # fmt: skip
+def test_without_options_a_letter_may_have_a_short_text(answer: str, verdict: bool) -> None:
+    assert choice("C", answer) is math.verdicts([("C", answer)])[0].correct is verdict
+
+
+def test_without_options_the_golds_text_is_the_only_one_that_is_known() -> None:
+    assert choice("C. London", "C. London") is choice("C. London", "London") is choice("C. London", "C") is True
+    assert choice("C. London", "C. Rome") is choice("C. London", "Rome") is False
+    assert choice("A, C", "A") is None
 
 
 def test_exact_is_the_same_text() -> None:

@@ -132,7 +132,7 @@ def candidate(text: str, gold: bool = False) -> str:
             boxed = opening[1] + boxed[opening.end() :]
         return boxed
     text = OPENING.sub(r"\2 \1", text)
-    text = HEADING.sub("\nThe answer is: ", text)
+    text = LETTER_ABOVE_REASON.sub(r"\1, ", HEADING.sub("\nThe answer is: ", text))
     text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
     text = ENDING.sub("", ENDING.sub("", text)).strip()
@@ -282,6 +282,13 @@ SAYS = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 EXPLAINS = re.compile(r",?\s+(?:because|since|as)\s", re.IGNORECASE)
+# An option's letter with a reason is one text, of which the reason may name another option.
+LETTER_EXPLAINED = re.compile(
+    r"(?:(?:so|thus|hence|therefore),? )?(?:(?:the |my )?(?:final |correct |right |best )?(?:answer|option|choice)"
+    r" is:? )?(\(?[A-Z]\)?[.,]?\s+(?:because|since|as)\s.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+LETTER_ABOVE_REASON = re.compile(r"^(\(?[A-Z]\)?)[.,:]?\s*\n\s*(?=(?:[Bb]ecause|[Ss]ince)\s)")
 GOES_ON = re.compile(
     r",?\s+(?:in total|in all|altogether|overall|as (?:required|desired|expected|needed|claimed)\b|(?:which|who|that)\s"
     r"|(?:and )?(?:so|thus|hence|therefore)\s)",
@@ -308,6 +315,9 @@ def stated(text: str) -> str | None:
     none = NO_SOLUTION.search(sentence)
     if none and not UNSURE.search(sentence[: none.start(1)]):
         return none[1]
+    explained = LETTER_EXPLAINED.fullmatch(sentence)
+    if explained:
+        return explained[1]
     ended = without_aside(IS_IT.sub("", sentence))
     match = STATEMENT.fullmatch(ended)
     if not match:

@@ -99,8 +99,9 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
         bare_gold, bare_answer = plain_number(gold), plain_number(answer)
         if bare_gold and bare_answer:  # the usual case, without looking for wrappers
             return Verdict(same_number(bare_gold, bare_answer, rules.places))
+    written = answer or ""
     if gold:
-        gold, answer = values_of(gold, answer or "")
+        gold, answer = values_of(gold, written)
         if congruence := congruence_in(gold):
             return Verdict(same_congruence(congruence, congruence_in(answer)))
     expected = tidy(gold)
@@ -111,11 +112,11 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     if measured_gold.unit and not expected.unit:  # 3 m may be a product, unless the answer has a unit
         with_unit = tidy(answer, gold=measured_gold)
         expected, found = (measured_gold, with_unit) if with_unit and with_unit.unit else (expected, found)
-    if found and (written := by_comma(found, expected) or (NO_LIST.search(gold) and by_comma(expected, found))):
-        return Verdict(same_number(*written))
+    if found and (numbers := by_comma(expected, found) or by_comma(found, expected)):
+        return Verdict(same_number(*numbers))
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
         return Verdict(agree(expected, found) and CLOCK.fullmatch(found.core) is not None)
-    textual = grade_words(expected, found)
+    textual = grade_words(expected, found, written)
     if textual is not None:
         return textual
     if found is None or not found.core or not agree(expected, found) or says_more(expected, found):
@@ -239,11 +240,12 @@ FEW = 3  # letters that may be variables side by side; from so many on, a word (
 SHORT = {"no", "on", "up"}
 
 
-def grade_words(gold: Tidy, answer: Tidy | None) -> Verdict | None:
+def grade_words(gold: Tidy, answer: Tidy | None, written: str) -> Verdict | None:
     """The verdict where the gold is text: a choice letter, or words; None where it is mathematics."""
     said = bare(gold.text).strip(" .")
     if re.fullmatch(r"\(?[A-Z]\)?", said):
-        return Verdict(answer is not None and single_letter(answer.text) == single_letter(said))
+        texts = [candidate(written)] if answer is None else [candidate(written), answer.text]
+        return Verdict(set(map(single_letter, texts)) - {None} == {single_letter(said)})
     if not is_text(said, styled=not LETTERS.search(STYLE.sub("", gold.text))):
         return None
     return Verdict(answer is not None and spelling(said) == spelling(bare(answer.text)))
