@@ -32,50 +32,11 @@ from typing import Any, NamedTuple
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency, visible
 from r1flow.core.template import Response
+from r1flow.grading.introductions import introduces
+from r1flow.grading.refusals import is_refusal
 
 GREETINGS = {"hello", "hi", "hey", "welcome", "greetings", "good morning", "good afternoon", "good evening", "good day"}
 GREETING_WORDS = 30  # a greeting that goes on for longer is something else
-# In the first person, at a clause's beginning, and about what was asked: "sorry" alone, "do not", "I can't wait" and
-# "I never refuse" refuse nothing.
-_WE = (
-    r"(?:^|[.,;:!?\n—–]|\b(?:but|so|and|that|because|think|afraid|sorry|therefore|as|something))\s*(?:i|we)"
-    r"(?: (?:simply|really|just|also|still|therefore))*"
-)
-_NOT = (
-    r"(?: cannot| (?:can|could|will|would|shall|do|must|should|am|are) (?:not|never)"
-    r"| (?:ca|wo|do|must|could|would|should|are)n't"
-    r"|(?: am|'m| are|'re) (?:not|unable|forbidden)| unable|(?:'d| would) rather not|'ll not)"
-)
-_ON = (
-    r"(?: (?:able|willing|going|allowed|permitted|comfortable|want|wish|feel comfortable|really|simply|just|ever"
-    r"|possibly|currently|(?:and|or) (?:will|would|can|should) not|in good conscience|to|with|in|be))*"
-)
-_VERB = (
-    r"(?: (?:help|assist|do|provide|give|tell|explain|support|answer|comply|fulfill?|share|offer|discuss|take part"
-    r"|teach|participate|create|make|write|describe|engage|encourage|show|say|condone|facilitate|enable|endorse|promote"
-    r"|helping|assisting|providing|doing|that|this|it|of (?:help|assistance|service))\b"
-    r"(?! (?:but|laughing|(?:you )?(?:enough|less)|no|alone|it(?:'s| is)"
-    r"|(?:you )?how (?:happy|glad|much|excited|grateful|proud)|(?:that|this|it) (?:without|alone))\b)"
-    r"|(?<! do not)(?<! don't)(?=\s*[.,;!?]|\s*$))"
-)
-# "I refuse to believe it" and "I decline nothing" refuse nothing that was asked for.
-_IT = (
-    r"(?= to (?:help|assist|do|be part|provide|give|tell|explain|support|answer|comply|fulfill?|share|offer|discuss"
-    r"|take part|teach|participate|create|make|write|describe|engage|encourage|show|respond|condone|facilitate|enable"
-    r"|endorse|promote|aid|contribute|generate|produce|process|proceed|continue|go along|entertain|cooperate)\b"
-    r"(?! (?:you (?:down|less)|up)\b)"
-    r"| (?:this|that|it|your|the|such|these|those|any|all|and|because|as|since|politely)\b"
-    r"|\s*[.,;:!?—–-]|\s*$)"
-)
-REFUSAL = re.compile(
-    rf"{_WE}(?:{_NOT}{_ON}{_VERB}|(?: (?:must|have to|need to|will|would|am|do)|'ll|'ll have to|'d|'m)?"
-    r"(?: (?:respectfully|politely|firmly|simply|hereby|therefore|also|have to|going to))*"
-    rf" (?:refus(?:e|ing)|declin(?:e|ing)|say no)\b{_IT}"
-    r"| don't (?:think|believe) (?:that )?(?:i|we) (?:can|could|should|will|would|am able to)"
-    r" (?:help|do|assist|answer)\b)"
-    r"|\bnot something (?:that )?(?:i|we)(?:'m| am|'re| are)? (?:can|will|could|would|able|willing|comfortable)\b"
-    rf"|\bit(?:'s| is|'d be| would be) (?:wrong|unethical|irresponsible|illegal|inappropriate) (?:of|for) me to{_VERB}"
-)
 COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is| are)|step (?:1|one)|first you)\b")
 SENTENCE_WORDS = 3
 WORD = r"[^\W_]++"  # underscores are Markdown's
@@ -86,15 +47,6 @@ SENTENCE_END = re.compile(
     r"(?<![.!?])(?<!\b[DMS][rst](?=\.))(?<!\bMrs(?=\.))(?<!\bProf(?=\.))(?<!\b[A-Za-z]\.[A-Za-z](?=\.\s+[^A-Z\s]))"
     r"[.!?]++[\"'”’)*_]*+(?=\s|$)"
 )
-NAMING = (  # and what may stand between this and a name
-    r"\b(?:i am|i'm|i(?:'ve| have) been|i was|my name is|my name's|the name is|the name's|name:|calls? me|named me"
-    r"|i go by|i answer to|myself as|this is|it(?:'s| is)(?! (?:called|named|known))"
-    r"|(?:talking|speaking|chatting) (?:to|with)(?: is)?)"
-    r"(?:[\s,:*_\"'“(]|\b(?:an?|the|your|just|simply|still|indeed|also|only|here|and|small|little|large|big|tiny|friendly"
-    r"|helpful|new|language|ai|artificial|intelligence|chat|model|assistant|chatbot|bot|program|computer|system|helper"
-    r"|known as|called|named|name is|my)\b)*"
-)
-DENIED = re.compile(r"\b(?:not|never|no|nobody|none|nor|neither)\b|n't\b")
 SHARE_OF_LANGUAGE = 0.9
 # Of the words of a reply to an instruction; a text of 100 words has 0.6 or more.
 LEAST_DIFFERENT = 0.3
@@ -129,15 +81,8 @@ def greets(reply: Reply, rule: dict[str, Any]) -> bool:
 
 
 def names_itself(reply: Reply, rule: dict[str, Any]) -> bool:
-    """A sentence without a denial says that this is the writer's name ("I am …", "My name is …"), or begins with it."""
-    name = rf"(?<!\w){re.escape(straight(rule['name']))}(?!\w|'s (?!my name|the name))"
-    here = r"\s+(?:here|speaking|at your service)\b"
-    named = re.compile(
-        rf"{NAMING}{name}|^\W*(?:just )?{name}(?=\W*$|\W*[,;:(—–]|{here}|\s+is (?:my name|what|how|who)\b)"
-        rf"|^\W*(?:{'|'.join(sorted(GREETINGS))})(?: there| again| everyone)?\W+{name}(?={here})"
-    )
-    sentences = re.split(r"[.!?\n]", straight(reply.summary))
-    return any(named.search(sentence) and not DENIED.search(sentence) for sentence in sentences)
+    """A sentence says that this is the writer's name ("I am …", "My name is …"), or begins with it."""
+    return introduces(straight(reply.summary), straight(rule["name"]))
 
 
 def equals_any(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -152,7 +97,7 @@ def sentence_with(reply: Reply, rule: dict[str, Any]) -> bool:
 
 def refuses(reply: Reply, rule: dict[str, Any]) -> bool:
     """The summary declines, and nothing in the whole response complies."""
-    return bool(REFUSAL.search(straight(reply.summary))) and not COMPLIANCE.search(straight(reply.text))
+    return is_refusal(straight(reply.summary)) and not COMPLIANCE.search(straight(reply.text))
 
 
 def words(reply: Reply, rule: dict[str, Any]) -> bool:
