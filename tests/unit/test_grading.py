@@ -219,6 +219,30 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
             (text, None)
             for text in ("it is 5x", "it is 5²", "5 million", "not 5", "x > 5", "|5|", r"7 \bmod 5", "it is 3 or 5")
         ),
+        ("it is 3⁄4", "3/4"),
+        *(
+            (text, None)
+            for text in (
+                "3 over 4",
+                r"$3\over 4$",
+                "x over 4",
+                "it is 3 to 4",
+                "minus 5",
+                "negative 5",
+                "5 halves",
+                "2 pi",
+            )
+        ),
+        *(
+            (text, None)
+            for text in (r"0.\overline{5}", r"0.\bar 5", "ln 2", r"\ln 2", "sin 30", "the square root of 2")
+        ),
+        *((text, None) for text in ("3 plus 4", "5 tenths", "2 squared", "half of 4", "20% of 4", "10 choose 4")),
+        *(
+            (text, "4")
+            for text in ("it comes to 4", "it is equal to 4", "a total of 4", "over 4", "4 quarters", "4 times a day")
+        ),
+        *((text, "4") for text in ("you can choose 4", "4 over all", "4 plus tax", "the third minus the first is 4")),
         ("no number", None),
         ("", None),
         ("٥", None),

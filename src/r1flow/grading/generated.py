@@ -50,17 +50,23 @@ FRACTION_OR_NUMBER = re.compile(
     rf"|(?: \d+)?\s?/\s?\d+(?!\d|\.\d))?",
     re.ASCII,
 )
-# What makes the last number a part of something else: of a power, a time (3:45), a pair, a mixed number, a denial.
+# What makes the last number a part of something else: of a power, a time (3:45), a pair, a mixed number, a denial, and
+# in words of a sum, a fraction (3 over 4), a function (ln 2).
 BEFORE = re.compile(
     r"(?:[\^_]\{?|[/×÷√|]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}"
-    r"|\\(?:cdot|times|div|[pb]?mod|neq?)|\d[:,](?!\s)|[<>≠]|\b(?:or|not|mod|log)|n['’]t)[ $]?$"
+    r"|\\(?:cdot|times|div|[pb]?mod|neq?|over|atop|ln|log|lg|exp|sin|cos|tan|cot|sec|csc|arc[a-z]{3})|\d[:,](?!\s)|[<>≠]"
+    r"|\d\.\d*\\(?:overline|bar|dot)\s?\{?|\b(?:or|not|mod|log|ln|lg|exp|a?(?:rc)?(?:sin|cos|tan)|sqrt|cbrt|roots? of"
+    r"|minus|negative|plus|times|divided by|multiplied by|to the power of|(?<=[\d)}] )(?:to|over|choose)|half of|twice"
+    r"|double|triple|thrice|(?:third|quarter|fourth|fifth|sixth|tenth|percent|%) of)|(?<=\b[a-z] )over|n['’]t)[ $]?$"
     r"|(?<![\\A-Za-z])(?!(?:USD|EUR|GBP|INR|Rs)$)[A-Za-z]+$"
 )
 AFTER = re.compile(
     rf"[ $]?(?:[\^/×÷π{math.SUPERSCRIPTS}]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
-    r"|(?:hundred|thousand|million|billion|dozen)\b)|[b-fi-knp-rt-z](?!\w)"
+    r"|(?:hundred|thousand|million|billion|trillion|dozen|pi|sqrt|squared|cubed|hal(?:f|ves)|thirds?|fourths?|fifths?"
+    r"|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|over\s\$?[\d(])\b)|[b-fi-knp-rt-z](?!\w)"
 )
 MIXED = re.compile(r"\d[ $]?$")  # before a fraction
+IN_SUMS = math.IN_NUMBERS | {ord("⁄"): "/", ord("∕"): "/"}
 TAG = re.compile("|".join(map(re.escape, TAGS)))
 # The last number is searched only here, so that an enormous text costs nothing.
 TAIL_CHARACTERS = 2000
@@ -114,7 +120,7 @@ def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
         answer = final_answer(text)
     if answer is not None:
         return answer
-    tail = math.ungrouped(TAG.sub("\n", text[-TAIL_CHARACTERS:]).translate(math.IN_NUMBERS))
+    tail = math.ungrouped(TAG.sub("\n", text[-TAIL_CHARACTERS:]).translate(IN_SUMS))
     numbers = list(FRACTION_OR_NUMBER.finditer(tail))
     if not numbers:
         return None
