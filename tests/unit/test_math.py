@@ -275,6 +275,7 @@ NOTATION = [  # other spellings of sets, systems, matrices, numbers, units and e
     ("12:00", "12:00 PM"),
     ("0.5", "0,5"),
     ("1000.5", "1.000,5"),
+    ("1,22", "1.22"),
     ("28\\%", "\\boxed{28 percentage}"),
     ("0.06 \\text{ yuan}", "0.06"),
     ("5", "5 \\mathrm{~cm}"),
@@ -469,7 +470,6 @@ WRONG = [
     ("2x+y-3=0", "2x+y+3=0"),
     ("x+y=1", "0=0"),
     ("0.5", "0, 5"),
-    ("1,22", "1.22"),
     ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{vmatrix}1&2\\\\3&4\\end{vmatrix}"),
 ]
 HOSTILE = [

@@ -311,7 +311,6 @@ ALL_OVER = re.compile(r"^(\$?)([^{}$=,]+)\\over(?![A-Za-z])([^{}$=,]+)(\$?)$")
 CONGRUENCE = re.compile(r"([A-Za-z])(?:\\equiv|≡)(-?\d{1,9})\\?[pb]?mod(\d{1,9})", re.ASCII)
 NOT_SAID = re.compile(r"\\(?:text|mathrm)\s*\{|\\[,;: ]|[\s${}().]")
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
-NO_LIST = re.compile(r"\d[ .]\d{3},\d|,0\d")  # with a comma, and yet no two numbers: 1.000,5 and 1,05
 CLOCK = re.compile(r"\d{1,2}:\d{2}", re.ASCII)
 PERCENT = re.compile(r"\s*(?:\\?%|(?:\\(?:text|mathrm)\s*\{)?\s*(?:percent(?:age)?|per cent|pct)\b\.?\s*\}?)$")
 SEVERAL = re.compile(r",|\bor\b|\\pm(?![A-Za-z])")
