@@ -91,7 +91,8 @@ def parse_json(text: str | bytes) -> Any:
 def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        counts = Counter([name for name, _ in pairs])
+        name = max(counts, key=lambda name: counts[name])
         raise KeyTwice(f"an object has {name!r} twice")
     return made
 
