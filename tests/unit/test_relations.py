@@ -55,6 +55,7 @@ UNSOLVED = [
 # Bounds and values that can't be worked out are what they are.
 AS_THEY_ARE = ["x\\ge\\log_3 5", "x\\ge\\frac{\\ln 5}{\\ln 3}", "x > \\sin 1", "x<2^{100}", "P(2)=3", "f^{-1}(x)=2x",
                "a_n=2n+1", "\\frac{a}{b}=\\frac{2}{3}", "\\theta=30^\\circ", "r=2\\sin\\theta", "x=y"]  # fmt: skip
+OF_ITSELF = [("2x", "x=2x"), ("2x", "2x=x"), ("x^3+3x", "x=x^3+3x"), ("\\cot x", "\\cot x=x")]
 COLLECTED = [
     ("5x", "3x+2x"),
     ("x^2+5x-1", "(x^2+2x)+(3x-1)"),
@@ -87,3 +88,9 @@ def test_terms_that_can_be_added_are(gold: str, answer: str) -> None:
 def test_worked_out_numbers_are_asked_for_only_where_they_are_needed() -> None:
     pairs = [("x>7", "x>3+4"), ("x=2, y=3", "x=2,y=1+2"), ("x<1 or x>2", "x<1 or x>1+1")]
     assert all(verdict.correct for verdict in math.verdicts(pairs, Rules(unevaluated=True)))
+
+
+@pytest.mark.parametrize(("gold", "answer"), OF_ITSELF)
+def test_what_is_said_to_be_itself_is_still_to_be_solved(gold: str, answer: str) -> None:
+    assert math.equal(gold, answer) is False
+    assert math.equal(gold, f"y={gold}") is math.equal(gold, f"f(x)={gold}") is math.equal(gold, gold) is True

@@ -54,7 +54,16 @@ NAMED = [  # a number, and answers with a unit that is known
 ]
 NO_UNITS = [  # letters that may stand for thousands or for variables
     *(("73", "73K"), ("73", "73 K"), ("73", "73\\text{K}"), ("300", "300 K per month"), ("3m", "3"), ("3 m", "3")),
-    *(("2.5m", "2.5"), ("2.5x", "2.5"), ("15x", "15 m"), ("7ms", "7 m g"), ("3 m n", "3 m"), ("7", "7/x")),
+    *(
+        ("2.5m", "2.5"),
+        ("2.5x", "2.5"),
+        ("15x", "15 m"),
+        ("7ms", "7 m g"),
+        ("3 m n", "3 m"),
+        ("90^\\circ", "\\$90^\\circ"),
+        ("300 \\text{ K}", "\\$300 \\text{ K}"),
+        ("7", "7/x"),
+    ),
 ]
 PAIRS = []
 for measured_gold, right, wrong in CASES:

@@ -263,7 +263,7 @@ def stands_for_its_end(gold: Any, answer: Any) -> bool:
     if not grader.is_equation(answer) or grader.is_equation(gold):
         return True
     sides = sides_of(answer)
-    rest = sides[1:-1] if is_name(sides[0]) else sides[:-1]
+    rest = sides[1:-1] if is_name(sides[0]) and not occurs_in(sides[0], sides[-1]) else sides[:-1]
     return all(constant(side) and same(side, sides[-1]) for side in rest)
 
 
@@ -281,6 +281,12 @@ def is_name(side: Any) -> bool:
     several = grader.is_expr_of_only_symbols(side) and len(side.free_symbols) > 1 and not side.has(sympy.Number)
     named = isinstance(side, sympy.Symbol | AppliedUndef) or several
     return named and all(NAME.match(symbol.name) for symbol in side.free_symbols)
+
+
+def occurs_in(name: Any, side: Any) -> bool:
+    """Whether a name is on the other side, too, so that x = x^2 + x says nothing of x; f(x) is one, and x none."""
+    parts = [name] if isinstance(name, AppliedUndef) else list(name.free_symbols)
+    return side.has(*parts)
 
 
 def rounds(decimal: str, other: str, value: Any, places: int) -> bool:
@@ -433,8 +439,7 @@ def solved_names(relation: Any) -> set[str]:
         inverse = isinstance(side, sympy.Pow) and isinstance(side.base, AppliedUndef)
         name = side.base if inverse else side
         others = [other for at, other in enumerate(sides) if at != place]
-        parts = [name] if isinstance(name, AppliedUndef) else name.free_symbols
-        if is_name(name) and not isinstance(name, sympy.Add) and not any(other.has(*parts) for other in others):
+        if is_name(name) and not isinstance(name, sympy.Add) and not any(occurs_in(name, other) for other in others):
             names.add(str(side))
     return names
 
@@ -442,6 +447,8 @@ def solved_names(relation: Any) -> set[str]:
 def with_name_first(value: Any, text: str) -> tuple[Any, str]:
     """An equation, or that two sides differ, with the name first if it ends in one: 7 = x is x = 7; and its text."""
     if not isinstance(value, sympy.Eq | sympy.Ne) or is_name(value.lhs) or not is_name(value.rhs):
+        return value, text
+    if occurs_in(value.rhs, value.lhs):
         return value, text
     left, sign, right = text.partition("=")
     turned = type(value)(value.rhs, value.lhs, evaluate=False)

@@ -589,21 +589,21 @@ def without_unit(
     Words without `\text` are units of a number only, and single letters only when the gold is a number, or where
     `letters` of a gold are to be read so. An amount of money may be of so much for each unit.
     """
+    money, whole = as_measure((paid_in, 1)) if paid_in else None, text
     match = SCALE.search(text)
     if match and plain_number(text[: match.start()].strip(" $")):
         scale = "degree"
         if match[1] or match[2]:
             scale = "celsius" if match[1] else "fahrenheit"
-        return text[: match.start()].strip(" $"), as_measure((scale, 1))
+        return text[: match.start()].strip(" $"), money or as_measure((scale, 1))
     match = IN_CHINESE.search(text)
     if match and plain_number(text[: match.start()].strip(" $")):
         named = CHINESE_UNITS.get(match[1])
         if named or CHINESE_COUNTED.fullmatch(match[1]):
-            return text[: match.start()].strip(), as_measure(factor_named(named)) if named else COUNT
-    money, whole = as_measure((paid_in, 1)) if paid_in else None, text
+            return text[: match.start()].strip(), money or (as_measure(factor_named(named)) if named else COUNT)
     match = KELVIN.search(text)
     if match and text[: match.start()].strip():
-        return text[: match.start()].rstrip(" ~\\,;:!"), as_measure(("kelvin", 1))
+        return text[: match.start()].rstrip(" ~\\,;:!"), money or as_measure(("kelvin", 1))
     text = QUOTIENT.sub(r" \1/\2", text)
     match = IN_TEXT.search(text)
     core = match and text[: match.start()].rstrip(" ~\\,;:!")
