@@ -67,6 +67,23 @@ WRONG = [
     ),
     *(("3/4", "{4 \\over 3}"), ("3/4", "-(3/4)"), ("no triangles", "triangles")),
 ]
+BOTH = "\\frac{1\\pm\\sqrt{19}}{2}"
+SAME_TWO = [
+    BOTH,
+    f"x={BOTH}",
+    "\\frac{1-\\sqrt{19}}{2}, \\frac{1+\\sqrt{19}}{2}",
+    "{1 \\pm \\sqrt{19} \\over 2}",
+    "\\frac12\\pm\\frac{\\sqrt{19}}{2}",
+    "x=\\frac{1+\\sqrt{19}}{2} \\text{ or } x=\\frac{1-\\sqrt{19}}{2}",
+]
+OTHER_TWO = [
+    "\\frac{1+\\sqrt{19}}{2}",
+    "\\frac{1\\pm\\sqrt{17}}{2}",
+    "1\\pm\\sqrt{19}",
+    "\\frac{1\\pm\\sqrt{20-1}}{2}",
+    "\\frac{1\\pm\\frac{\\sqrt{76}}{2}}{2}",
+    "7",
+]
 REMAINDER = "n \\equiv 3 \\pmod 7"
 SAME_REMAINDER = [
     "n \\equiv 3 \\pmod{7}",
@@ -104,6 +121,13 @@ def test_it_may_be_written_so(gold: str, answer: str) -> None:
 @pytest.mark.parametrize(("gold", "answer"), WRONG)
 def test_it_means_something_else_if_written_so(gold: str, answer: str) -> None:
     assert math.equal(gold, answer) is False
+
+
+def test_a_fraction_with_both_signs_is_a_list_of_two() -> None:
+    for gold in (BOTH, f"x={BOTH}", "{1 \\pm \\sqrt{19} \\over 2}"):
+        assert [answer for answer in SAME_TWO if math.equal(gold, answer) is not True] == []
+        assert [answer for answer in OTHER_TWO if math.equal(gold, answer) is not False] == []
+    assert math.equal("\\frac{1+\\sqrt{19}}{2}", BOTH) is False
 
 
 @pytest.mark.parametrize("answer", SAME_REMAINDER)

@@ -308,6 +308,8 @@ SCALED = re.compile(
 _PART = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})+?)"
 OVER = re.compile(rf"\{{{_PART}\\over(?![A-Za-z]){_PART}\}}")
 ALL_OVER = re.compile(r"^(\$?)([^{}$=,]+)\\over(?![A-Za-z])([^{}$=,]+)(\$?)$")
+PLUS_MINUS = re.compile(r"\\pm(?![A-Za-z])")
+IN_FRACTION = re.compile(rf"\s*-?\s*\\[dt]?frac\s*\{{{_PART}\\pm(?![A-Za-z]){_PART}\}}\s*\{{[^{{}}]+\}}\s*")
 CONGRUENCE = re.compile(r"([A-Za-z])(?:\\equiv|≡)(-?\d{1,9})\\?[pb]?mod(\d{1,9})", re.ASCII)
 NOT_SAID = re.compile(r"\\(?:text|mathrm)\s*\{|\\[,;: ]|[\s${}().]")
 COMMA = re.compile(r"([-+]?(?:\d{1,3}(?:[ .]\d{3})+|\d+)),(\d+)", re.ASCII)
@@ -539,7 +541,16 @@ def spelled_out(core: str) -> str:
         return ""
     core = POWER_OF_TEN.sub(r"(\1 \\cdot 10^{\2})", SPACE.sub(" ", core))
     core = MIXED.sub(r"\1\\frac{\2}{\3}", core)
-    return APPROXIMATE.sub("", core.replace("**", "^").replace("$", " ")).strip()
+    return with_both_signs(APPROXIMATE.sub("", core.replace("**", "^").replace("$", " ")).strip())
+
+
+def with_both_signs(core: str) -> str:
+    r"""A fraction with \pm in it as the list of its two values, which the parser can't read: \frac{1\pm\sqrt5}{2}."""
+    name, equals, value = core.rpartition("=")
+    if len(PLUS_MINUS.findall(value)) != 1 or not IN_FRACTION.fullmatch(value):
+        return core
+    both = [PLUS_MINUS.sub(sign, value) for sign in ("+", "-")]
+    return f"{name}{equals}{', '.join(both)}"
 
 
 # Units.
