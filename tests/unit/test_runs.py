@@ -72,6 +72,29 @@ def test_runs_are_listed_with_where_they_come_from_the_newest_first(project, cap
     assert lines[3].split()[1:4] == ["–", "1", "finished"] and lines[3].endswith("–")
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("zero_rl/provenance.json", None), ("zero_rl/provenance.json", "{"), ("zero_rl/provenance.json", "[]"),
+        ("evaluate/*/metrics.json", None), ("evaluate/*/metrics.json", "{}"), ("evaluate/*/metrics.json", "[]"),
+    ],
+)  # fmt: skip
+def test_a_damaged_run_is_named_and_the_others_are_listed(made, tmp_path, monkeypatch, capsys, file, content):
+    shutil.copytree(made, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    for path in Path("results/part").glob(file):
+        path.unlink()
+        if content is not None:
+            path.write_text(content)
+    assert main(["runs"]) == 0
+    out, err = capsys.readouterr()
+    assert "plain" in out and "restored" in out and "part" not in out
+    assert err.startswith("r1flow: not listed: results/part") and len(err.splitlines()) == 1
+    assert main(["runs", "--json"]) == 0
+    with pytest.warns(UserWarning, match="results/part"):
+        assert sorted(each.run for each in list_runs()) == ["plain", "restored"]
+
+
 def test_the_json_is_as_documented(project, capsys):
     found = as_documented("runs", printed(capsys, "runs", "--json"))["runs"]
     assert [row["state"] for row in found] == ["unfinished", "finished", "finished"]

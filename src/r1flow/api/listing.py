@@ -10,6 +10,7 @@ Left out: runs that were removed, which MLflow still has (`make ui`).
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from r1flow.artifacts.locks import is_held
 from r1flow.artifacts.manifest import MANIFEST, PROVENANCE
 from r1flow.artifacts.records import read_file
 from r1flow.artifacts.versions import RESULTS
+from r1flow.core.errors import UserError, error_in_words
 from r1flow.engine.run import FROZEN, Run
 from r1flow.recipe.stages import stage_of
 
@@ -46,12 +48,27 @@ class ListedRun:
 def list_runs(results: Path | str = RESULTS) -> list[ListedRun]:
     """Every run in the folder, the last changed first; folders that are no run are passed over.
 
+    A run with a damaged stage is left out, and warned of.
+
     >>> [(each.run, each.state, each.model) for each in r1flow.list_runs()]
     [('faster', 'finished', 'reasoning_rl'), ('r1_tiny', 'finished', 'reasoning_rl')]
     """
-    folders = sorted(path for path in Path(results).glob("*/") if any(path.glob(f"**/{MANIFEST}")))
-    listed = [listed_run(StoredRun(folder)) for folder in folders]
-    return sorted(listed, key=lambda each: (-each.changed, each.run))
+    listed, damaged = runs_and_damage(results)
+    for fault in damaged:
+        warnings.warn(fault, stacklevel=2)
+    return listed
+
+
+def runs_and_damage(results: Path | str = RESULTS) -> tuple[list[ListedRun], list[str]]:
+    """Every run that can be read, the last changed first, and of each other one what is damaged."""
+    listed, damaged = [], []
+    for folder in sorted(path for path in Path(results).glob("*/") if any(path.glob(f"**/{MANIFEST}"))):
+        try:
+            listed.append(listed_run(StoredRun(folder)))
+        except (UserError, OSError, LookupError, TypeError, AttributeError) as error:
+            said = error_in_words(error) if isinstance(error, UserError | OSError) else f"its files lack {error}"
+            damaged.append(f"{folder}: {said}")
+    return sorted(listed, key=lambda each: (-each.changed, each.run)), damaged
 
 
 def listed_run(run: StoredRun) -> ListedRun:

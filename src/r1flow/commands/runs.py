@@ -8,6 +8,7 @@ api/listing.py says where each of these comes from.
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.commands.finding import add_json, ago, tell
 from r1flow.commands.places import enter_project
+from r1flow.core.errors import printable
 
 if TYPE_CHECKING:
     from r1flow.api.listing import ListedRun
@@ -43,13 +45,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     enter_project()
-    from r1flow.api.listing import list_runs
+    from r1flow.api.listing import runs_and_damage
 
-    listed_runs = runs_in_order([each for each in list_runs() if fits(each, arguments.filter)], arguments.sort)
+    found, damaged = runs_and_damage()
+    listed_runs = runs_in_order([each for each in found if fits(each, arguments.filter)], arguments.sort)
     lines = [cells_of_run(each, time.time()) for each in listed_runs]
     header = ("run", "experiment", "seed", "state", "changed", "pass@1", "overrides")
     words = columns_told([header, *lines]) if lines else "no run in results/" + (" has this" * bool(arguments.filter))
     tell({"runs": [asdict(each) for each in listed_runs]}, words, arguments.json)
+    for fault in damaged:
+        print(f"r1flow: not listed: {printable(fault)}", file=sys.stderr)
 
 
 def fits(each: "ListedRun", words: Sequence[str]) -> bool:
