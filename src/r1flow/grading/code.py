@@ -275,12 +275,17 @@ def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> st
     if not closed:
         rest = "" if reasoning.lstrip().startswith(THINK_OPEN) else text
     _, opened, answer = rest.rpartition(ANSWER_OPEN)
-    if opened and ANSWER_CLOSE in answer:
+    tagged = bool(opened) and ANSWER_CLOSE in answer
+    if tagged:
         rest = answer.partition(ANSWER_CLOSE)[0]
         if FENCE not in rest and "~~~" not in rest:
             return rest.strip("\r\n")
-    named = [body for name, body in blocks(rest) if name in fences]
-    return named[-1] if named else None
+    found = list(blocks(rest))
+    named = [body for name, body in found if name in fences]
+    if named:
+        return named[-1]
+    # In an answer, which is a program by itself, the only block needs no name.
+    return found[0][1] if tagged and [name for name, _ in found] == [""] else None
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
