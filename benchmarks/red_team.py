@@ -497,14 +497,19 @@ def walk(node: ast.expr) -> Fraction:
         left, right = walk(node.left), walk(node.right)
         actions = {ast.Add: left.__add__, ast.Sub: left.__sub__, ast.Mult: left.__mul__, ast.Div: left.__truediv__}
         return actions[type(node.op)](right)
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:  # 2(3 + 4) is a product
+        return walk(node.func) * walk(node.args[0])
     raise ValueError
 
 
 def oracle(text: str, numbers: list[int], target: int) -> bool:
     value = oracle_value(text)
-    if value is None or "_" in text:
+    if value is None or "_" in text or "," in text:
         return False
-    used = [int(n.value) for n in ast.walk(ast.parse(text.strip())) if isinstance(n, ast.Constant)]
+    nodes = list(ast.walk(ast.parse(text.strip())))
+    if "/" in text and any(isinstance(node, ast.Call) for node in nodes):  # 6/2(3) is 9 to some and 1 to others
+        return False
+    used = [int(node.value) for node in nodes if isinstance(node, ast.Constant)]
     return sorted(used) == sorted(numbers) and value == target
 
 

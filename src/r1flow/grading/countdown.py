@@ -7,7 +7,7 @@ r"""Does an expression reach a target with the given numbers? It has its own par
     solves("44**19**35", [44, 19, 35], 98)                 # False, at once: there are no powers
 
 Only + − × ÷ and parentheses are allowed, and every given number exactly once (reasoning-gym's and TinyZero's rule).
-What stands beside a parenthesis is multiplied where nothing is divided: 6(6-2), (6-2)(6).
+What stands before a parenthesis is multiplied where nothing is divided: 6(6-2), (6-2)(6).
 Left out: signs before a number, joined digits, decimals, powers. Only the four operations are evaluated, after the
 numbers have been checked, so no text can make this slow.
 """
@@ -27,7 +27,7 @@ SIGNS = {r"\times": "*", r"\cdot": "*", r"\ast": "*", r"\div": "/"}  # others ar
 SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])|\$")
 FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
 TIMES = re.compile(r"(?<=[\d)])\s*[xX]\s*(?=[\d(])", re.ASCII)
-BESIDE = re.compile(r"(?<=[)\]])\s*(?=[\d(\[])|(?<=\d)\s*(?=[(\[])", re.ASCII)  # not beside a fraction: 2\frac13
+BESIDE = re.compile(r"(?<=[\d)\]])\s*(?=[(\[])", re.ASCII)  # not beside a fraction: 2\frac13
 BRACKETS = str.maketrans("[]{}", "()()")
 TOKEN = re.compile(r"\s*(?:(0|[1-9]\d{0,30})|([-+*/%()]))", re.ASCII)
 TOTAL = re.compile(r"\s*-?\d{1,30}\s*", re.ASCII)
