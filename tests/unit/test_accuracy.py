@@ -99,7 +99,7 @@ OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
         "C, because the Thames is there.", "The answer is C because London is a city.",
         "C, London", "C!", "C ✅", "✅ C", "<b>C</b>", "<strong>C</strong>. London", "C\nLondon",
         "I think it's C", "I'd say C", "故选：C", "所以选C", "C选项", "C是正确的", "It's C!", "C. “London”",
-        "C. London!", "C\n\nBecause it is wet.", "C. The third option", "Is it A? No. The answer is C.",
+        "C. London!", r"\(C\)", "C\n\nBecause it is wet.", "C. The third option", "Is it A? No. The answer is C.",
     ],
 )  # fmt: skip
 def test_a_letter_is_read_in_any_dress(answer: str) -> None:

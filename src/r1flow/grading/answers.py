@@ -131,6 +131,7 @@ SWAYS_IN_CHINESE = frozenset("选項项错錯改或不非没沒第最否而但�
 STYLE = re.compile(
     r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|underline|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
 )
+DOLLARS = re.compile(r"\$|\\[()]")
 STYLE_OF_PAGES = re.compile(r"</?(?:b|strong|i|em|u|mark|p)>", re.IGNORECASE)
 IT_IS = re.compile(r"(?:i (?:think|believe) (?:that )?)?(?:it is|it['’]s) ")
 WITH_LETTER = re.compile(r"(.+?)\s*[(\[]\s*([A-Za-z])\s*[)\]][\s.!]*", re.DOTALL)
@@ -140,7 +141,8 @@ def bare(text: str) -> str:
     r"""A text without `$`, `\text{…}`, `<b>` and the like around words, and with single spaces."""
     if len(text) > LIMIT:
         return ""
-    text = unicodedata.normalize("NFC", text).translate(WIDE).replace("$", " ").replace("**", "")
+    text = unicodedata.normalize("NFC", text).translate(WIDE).replace("**", "")
+    text = DOLLARS.sub(" ", text)
     return " ".join(STYLE.sub(r"\1", STYLE.sub(r"\1", STYLE_OF_PAGES.sub("", text))).split())
 
 
