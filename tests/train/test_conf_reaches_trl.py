@@ -23,6 +23,7 @@ from r1flow.programs.grpo import compute as grpo
 from r1flow.programs.reward_model import compute as reward_model
 from r1flow.programs.sft import compute as sft
 from r1flow.recipe.stages import program_of
+from r1flow.training import scorer
 
 CONF = Path(__file__).parents[2] / "conf"
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
@@ -99,7 +100,7 @@ def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[An
             models[wanted] = read_model(auto, folder, **options)
         return models[wanted]
 
-    for program in (grpo, sft, reward_model):
+    for program in (grpo, sft, scorer):
         monkeypatch.setattr(program, "read_model", read)
     monkeypatch.setattr(grpo, "combine", lambda *specs: given.append(specs))
     monkeypatch.setattr(grpo, "training_rows", lambda *_: ([{"prompt": "1+1"}], {}))
