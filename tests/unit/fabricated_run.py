@@ -41,6 +41,7 @@ GRPO = {
     "rewards": {"accuracy": {"weight": 1.0}, "answer_format": {"weight": 0.2}},
     "data": {"general_share": 0.0},
     "dev": {"file": "dev.jsonl", "every": 5, "n_problems": 20},
+    "environment": None,
     "trainer": {
         **{"loss_type": "grpo", "beta": 0.001, "logging_steps": 1, "max_steps": 40, "num_iterations": 1},
         **{"num_generations": 4, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1},

@@ -17,6 +17,7 @@ from r1flow.model.weights import (
     architectures,
     check_finite,
     check_model_files,
+    check_sizes,
     parameters_in,
     shards_of,
     trainable_kind,
@@ -91,11 +92,6 @@ HARM = {
         ("can't be read as JSON", lambda path: path.write_text("[" * 90_000)),
         ("can't be read as JSON", lambda path: path.write_bytes(b"\xff\xfe{")),
         ("Git LFS pointer", lambda path: path.write_text(POINTER)),
-        (
-            "vocab_size is 10000000, and the weights have at most",
-            lambda path: path.write_text('{"vocab_size": 10000000}'),
-        ),
-        ("num_hidden_layers is 99, and", lambda path: path.write_text('{"num_hidden_layers": 99}')),
     ],
     "generation_config.json": [
         ("can't be read as JSON", lambda path: path.write_text("{")),
@@ -112,6 +108,15 @@ def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder: Path, name: s
     with pytest.raises(UserError, match=said) as caught:
         check_model_files(folder)
     assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"])
+def test_a_size_that_the_weights_have_not_is_refused_before_there_is_room_for_it(folder: Path, key: str) -> None:
+    (folder / "config.json").write_text(json.dumps({key: 3}))
+    check_sizes(folder)
+    (folder / "config.json").write_text(json.dumps({key: 10**10}))
+    with pytest.raises(UserError, match=rf"config\.json: {key} is 10000000000, and the weights have at most"):
+        check_sizes(folder)
 
 
 @pytest.mark.parametrize("name", ["model-00001-of-00002.safetensors", "tokenizer.json", "chat_template.jinja"])

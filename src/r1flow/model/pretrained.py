@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, listed
-from r1flow.model.weights import GENERATION, check_finite, check_model_files, read_object, refuse_quantised
+from r1flow.model.weights import GENERATION, check_finite, check_model_files, check_sizes, read_object, refuse_quantised
 
 DECODERS = ("llama", "mistral", "qwen2", "qwen3")  # model_type of those whose layers are all alike
 LONGEST = 300  # characters of what transformers says: it may list all models that it has
@@ -39,6 +39,7 @@ def read_model(
     be taken, before anything of it would run.
     """
     check_weights(folder)
+    check_sizes(Path(folder))
     if to_save:
         refuse_quantised(folder)
     # By names; check_loaded refuses them.

@@ -137,21 +137,22 @@ def check_model_files(folder: Path | str) -> None:
     for path in sorted(folder.iterdir()):
         if path.suffix in (".json", ".jinja", ".txt", ".model"):
             refuse_lfs_pointer(path)
-    config = read_object(folder / "config.json")
+    read_object(folder / "config.json")
     # transformers would take its own values for a file that it can't read.
     if (folder / GENERATION).is_file():
         read_object(folder / GENERATION)
-    shapes: list[list[int]] = []
     for path in shards_of(folder):
         if not path.is_file():
             wanted = f"as {INDEX} says" if (folder / INDEX).is_file() else f"and no {INDEX}, which would name others"
             raise UserError(f"{folder} has no {path.name}, {wanted}; {AGAIN}")
+        header_of(path)
+
+
+def check_sizes(folder: Path) -> None:
+    """Refuse sizes that a whole folder's weights haven't, before transformers makes room for them; raises UserError."""
+    config, shapes = read_object(folder / "config.json"), []
+    for path in shards_of(folder):
         shapes += [tensor["shape"] for tensor in header_of(path).values()]
-    check_sizes(folder, config, shapes)
-
-
-def check_sizes(folder: Path, config: dict[str, Any], shapes: list[list[int]]) -> None:
-    """Refuse sizes that the weights haven't, before transformers makes room for them; raises UserError."""
     largest = max(chain.from_iterable(shapes), default=0)
     most = {"vocab_size": largest, "hidden_size": largest, "intermediate_size": largest}
     for key, limit in (most | {"num_hidden_layers": len(shapes)}).items():
