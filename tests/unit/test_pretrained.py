@@ -81,3 +81,15 @@ def test_a_folder_with_pickles_alone_is_refused_before_anything_is_computed(tmp_
     for refuse in (lambda: check_start(str(tmp_path), None, []), lambda: read_model(Auto, tmp_path)):
         with pytest.raises(UserError, match=r"no \*\.safetensors; .*save_pretrained"):
             refuse()
+
+
+def test_sizes_that_the_weights_have_not_are_refused_before_a_model_is_made_of_them(tmp_path) -> None:
+    class Never:
+        @classmethod
+        def from_pretrained(cls, folder: Path, **options: Any) -> None:
+            raise AssertionError("there would be room for it by now")
+
+    (tmp_path / "config.json").write_text('{"vocab_size": 10000000}')
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=r"vocab_size is 10000000, and the weights have at most 2"):
+        read_model(Never, tmp_path)

@@ -225,7 +225,7 @@ def test_a_strategy_that_breaks_the_rules_is_named_in_a_line(strategy: Callable,
     [
         ({}, "strategies: there are none"),
         ({"self_consistancy": {}}, "there is no strategy 'self_consistancy'; did you mean 'self_consistency'?"),
-        ({"mine": {"name": "no_such_module.mine"}}, "put the function into no_such_module.py in the project's folder"),
+        ({"mine": {"name": "no_such_module.mine"}}, "put the strategy into no_such_module.py in the project's folder"),
         ({"mine": {"name": "json.dumps"}}, "strategies: json.dumps is no generator function"),
         (
             {"direct": {"args": {"k": 3}}},

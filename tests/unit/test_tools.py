@@ -199,8 +199,8 @@ def test_no_tag_comes_out_of_a_tool_not_even_of_its_parts(tag: str) -> None:
 RESET = "\n    def reset(self, **row): ..."
 DOCS = '\n        """Docs.\n\n        Args:\n            a: one\n        """'
 REFUSED = {
-    "my_shop.Gone": ("", r"my_shop\.Gone: .*; put the function into my_shop\.py in the project's folder"),
-    "Calculater": ("", r"there is no 'Calculater'; did you mean 'Calculator'\?"),
+    "my_shop.Gone": ("", r"my_shop\.Gone: .*; put the environment into my_shop\.py in the project's folder"),
+    "Calculater": ("", r"there is no environment 'Calculater'; did you mean 'Calculator'\?"),
     "my_shop.number": ("number = 3", r"number is no class; write one whose public methods are tools"),
     "my_shop.A": ("class A: ...", r"A has no reset\(self, \*\*row\); write one, which gets all columns of a row"),
     "my_shop.B": ("class B:\n    def reset(self, question): ...", r"B has no reset\(self, \*\*row\); write one"),
@@ -229,7 +229,7 @@ def test_a_class_that_no_model_could_use_is_refused_in_a_line(user, name: str) -
     ("block", "said"),
     [
         ({"name": None}, r"environment\.name: it has no tools; name one of Calculator, LookUp, or your class"),
-        ({"tools": ["double"]}, r"environment\.tools: double: name a function of yours by its module"),
+        ({"tools": ["double"]}, r"environment\.tools: there is no function 'double'; name yours by its module, as my_module\.double"),
         ({"tools": ["my_shop.Shop"]}, r"environment\.tools: my_shop\.Shop is no function"),
         ({"tools": ["my_shop.calculate"]}, r"environment\.tools: 'calculate' is a method of Calculator, too; rename"),
     ],

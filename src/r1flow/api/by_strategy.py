@@ -14,14 +14,7 @@ from r1flow.core.errors import UserError
 from r1flow.core.files import read_yaml
 from r1flow.programs.search.scorers import OWN_LOGPROB, own_logprob
 from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams
-from r1flow.sampling.strategies import (
-    Attempt,
-    check_strategies,
-    drawing,
-    find_strategy,
-    fits_in,
-    run_together,
-)
+from r1flow.sampling.strategies import begin_strategy, check_strategies, drawing, run_together
 
 FOLDER = Path("conf/strategy")  # of the project that one is in
 
@@ -39,20 +32,20 @@ def strategy_given(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]
 
 
 def answers_by(
-    strategy: str | Mapping[str, Any],
+    label: str,
+    part: Mapping[str, Any],
     budget: int,
     folder: Path,
     sampler: Sampler,
-    questions: Sequence[tuple[Mapping[str, Any], int]],
+    questions: Sequence[tuple[dict[str, Any], int]],
     params: SamplingParams,
     seed: int,
     on_progress: OnProgress | None,
 ) -> tuple[list[Completion], float]:
-    """What the strategy chose for each problem and number of an answer, and the mean tokens that this took.
+    """What a strategy (`strategy_given`) chose for each problem and number of an answer, and the mean tokens it took.
 
     `budget` is in samples of `params.max_new_tokens` tokens. Raises UserError for a strategy that can't be used so.
     """
-    label, part = strategy_given(strategy)
     longest = params.max_new_tokens
     check_strategies({label: part}, longest)
     if budget < 1:
@@ -62,19 +55,10 @@ def answers_by(
             f"strategy: {label} asks {scorer}, which is a model of a run; use the scorer {OWN_LOGPROB}, or the"
             " experiment search_tiny"
         )
-    function, scorers, begun = find_strategy(part["name"]), {OWN_LOGPROB: own_logprob(folder, sampler)}, []
+    scorers, begun = {OWN_LOGPROB: own_logprob(folder, sampler)}, []
     for problem, number in questions:
-        attempt = Attempt(
-            problem["question"],
-            f"{problem['id']}/{number}" if number else problem["id"],  # the first answer's samples are evaluate's own
-            label,
-            budget * longest,
-            longest,
-            seed,
-            problem["entry"] is not None,
-            scorers,
-            fits_in(sampler, longest),
-        )
-        begun.append((attempt, function(attempt, **part["args"])))
+        # The samples of the first answer are those that evaluate draws without a strategy.
+        asked = problem | {"id": f"{problem['id']}/{number}"} if number else problem
+        begun.append(begin_strategy(sampler, scorers, label, part, asked, budget, longest, seed))
     chosen = run_together(begun, drawing(sampler, params, on_progress))
     return chosen, sum(attempt.spent for attempt, _ in begun) / len(begun)

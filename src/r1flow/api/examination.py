@@ -213,8 +213,8 @@ def evaluate(
         seeds = [seed_of(seed, problem["id"], index) for problem, index in questions]
         label, spent, completions = None, None, sampler.sample(texts, params, seeds, on_progress)
     else:
-        label = strategy_given(strategy)[0]
-        completions, spent = answers_by(strategy, budget, folder, sampler, questions, params, seed, on_progress)
+        label, part = strategy_given(strategy)
+        completions, spent = answers_by(label, part, budget, folder, sampler, questions, params, seed, on_progress)
     grade = grader("en", ["en"], REFLECTION_WORDS)
     with ordered_map() as each:
         rows = list(each(partial(sample_row, folder.name, grade), zip(questions, completions, strict=True)))

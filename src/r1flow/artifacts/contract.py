@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
-from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags, within_time
+from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags
+from r1flow.core.timeouts import time_limit
 from r1flow.model.weights import AGAIN, header_of, read_object, refuse_lfs_pointer, shards_of
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def rendered(template: str | None) -> str | None:
     values = {"messages": [{"role": "user", "content": QUESTION}], "tools": None, "bos_token": "", "eos_token": ""}
     try:
         compiled = jinja2.sandbox.ImmutableSandboxedEnvironment(**options).from_string(template or "")
-        with within_time(RENDER_S):
+        with time_limit(RENDER_S):
             return compiled.render(values, add_generation_prompt=True)
     except MemoryError:  # it would take that of a training, too
         raise

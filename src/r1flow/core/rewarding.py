@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from r1flow.core.errors import UserError
+from r1flow.core.errors import UserError, did_you_mean
 
 
 def reward_names(rewards: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -12,10 +12,19 @@ def reward_names(rewards: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {label: part.get("name") or label for label, part in rewards.items()}
 
 
-def users_own(block: str, module: str, attribute: str) -> Any:
-    """What a user's module has under this name; a UserError names the block of the configuration, and the file."""
+def find_named(block: str, what: str, name: str, ours: Mapping[str, Any]) -> Any:
+    """One of ours by its name, or a user's by its dotted path: `my_rewards.brevity` is in my_rewards.py.
+
+    Raises UserError, which begins with the block of the configuration, for one that isn't there.
+    """
+    if name in ours:
+        return ours[name]
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        known = did_you_mean(name, sorted(ours)) if ours else f"; name yours by its module, as my_module.{name}"
+        raise UserError(f"{block}: there is no {what} {name!r}{known}")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         where = f"{module.replace('.', '/')}.py in the project's folder"
-        raise UserError(f"{block}: {module}.{attribute}: {error}; put the function into {where}") from error
+        raise UserError(f"{block}: {module}.{attribute}: {error}; put the {what} into {where}") from error

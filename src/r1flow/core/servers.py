@@ -10,15 +10,13 @@ time limits begin again with every byte.
 """
 
 import asyncio
-import signal
-import threading
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from r1flow.core.timeouts import time_limit
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -121,7 +119,7 @@ def bound_requests() -> None:
         waits = [each for each in (timeout if isinstance(timeout, tuple) else (timeout,)) if each] or [30.0]
         request.headers["Accept-Encoding"] = PACKING
         try:
-            with time_limit(PATIENCE * max(waits)):
+            with time_limit(clock_s=PATIENCE * max(waits)):
                 response = send(self, request, stream=True, timeout=timeout, **options)
                 response._content, response._content_consumed = read_raw(response, PATIENCE * max(waits)), True
         except (TimeoutError, ReadingTimeout) as error:
@@ -144,22 +142,3 @@ def read_raw(response: Any, seconds: float) -> bytes:
         if time.monotonic() > until:
             raise TimeoutError
     return bytes(content)
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError where the main thread is after so many seconds, though it waits for a byte."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def late(*_: Any) -> NoReturn:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, late) or signal.SIG_DFL
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -10,16 +10,14 @@ follows at once (sampling/turns.py): <tool>48 * 377</tool><result>18096</result>
 """
 
 import re
-import signal
-import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import Clause, clauses, share_in, tokens
+from r1flow.core.timeouts import time_limit
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
@@ -39,7 +37,8 @@ TOOL_TAGS = (TOOL_OPEN, TOOL_CLOSE, RESULT_OPEN, RESULT_CLOSE)
 RESULT = re.compile(rf"(?<={TOOL_CLOSE}){RESULT_OPEN}.*?{RESULT_CLOSE}", re.DOTALL)
 # A character that no text has: after the first one of a name that is to stay text (`render`).
 KEPT = "\ufdd0"
-RENDER_S = 60.0  # CPU time for a prompt, which takes 0.3 ms
+# CPU time for a prompt, which takes 0.3 ms. Jinja limits a loop, but not loops within loops.
+RENDER_S = 60.0
 # Where chats keep a reply's reasoning: DeepSeek, vLLM, gpt-oss.
 APART = ("reasoning_content", "reasoning", "thinking")
 
@@ -162,7 +161,7 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
 
     def shown(turns: Sequence[dict[str, str]]) -> str:
         try:
-            with within_time(RENDER_S):
+            with time_limit(RENDER_S):
                 return tokenizer.apply_chat_template([*turns, asked], tokenize=False, add_generation_prompt=True)
         except Exception as error:  # a template may raise anything
             said = " ".join(str(error).split())[:300] or type(error).__name__
@@ -185,28 +184,6 @@ def render(tokenizer: Any, question: str, before: Sequence[dict[str, str]] = ())
             " or no such turns (`preamble`, or chats of several turns)"
         )
     return prompt
-
-
-@contextmanager
-def within_time(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError after so much CPU time. Without effect in threads, where Python handles no signals.
-
-    A template runs for ever if it likes: jinja2 limits a loop, and not loops within loops. It takes 5 to 10 µs.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(signum: int, frame: Any) -> None:
-        raise TimeoutError(f"it takes more than {seconds:g} s")
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 def lost_turn(turns: Iterable[dict[str, str]], prompt: str) -> str | None:

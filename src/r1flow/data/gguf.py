@@ -24,7 +24,8 @@ from typing import Any, Self
 from r1flow.artifacts.contract import APART_S, PROBE, prefilled
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
-from r1flow.core.template import RENDER_S, within_time
+from r1flow.core.template import RENDER_S
+from r1flow.core.timeouts import time_limit
 from r1flow.data.packages import PACKAGE
 
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}  # struct's
@@ -370,7 +371,7 @@ def closing(tokenizer: Any) -> int | None:
     """The special token by which the chat template closes the assistant's turn; None where there is none."""
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": REPLY}]
     try:
-        with within_time(RENDER_S):
+        with time_limit(RENDER_S):
             text = tokenizer.apply_chat_template(turns, tokenize=False) if tokenizer.chat_template else ""
     except Exception:  # a template may raise anything; then it can't be used, and a stage may set one of its own
         return None

@@ -20,7 +20,7 @@ from typing import Any
 
 from r1flow.core.endpoint import is_json_number
 from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.rewarding import users_own
+from r1flow.core.rewarding import find_named
 from r1flow.core.template import Response
 from r1flow.grading.verdict import Cause
 from r1flow.rewards.scores import LogMetric, Reward, RewardInput, Scores, log_scores
@@ -172,13 +172,8 @@ def factories() -> dict[str, Callable[..., Reward]]:
 
 
 def factory_of(name: str) -> Callable[..., Reward]:
-    """One of our own by its name, or a user's by its dotted path: `my_rewards.brevity` is in my_rewards.py."""
-    if name in factories():
-        return factories()[name]
-    module, _, attribute = name.rpartition(".")
-    if not module:
-        raise UserError(f"rewards: there is no reward {name!r}{did_you_mean(name, sorted(factories()))}")
-    factory = users_own("rewards", module, attribute)
+    """One of our own, or a user's function, by its name; raises UserError for one that isn't there."""
+    factory = find_named("rewards", "reward", name, factories())
     if not callable(factory):
         raise UserError(f"rewards: {name} isn't a function; name a reward, or a function that returns one")
     return factory

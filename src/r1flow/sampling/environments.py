@@ -24,16 +24,14 @@ are coroutines, and images.
 import inspect
 import json
 import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from r1flow.core.errors import UserError, did_you_mean
-from r1flow.core.rewarding import users_own
+from r1flow.core.errors import UserError
+from r1flow.core.rewarding import find_named
 from r1flow.core.template import INVISIBLE, TAGS, TOOL_TAGS
+from r1flow.core.timeouts import time_limit
 from r1flow.grading.countdown import LIMIT, read_terms, value, without_latex
 
 WAITING_S = 60.0  # that a call may take by the clock, waiting included: only what waits takes it
@@ -173,7 +171,7 @@ class ToolSession:
     def call(self, text: str) -> ToolCall:
         """Make a call as a model wrote it. Never raises for what a model writes or a tool does."""
         try:
-            with time_limits(self.of.call_s):
+            with time_limit(self.of.call_s, WAITING_S, OutOfTime):
                 said, failed = self.said(text)
         except OutOfTime:
             said, failed = f"{WRONG}it took too long", True
@@ -212,31 +210,6 @@ def arguments_in(text: str, name: str, tool: Callable[..., Any]) -> list[Any]:
     return found
 
 
-@contextmanager
-def time_limits(cpu_s: float) -> Iterator[None]:
-    """Raises OutOfTime after so much CPU time, or WAITING_S. Without effect in threads, where Python has no signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(signum: int, frame: Any) -> None:
-        raise OutOfTime
-
-    limits = {
-        signal.SIGVTALRM: (signal.ITIMER_VIRTUAL, cpu_s),
-        signal.SIGALRM: (signal.ITIMER_REAL, WAITING_S),
-    }
-    before = {number: signal.signal(number, stop) for number in limits}
-    for timer, seconds in limits.values():
-        signal.setitimer(timer, seconds)
-    try:
-        yield
-    finally:
-        for number, (timer, _) in limits.items():
-            signal.setitimer(timer, 0)
-            signal.signal(number, before[number])
-
-
 def harmless(text: str, most: int) -> str:
     """A text without control codes and tags, cut to `most` characters. What it has of special tokens stays text."""
     text = INVISIBLE.sub("", text[: 2 * most]).strip()
@@ -261,12 +234,7 @@ def what_it_says(error: BaseException) -> str:
 
 def find_environment(name: str) -> type:
     """One of ENVIRONMENTS, or a user's class by its dotted path; raises UserError for one that can't be used."""
-    if name in ENVIRONMENTS:
-        return ENVIRONMENTS[name]
-    module, _, attribute = name.rpartition(".")
-    if not module:
-        raise UserError(f"environment.name: there is no {name!r}{did_you_mean(name, list(ENVIRONMENTS))}")
-    found = users_own("environment.name", module, attribute)
+    found = find_named("environment.name", "environment", name, ENVIRONMENTS)
     place = f"environment.name: {name}"
     if not inspect.isclass(found):
         raise UserError(f"{place} is no class; write one whose public methods are tools")
@@ -293,11 +261,7 @@ def check_begun(place: str, found: type) -> None:
 
 def find_function(path: str) -> Callable[..., Any]:
     """A user's function by its dotted path; raises UserError for one that can't be used."""
-    module, _, attribute = path.rpartition(".")
-    place = f"environment.tools: {path}"
-    if not module:
-        raise UserError(f"{place}: name a function of yours by its module, as my_tools.convert")
-    found = users_own("environment.tools", module, attribute)
+    found, place = find_named("environment.tools", "function", path, {}), f"environment.tools: {path}"
     if not inspect.isfunction(found):
         raise UserError(f"{place} is no function; write one with types and a docstring")
     check_tool(place, found, bound=False)

@@ -27,9 +27,9 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
-from r1flow.core.errors import UserError, did_you_mean
+from r1flow.core.errors import UserError
 from r1flow.core.metrics import normalise_answer
-from r1flow.core.rewarding import users_own
+from r1flow.core.rewarding import find_named
 from r1flow.core.template import THINK_CLOSE, THINK_OPEN, render
 from r1flow.grading import generated, math
 from r1flow.sampling import Completion, OnProgress, Sampler, SamplingParams, encode, seed_of, step_ends
@@ -264,16 +264,40 @@ def are_equal(one: str, other: str) -> bool:
 
 
 def find_strategy(name: str) -> Callable[..., Strategy]:
-    """One of ours by its name, or a user's by its dotted path: `my_strategies.patient` is in my_strategies.py."""
-    if name in STRATEGIES:
-        return STRATEGIES[name]
-    module, _, attribute = name.rpartition(".")
-    if not module:
-        raise UserError(f"strategies: there is no strategy {name!r}{did_you_mean(name, list(STRATEGIES))}")
-    strategy = users_own("strategies", module, attribute)
+    """One of ours, or a user's generator function, by its name; raises UserError for one that isn't there."""
+    strategy = find_named("strategies", "strategy", name, STRATEGIES)
     if not inspect.isgeneratorfunction(strategy):
         raise UserError(f"strategies: {name} is no generator function; write one that yields attempt.samples(…)")
     return strategy
+
+
+def begin_strategy(
+    sampler: Sampler,
+    scorers: Mapping[str, Scorer],
+    label: str,
+    part: Mapping[str, Any],
+    problem: Mapping[str, Any],
+    budget: int,
+    longest: int,
+    seed: int,
+) -> tuple[Attempt, Strategy]:
+    """An attempt at a problem (its `id`, `question` and `entry`), and the strategy that `run_together` runs on it.
+
+    `part` has the strategy's `name` and `args`, where they aren't its label and nothing. `budget` is in samples of
+    `longest` tokens.
+    """
+    attempt = Attempt(
+        problem["question"],
+        problem["id"],
+        label,
+        budget * longest,
+        longest,
+        seed,
+        problem["entry"] is not None,
+        scorers,
+        fits_in(sampler, longest),
+    )
+    return attempt, find_strategy(part.get("name") or label)(attempt, **part.get("args") or {})
 
 
 def check_strategies(strategies: Mapping[str, Any], longest: int) -> None:

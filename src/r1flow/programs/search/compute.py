@@ -31,15 +31,7 @@ from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.programs.search.scorers import OWN_LOGPROB, by_judge, own_logprob, progress_advantage
 from r1flow.recipe.stages import JUDGES, PROGRESS_ADVANTAGE, PROGRESS_MODELS
 from r1flow.sampling import Completion, Sampler, load_sampler, shards
-from r1flow.sampling.strategies import (
-    Attempt,
-    SampleRequest,
-    Scorer,
-    drawing,
-    find_strategy,
-    fits_in,
-    run_together,
-)
+from r1flow.sampling.strategies import SampleRequest, Scorer, begin_strategy, drawing, run_together
 from r1flow.tracking.left_out import Count, tell_counts
 
 if TYPE_CHECKING:
@@ -91,8 +83,8 @@ def search_model(stage: "Stage", model: str, problems: list[dict[str, Any]]) -> 
     scorers = scorers_of(stage, model, sampler)
     begun, asked = [], list(product(config["strategies"].items(), config["budgets"], problems))
     for (label, part), budget, problem in asked:
-        attempt = attempt_of(stage, sampler, scorers, label, budget, problem)
-        begun.append((attempt, find_strategy(part.get("name") or label)(attempt, **part.get("args") or {})))
+        longest = config["max_new_tokens"]
+        begun.append(begin_strategy(sampler, scorers, label, part, problem, budget, longest, stage.seed))
     rounds, marks = Drawing(stage, model, sampler), Marks()
     chosen = run_together(begun, rounds)
     for ((label, _), budget, problem), (attempt, _), completion in zip(asked, begun, chosen, strict=True):
@@ -127,23 +119,6 @@ class Marks:
         if key not in self.known:
             self.known[key] = bool(generated.correct(problem["task"], answer, problem["answer"], problem["entry"]))
         return self.known[key]
-
-
-def attempt_of(
-    stage: "Stage", sampler: Sampler, scorers: dict[str, Scorer], label: str, budget: int, problem: dict[str, Any]
-) -> Attempt:
-    longest = stage.config["max_new_tokens"]
-    return Attempt(
-        problem["question"],
-        problem["id"],
-        label,
-        budget * longest,
-        longest,
-        stage.seed,
-        problem["entry"] is not None,
-        scorers,
-        fits_in(sampler, longest),
-    )
 
 
 class Drawing:
