@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,11 @@ def fabricate_samples(
     model: str, problems: int = 60, k: int = 4, seed: int = 0, thinking: float | None = None
 ) -> list[dict]:
     """Rows of samples.parquet for `problems` problems a task: its difficulty is the same for all models."""
+    return [dict(row) for row in drawn_samples(model, problems, k, seed, thinking)]  # tests may change theirs
+
+
+@cache
+def drawn_samples(model: str, problems: int, k: int, seed: int, thinking: float | None) -> list[dict]:
     rows = []
     for task in TASKS if thinking is not None else (*TASKS, *KINDS):
         for number in range(problems if task in TASKS else max(2, problems // 4)):

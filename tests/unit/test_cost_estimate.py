@@ -245,7 +245,7 @@ def test_an_unknown_gpu_is_refused_with_the_closest():
 
 def test_costs_print_without_torch_and_the_plan_itself_is_unchanged():
     program = "import sys; from r1flow.commands.cli import main; main(sys.argv[1:])"
-    program += "; assert not {'torch', 'transformers', 'trl', 'pyarrow'} & set(sys.modules)"
+    program += "; assert not {'torch', 'transformers', 'trl', 'pyarrow', 'scipy'} & set(sys.modules)"
 
     def plan(*options: str) -> str:
         command = [sys.executable, "-c", program, "plan", *options, f"experiment={ZERO}"]

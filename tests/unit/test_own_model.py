@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gate_share import one_in
 from hub import Hub
 from tiny_gguf import write_gguf
 from tiny_weights import write_folder, write_zeros
@@ -144,7 +145,7 @@ def test_a_student_stays_where_it_is_named_or_made_from_your_model(model, tmp_pa
     assert composed(model, "r1_smol").slice("base").get("sha256") is None
 
 
-@pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name != "cold_start_stronger"])
+@pytest.mark.parametrize("experiment", one_in(4, [name for name in EXPERIMENTS if name != "cold_start_stronger"]))
 def test_every_experiment_starts_from_it(experiment, model):
     run = composed(model, experiment, f"rejection.init_from={model}" if experiment == "distill_only" else "")
     start = "base" if "base" in run.stages else "student_base"

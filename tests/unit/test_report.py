@@ -187,7 +187,7 @@ def test_ids_are_unique_and_references_are_to_be_found(whole):
 
 
 def test_the_same_problems_of_some_models_stand_side_by_side_as_the_seed_draws_them(tmp_path):
-    inputs = fabricate_run(tmp_path / "run", problems=30)
+    inputs = fabricate_run(tmp_path / "run", problems=8)
     pages = [make(tmp_path / str(number), inputs, seed=seed)[0] for number, seed in enumerate((1, 1, 2))]
     first, again, other = (page.partition('id="side-by-side"')[2] for page in pages)
     assert first == again != other
@@ -237,7 +237,7 @@ def test_a_run_ends_with_its_models_as_the_report_has_them_and_each_claims_numbe
 
 
 def test_a_toy_shows_its_numbers_and_no_verdict(tmp_path):
-    inputs = fabricate_run(tmp_path / "run", problems=30)
+    inputs = fabricate_run(tmp_path / "run", problems=8)
     page, found = make(tmp_path / "toy", inputs, toy=True)
     _, real = make(tmp_path / "real", inputs)
     assert found["toy"] and "toy" not in real

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gate_share import one_in
 from hub import Hub
 from tiny_weights import write_folder
 
@@ -29,7 +30,7 @@ def engines(run: Run) -> dict[str, str]:
     return {stage: run.slice(stage)["engine"] for stage in run.stages if "engine" in run.slice(stage)}
 
 
-@pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name != "cold_start_stronger"])
+@pytest.mark.parametrize("experiment", one_in(4, [name for name in EXPERIMENTS if name != "cold_start_stronger"]))
 def test_an_experiment_samples_as_it_did_before_there_was_auto(experiment, tmp_path, monkeypatch):
     """Its slices have the engines that conf/ named, so nothing of it is computed again; vLLM may come and go."""
     monkeypatch.setattr(samplers, "find_spec", lambda name: True)

@@ -229,7 +229,7 @@ def test_a_class_that_no_model_could_use_is_refused_in_a_line(user, name: str) -
     ("block", "said"),
     [
         ({"name": None}, r"environment\.name: it has no tools; name one of Calculator, LookUp, or your class"),
-        ({"tools": ["double"]}, r"environment\.tools: there is no function 'double'; name yours by its module, as my_module\.double"),
+        ({"tools": ["double"]}, r"environment\.tools: there is no function 'double'; name yours by its module"),
         ({"tools": ["my_shop.Shop"]}, r"environment\.tools: my_shop\.Shop is no function"),
         ({"tools": ["my_shop.calculate"]}, r"environment\.tools: 'calculate' is a method of Calculator, too; rename"),
     ],

@@ -181,22 +181,34 @@ DAMAGE = {
 DAMAGED = ("cold_start/model/model.safetensors", "rejection/mix.jsonl", "base/provenance.json", "zero_rl/config.yaml")
 
 
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [  # each file and each damage; the other pairs in the slow suite
-        pytest.param(name, damage, marks=() if i == j else pytest.mark.slow)
-        for i, name in enumerate(DAMAGED)
-        for j, damage in enumerate(DAMAGE)
-    ],
-)
-def test_damage_is_named_and_mended_and_reaches_nothing_else(copy, monkeypatch, damage, name):
-    monkeypatch.chdir(copy.folder)
-    stage, path = name.split("/")[0], Path("results/r1_micro", name)
-    before = path.read_bytes()
+def harm(name: str, damage: str) -> Path:
+    """Damage a file of the run and leave it its times."""
+    path = Path("results/r1_micro", name)
     status = path.stat()
     DAMAGE[damage](path)
     if path.exists():
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return path
+
+
+def test_all_damage_is_named_and_mended_at_once(copy, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    before = {name: Path("results/r1_micro", name).read_bytes() for name in DAMAGED}
+    paths = {name.split("/")[0]: harm(name, damage) for name, damage in zip(DAMAGED, DAMAGE, strict=True)}
+    steps = {step.job: step for step in plan(composed()) if step.action != KEEP}
+    assert set(steps) == set(paths)
+    assert all(str(path) in steps[stage].why[0] for stage, path in paths.items())
+    assert copy.snakemake().returncode == 0 and actions() == {}
+    assert before == {name: Path("results/r1_micro", name).read_bytes() for name in DAMAGED}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_named_and_mended_and_reaches_nothing_else(copy, monkeypatch, damage, name):
+    monkeypatch.chdir(copy.folder)
+    before = Path("results/r1_micro", name).read_bytes()
+    path, stage = harm(name, damage), name.split("/")[0]
     steps = {step.job: step for step in plan(composed()) if step.action != KEEP}
     assert set(steps) == {stage} and str(path) in steps[stage].why[0]
     done = copy.snakemake("--until", stage)

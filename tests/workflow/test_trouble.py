@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from checkout import ROOT, Checkout, checkout
+from gate_share import one_in
 from test_kills import edges
 
 from r1flow.artifacts import manifest
@@ -104,7 +105,7 @@ def test_a_home_that_cannot_be_written_is_not_needed(empty_checkout):
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "22 to compute (22 never timed)", done.stderr
 
 
-@pytest.mark.parametrize("run", ["007", "1e3", "3.10", "nan"])
+@pytest.mark.parametrize("run", one_in(4, ["007", "1e3", "3.10", "nan"]))
 def test_a_run_s_name_that_looks_like_a_number_is_that_text(empty_checkout, run):
     """As in `r1flow plan`; Snakemake reads 7, 1000.0, 3.1 and no number, and cuts the overrides at the #."""
     words = {"run": run, "overrides": "stages=[data,base] base.init_from=/m/a #b={c: d}"}
@@ -116,7 +117,7 @@ def test_a_run_s_name_that_looks_like_a_number_is_that_text(empty_checkout, run)
     assert done.returncode == 0 and f" --run {run} " in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("run", ["007", "2026-11-27"])
+@pytest.mark.parametrize("run", one_in(2, ["2026-11-27", "007"]))
 def test_a_run_s_name_in_a_configfile_is_the_text_that_stands_there(empty_checkout, tmp_path, run):
     """YAML reads 7 and a date."""
     (tmp_path / "run.yaml").write_text(f"run: {run}\noverrides: stages=[data]\n")
