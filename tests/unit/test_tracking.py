@@ -1142,6 +1142,85 @@ def test_a_run_that_cannot_be_made_keeps_its_records(project, store):
     assert store()["zero_rl"].data.metrics["curve/reward"] == 0.5
 
 
+def traced(root: Path, traces: int) -> Path:
+    """An execution whose configuration has the key `traces`."""
+    spool.start_execution("tiny", root, FACTS, CONFIG, traces=traces)
+    return spool._executions["tiny"].folder
+
+
+def traces_of(store: Any) -> list[Any]:
+    """All traces in the project's store, in the order in which they were written."""
+    store()
+    experiment = store.client.get_experiment_by_name("r1flow").experiment_id
+    found = store.client.search_traces(locations=[experiment], max_results=500, order_by=["timestamp_ms ASC"])
+    return sorted(found, key=lambda trace: trace.info.request_preview)
+
+
+def test_completions_are_traces_with_their_turns_and_assessments_where_the_key_asks_for_it(project, store):
+    traced(project, 5)
+    called = "<think>I ask.</think><tool>calculate 3 * 4</tool><result>12</result><answer>12</answer>"
+    odd = "<script>alert(1)</script>\0 \u202e" + 9000 * "x"
+    with stage("evaluate/zero_rl") as run:
+        row = {"completion": called, "correct": True, "answer": "12", "gold": "12", "task": "products"}
+        run.log_table("samples", [{"question": "3 * 4?", **row}, {"question": odd, **row, "completion": odd}])
+    with stage("zero_rl") as run:
+        for step in range(1, 9):
+            rows = [{"step": step, "completion": "7", "prompt": f"step {step}", "reward/a": 0.5, "advantage": -0.2}] * 4
+            run.log_table("completions", rows)
+    products, hostile, *steps = traces_of(store)
+    [run, child] = [store()[name].info.run_id for name in ("evaluate/zero_rl", "zero_rl")]
+    assert [trace.info.trace_metadata["mlflow.sourceRun"] for trace in (products, hostile)] == [run] * 2
+    assert {trace.info.trace_metadata["mlflow.sourceRun"] for trace in steps} == {child}
+    spans = [(span.name, span.span_type, span.inputs, span.outputs) for span in products.data.spans]
+    assert spans == [
+        ("completion", "AGENT", "3 * 4?", called),
+        ("turn", "LLM", "3 * 4?", "<think>I ask.</think><tool>calculate 3 * 4</tool>"),
+        ("calculate", "TOOL", "calculate 3 * 4", "12"),
+        ("turn", "LLM", "12", "<answer>12</answer>"),
+    ]
+    said = {each.name: (each.value, each.rationale) for each in products.info.assessments}
+    assert said == {"gold": ("12", None), "correct": (True, "its answer is 12")}
+    assert hostile.data.spans[0].outputs == odd.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    # An eighth of five, but one at least, of each of the first tables.
+    assert [trace.info.request_preview for trace in steps] == [f"step {step}" for step in range(1, 6)]
+    assert {each.name: each.value for each in steps[0].info.assessments} == {"reward/a": 0.5, "advantage": -0.2}
+    assert len({trace.info.trace_metadata["mlflow.trace.session"] for trace in steps}) == 5
+
+
+def test_no_completion_is_a_trace_unless_the_key_asks_for_it(project, store):
+    folder = traced(project, 0)
+    with stage("evaluate/zero_rl") as run:
+        run.log_table("samples", [{"question": "3 * 4?", "completion": "12"}])
+    assert "traces" not in {record["kind"] for record in lines(folder, "evaluate.zero_rl")}
+    assert traces_of(store) == []
+
+
+def test_a_trace_whose_reply_is_lost_is_there_once(project, store, monkeypatch):
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracing.client import TracingClient
+
+    from r1flow.tracking import delivery
+
+    traced(project, 8)
+    with stage("evaluate/zero_rl") as run:
+        rows = [
+            {"question": f"{number} + 1?", "completion": "12", "gold": "12", "correct": True} for number in range(3)
+        ]
+        run.log_table("samples", rows)
+    start = TracingClient.start_trace
+
+    def lost(self, info):
+        start(self, info)
+        raise MlflowException("no reply")
+
+    monkeypatch.setattr(TracingClient, "start_trace", lost)
+    assert not delivery.deliver_all(spool.TRACKING)
+    monkeypatch.setattr(TracingClient, "start_trace", start)
+    found = traces_of(store)
+    assert [trace.info.request_preview for trace in found] == ["0 + 1?", "1 + 1?", "2 + 1?"]
+    assert [(len(trace.data.spans), len(trace.info.assessments)) for trace in found] == [(1, 2)] * 3
+
+
 @pytest.mark.parametrize("moment", ["log_text", "log_model_artifacts", "create_external_model", "create_experiment"])
 def test_a_reply_that_is_lost_repeats_nothing(project, store, monkeypatch, moment):
     import mlflow

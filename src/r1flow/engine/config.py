@@ -25,7 +25,7 @@ from r1flow.engine.own_data import settle_families, settle_own_data
 from r1flow.engine.own_model import settle_own_model
 from r1flow.engine.secrets import check_environment, check_secret
 from r1flow.model.precision import NATIVE
-from r1flow.programs.keys import OneOrMore, in_range
+from r1flow.programs.keys import OneOrMore, ZeroOrMore, in_range
 from r1flow.programs.specs import spec_of
 from r1flow.recipe.stages import RECIPE, STAGES, compared_with, program_of, sources_of
 
@@ -38,6 +38,7 @@ WHOLE = dataclasses.make_dataclass(
         ("seed", int),
         ("threads", OneOrMore),
         ("device", Literal["cpu", "cuda"]),
+        ("traces", ZeroOrMore),
         ("stages", list[str]),
     ]
     + [(stage, dict[str, Any]) for stage in STAGES],

@@ -294,9 +294,8 @@ class Run:
         facts = {"experiment": self.experiment, "seed": str(self.config["seed"]), "overrides": self.overrides}
         evaluated = self.models if "evaluate" in self.stages else []
         headlines = headline_metrics(evaluated, self.scores(kept))
-        spool.start_execution(
-            self.name, Path.cwd(), facts, self.config, overridden=self.overridden, headlines=headlines
-        )
+        shown = {"overridden": self.overridden, "headlines": headlines, "traces": self.config["traces"]}
+        spool.start_execution(self.name, Path.cwd(), facts, self.config, **shown)
 
     @property
     def overridden(self) -> dict[str, str]:

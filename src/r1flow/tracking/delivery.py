@@ -56,6 +56,7 @@ from mlflow.entities import (
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.artifact.artifact_repository_registry import get_registered_artifact_repositories
+from mlflow.tracing.client import TracingClient
 from mlflow.utils.credentials import get_default_host_creds
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 from sqlalchemy.exc import SQLAlchemyError
@@ -80,6 +81,7 @@ from r1flow.tracking.spool import (
     refused_records,
     store,
 )
+from r1flow.tracking.traces import trace_of
 from r1flow.tracking.views import NOTE, execution_links, experiment_tags, failure_note, run_address
 
 # Between two looks at the records, and after a failure.
@@ -123,6 +125,7 @@ RECORDS = {  # the fields that a line of each kind must have
     "start": {"time": int, "name": str, "tags": dict, "config": dict},
     "metrics": {"time": int, "step": object, "values": dict},  # MLflow checks the step
     "table": {"name": str, "rows": list},
+    "traces": {"name": str, "rows": list},
     "tag": {"key": str, "value": str},
     "outputs": {"folder": str, "is_model": bool},
     "end": {"time": int, "status": str},
@@ -569,6 +572,15 @@ class Delivery:
         entry, known = {"path": file, "type": "table"}, json_list(shown)
         if entry not in known:
             self.client.set_tag(self.run_id(name), MLFLOW_LOGGED_ARTIFACTS, json.dumps([*known, entry]))
+
+    def on_traces(self, name: str, record: SpoolLine) -> None:
+        """Each row as a trace of its own; one that is there already stays as it is."""
+        tracing = TracingClient(self.uri)
+        for number, row in enumerate(record["rows"]):
+            own = f"{record['name']}/{record['time']}/{number}/{json.dumps(row)}"
+            info, spans = trace_of(row, self.run_id(name), self.experiment_id, own, record["time"])
+            tracing.log_spans(self.experiment_id, spans)
+            tracing.start_trace(info)
 
     def tables(self, name: str, record: SpoolLine) -> list[SpoolLine]:
         """The records of this table up to this one, since the stage's last start."""

@@ -1,7 +1,7 @@
 """What a run reports to MLflow, on the writers' side: a stage appends a line to a file, and goes on.
 
-Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py, the only
-module that imports MLflow) brings the lines to MLflow while the run goes on:
+Every writer has a file of its own in the execution's folder, and one process beside the workflow (delivery.py, which
+alone imports MLflow) brings the lines to MLflow while the run goes on:
 
     scratch/tracking/r1_tiny-1795240527046/execution.jsonl     the parent run, written by the workflow's main process
     scratch/tracking/r1_tiny-1795240527046/zero_rl.jsonl       its child runs, each written by its stage
@@ -50,6 +50,7 @@ SHOWN = "shown.json"  # where MLflow has the latest execution, as its delivery n
 # What is shown of an evaluation over all problems asked in one way, and what of the most important two ways besides.
 EVALUATED = ("pass_at_1", "se", "mean_length")
 EVALUATED_FIRST = ("pass_at_k", "cons_at_k", "format_rate", "language_rate", "reflection_rate")
+TRACED_TABLES = 8  # of those that a training writes as it goes on, so that late completions are traces, too
 END_WAIT_S = 15  # how long the end of a run waits for its last records to be delivered
 
 # MLflow's settings, unless the user set them: no telemetry, and no retries by MLflow. It would repeat a request that
@@ -94,10 +95,12 @@ class Execution:
         config: dict[str, Any],
         overridden: Mapping[str, str] = {},
         headlines: Mapping[str, float | None] = {},
+        traces: int = 0,
     ) -> None:
         """`facts` become tags of all its runs.
 
-        `headlines` are the parent run's metrics, with the values that are known already.
+        `headlines` are the parent run's metrics, with the values that are known already; `traces` is how many
+        completions of each stage MLflow has as traces, too.
         """
         self.folder = root / TRACKING / f"{file_name(run)}-{now_ms()}"
         self.folder.mkdir(parents=True)
@@ -115,7 +118,8 @@ class Execution:
         if known := {name: value for name, value in headlines.items() if value is not None}:
             self.spool.append("metrics", step=0, values=known)
         self.pointer = pointer(root, run)
-        write_whole(self.pointer, json.dumps({"folder": str(TRACKING / self.folder.name), "tags": tags}))
+        place = {"folder": str(TRACKING / self.folder.name), "tags": tags, "traces": traces}
+        write_whole(self.pointer, json.dumps(place))
         self.delivery = self.start_delivery(root)
 
     def start_delivery(self, root: Path) -> subprocess.Popen[bytes]:
@@ -260,11 +264,13 @@ class StageRun:
         self.run, self.stage, self.config, self.provenance, self.shown = run, stage, config, provenance, shown
         self.spool: Spool | None = None
         self.sampling: Sampling | None = None
+        self.traces = self.traces_left = 0
 
     def __enter__(self) -> Self:
         try:
             execution = json.loads(pointer(Path(), self.run).read_text())
             folder, facts = execution["folder"], execution.get("tags", {})
+            self.traces = self.traces_left = int(execution.get("traces", 0))
             self.spool = Spool(Path(folder, f"{file_name(self.stage)}.jsonl"))
         except FileNotFoundError:
             return self
@@ -305,7 +311,12 @@ class StageRun:
         self.append("metrics", step=step, values=numbers(values))
 
     def log_table(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Record rows of a table. The first ones are traces, too; of a training's tables each has a share of these."""
         self.append("table", name=name, rows=rows)
+        share = max(1, self.traces // TRACED_TABLES) if rows and "step" in rows[0] else self.traces
+        if traced := rows[: min(share, self.traces_left)]:
+            self.append("traces", name=name, rows=traced)
+            self.traces_left -= len(traced)
 
     def tag(self, key: str, value: str) -> None:
         self.append("tag", key=key, value=str(value))
