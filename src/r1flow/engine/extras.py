@@ -41,6 +41,8 @@ def key_of_code(config: dict[str, Any]) -> str | None:
     for label, reward in reward_names(config.get("rewards") or {}).items():
         if reward == "code_tests":
             return f"rewards.{label}"
+    if (config.get("environment") or {}).get("name") == "Python":
+        return "environment.name"
     for name, source in (config.get("sources") or {}).items():
         # A problem without an answer is graded by its tests.
         if (source.get("fixed") or {}).get("answer") == "":

@@ -28,12 +28,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from r1flow import sandbox
 from r1flow.core.errors import UserError
 from r1flow.core.rewarding import find_named
 from r1flow.core.template import INVISIBLE, TAGS, TOOL_TAGS
 from r1flow.core.timeouts import time_limit
 from r1flow.grading.countdown import LIMIT, read_terms, value, without_latex
+from r1flow.sandbox import Limits, Stop
 
+PROGRAM = Limits(cpu_s=2, wall_s=10.0, memory_mb=512, processes=1, output_mb=0.01)  # of the tool `Python`
+NAMES_OF_STOPS = {Stop.CPU: "computing", Stop.WALL: "waiting", Stop.OUTPUT: "output"}
 WAITING_S = 60.0  # that a call may take by the clock, waiting included: only what waits takes it
 NO_TOOLS = ("reset", "get_reward")
 WRONG = "error: "  # how the result of a failed call begins
@@ -109,7 +113,32 @@ class LookUp:
         return self.table[name]
 
 
-ENVIRONMENTS: dict[str, type] = {"Calculator": Calculator, "LookUp": LookUp}
+class Python:
+    """Programs, each in a sandbox of its own (docs/sandbox.md): without files, network or what earlier ones left."""
+
+    def reset(self, **row: Any) -> None:
+        """Raises UserError, with the remedy, on a machine that has no sandbox."""
+        sandbox.tier()
+
+    def python(self, program: str) -> str:
+        """What a program prints.
+
+        Args:
+            program: Python with its standard library, which prints its result, as in print(48 ** 3 % 7)
+        """
+        try:
+            ended = sandbox.run(["{python}", "-S", "{code}"], program.encode(errors="replace"), limits=PROGRAM)
+        except sandbox.SandboxError as error:
+            raise UserError(f"environment: the sandbox failed ({error}); see docs/sandbox.md") from error
+        if ended.stopped:
+            raise TimeoutError(f"it was stopped: too much {NAMES_OF_STOPS[ended.stopped]}")
+        if ended.status:
+            said = ended.stderr.decode(errors="replace").strip()
+            raise RuntimeError(said.rpartition("\n")[2] or f"it ended with status {ended.status}")
+        return ended.stdout.decode(errors="replace")
+
+
+ENVIRONMENTS: dict[str, type] = {"Calculator": Calculator, "LookUp": LookUp, "Python": Python}
 
 
 class Tools:
@@ -145,6 +174,8 @@ class Tools:
         environment = self.environment()
         try:
             said = environment.reset(**row)
+        except UserError:  # the machine's fault and not the row's
+            raise
         except Exception as error:
             place = f"environment: {self.environment.__name__}.reset refuses the row {row.get('id')}"
             raise UserError(f"{place}: {what_it_says(error)}; correct the row, or reset") from error
@@ -181,6 +212,8 @@ class ToolSession:
         """What the tool says, as text, and whether that is an error."""
         try:
             return str(self.made(text)), False
+        except UserError:  # the machine's fault and no model's
+            raise
         except (Exception, SystemExit) as error:
             return WRONG + what_it_says(error), True
 
