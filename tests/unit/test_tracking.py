@@ -1163,11 +1163,12 @@ def test_completions_are_traces_with_their_turns_and_assessments_where_the_key_a
     with stage("evaluate/zero_rl") as run:
         row = {"completion": called, "correct": True, "answer": "12", "gold": "12", "task": "products"}
         run.log_table("samples", [{"question": "3 * 4?", **row}, {"question": odd, **row, "completion": odd}])
+        run.log_table("samples", [{"question": "5?", "completion": "<tool>3 * 5</tool><result>15</result>, so"}])
     with stage("zero_rl") as run:
         for step in range(1, 9):
             rows = [{"step": step, "completion": "7", "prompt": f"step {step}", "reward/a": 0.5, "advantage": -0.2}] * 4
             run.log_table("completions", rows)
-    products, hostile, *steps = traces_of(store)
+    products, without_name, hostile, *steps = traces_of(store)
     [run, child] = [store()[name].info.run_id for name in ("evaluate/zero_rl", "zero_rl")]
     assert [trace.info.trace_metadata["mlflow.sourceRun"] for trace in (products, hostile)] == [run] * 2
     assert {trace.info.trace_metadata["mlflow.sourceRun"] for trace in steps} == {child}
@@ -1180,6 +1181,8 @@ def test_completions_are_traces_with_their_turns_and_assessments_where_the_key_a
     ]
     said = {each.name: (each.value, each.rationale) for each in products.info.assessments}
     assert said == {"gold": ("12", None), "correct": (True, "its answer is 12")}
+    [_, _, unnamed, _] = without_name.data.spans
+    assert (unnamed.name, unnamed.inputs, unnamed.outputs) == ("tool", "3 * 5", "15")
     assert hostile.data.spans[0].outputs == odd.replace("\0", "\N{REPLACEMENT CHARACTER}")
     # An eighth of five, but one at least, of each of the first tables.
     assert [trace.info.request_preview for trace in steps] == [f"step {step}" for step in range(1, 6)]

@@ -91,7 +91,8 @@ def steps_in(asked: str, completion: str) -> list[tuple[str, str, str, str]]:
         if is_result:
             call, heard = found[-1][3].rpartition(TOOL_OPEN)[2], text[len(RESULT_OPEN) : -len(RESULT_CLOSE)]
             call = call.removesuffix(TOOL_CLOSE).strip()
-            found.append((SpanType.TOOL, call.partition(" ")[0] or "tool", call, heard))
+            name = call.partition(" ")[0]  # left out where there is only one tool
+            found.append((SpanType.TOOL, name if name.isidentifier() else "tool", call, heard))
         else:
             found.append((SpanType.LLM, "turn", heard, text))
     return found
