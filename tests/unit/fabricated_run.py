@@ -50,7 +50,7 @@ GRPO = {
 }
 COUNTS = {"counts": {"rl.jsonl": {"read": 400, "kept": 400, "left_out": {}}}}
 METRICS = {
-    "data": {"rows": {"rl": 400}, **COUNTS},
+    "data": {"rows": {"rl": 400}, "families": {"rl.jsonl": {"chain_sum": 400}}, **COUNTS},
     "rejection": {
         **COUNTS,
         **{"sampled": 6400, "kept": 1511, "dropped": {"wrong": 1519, "duplicate": 3000, "mixed language": 370}},

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import yaml
 from r1flow.core.errors import UserError
 from r1flow.core.language import consistency
 from r1flow.core.template import TAGS, TOOL_TAGS, Response
-from r1flow.data import general, preferences
+from r1flow.data import general, leaks, preferences
 from r1flow.data.corpus import CorpusWriter
 from r1flow.data.instructions import INSTRUCTIONS
 from r1flow.data.splits import check_disjoint, identity, split_of
@@ -476,6 +477,10 @@ def test_the_schema_names_every_field_of_every_file(made):
         found = rows(made, name.removesuffix(".jsonl"))
         assert about["rows"] == len(found)
         assert all(set(row) == set(about["fields"]) for row in found)
+    families = leaks.count_families(made)
+    assert families["rl.jsonl"] == Counter(row["task"] for row in rows(made, "rl"))
+    assert families["general_rl.jsonl"] == Counter(row["kind"] for row in rows(made, "general_rl"))
+    assert "corpus.jsonl" not in families
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(made, tmp_path):

@@ -1373,19 +1373,24 @@ def test_a_data_set_has_the_rows_and_columns_of_its_files(project, store):
     begin(project)
     Path("data").mkdir()
     counts = {"rl.jsonl": {"read": 9, "kept": 7, "left_out": {"leak": 2}}, "dev.jsonl": {"read": 3, "kept": 3}}
-    Path("data/metrics.json").write_text(json.dumps({"counts": counts}))
+    families = {"rl.jsonl": {"chain_sum": 4, "products": 3}}
+    Path("data/metrics.json").write_text(json.dumps({"counts": counts, "families": families}))
     fields = {"question": "str: what the user asks", "rank": "int: from 1"}
     Path("data/schema.json").write_text(json.dumps({"rl.jsonl": {"rows": 7, "fields": fields}}))
     with stage("zero_rl", {"data": "ab" * 32, "other": "cd" * 32}, sources={"data": "data", "other": "nowhere"}):
         pass
     found = {each.dataset.name: each.dataset for each in store()["zero_rl"].inputs.dataset_inputs}
     data, other = found["data"], found["other"]
-    assert json.loads(data.profile) == {"num_rows": 10, "rl.jsonl": 7, "dev.jsonl": 3}
+    of_family = {"rl.jsonl: chain_sum": 4, "rl.jsonl: products": 3}
+    assert json.loads(data.profile) == {"num_rows": 10, "rl.jsonl": 7, "dev.jsonl": 3, **of_family}
     columns = [{"name": "rl.jsonl: question", "type": "str"}, {"name": "rl.jsonl: rank", "type": "int"}]
     assert json.loads(data.schema) == {"mlflow_colspec": columns} and not (other.profile or other.schema)
 
 
-@pytest.mark.parametrize("text", ["[1]", '{"counts": [2]}', '{"counts": {"a": 3}}', "{", "\ud800", "[" * 9000])
+@pytest.mark.parametrize(
+    "text",
+    ["[1]", '{"counts": [2]}', '{"counts": {"a": 3}}', '{"counts": {}, "families": [1]}', "{", "\ud800", "[" * 9000],
+)
 def test_files_of_a_model_from_elsewhere_that_are_named_like_ours_stop_no_stage(project, text):
     for name in ("metrics.json", "schema.json"):
         Path(name).write_text(text, errors="surrogatepass")

@@ -11,7 +11,8 @@ rows that are in the file; rows that were left out because of a leak are under `
 Prompts are compared, not responses; for the corpus, the problems and prompts from which its documents are written.
 """
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -128,6 +129,18 @@ def count_leaks(folder: Path) -> dict[str, Count]:
         reason = "leak of a problem behind it" if name == "corpus.jsonl" else "leak"
         counts[name].leave_out(reason, next((f"{row}, {leak}" for row, leak in dropped.items()), ""), len(dropped))
     return counts
+
+
+def count_families(folder: Path) -> dict[str, dict[str, int]]:
+    """How many rows each file of a data folder has of every family, of general prompts of every kind, by its schema."""
+    found = {}
+    for name, about in read_json(folder / "schema.json").items():
+        key = next((key for key in ("kind", "task") if key in about["fields"]), None)
+        if key:
+            with (folder / name).open(encoding="utf-8") as lines:
+                families = Counter(json.loads(line).get(key) or "other" for line in lines)
+            found[name] = dict(sorted(families.items()))
+    return found
 
 
 def summary_of_matches(matches: list[Match], reported_only: Collection[str]) -> dict[str, Any]:

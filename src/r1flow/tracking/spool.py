@@ -342,18 +342,24 @@ class StageRun:
 
 
 def data_sets(sources: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Of each input whose stage counted its rows, what MLflow shows of a data set: its files' rows, and their columns.
+    """Of each input whose stage counted its rows, what MLflow shows of a data set: rows by file and family; columns.
 
-    {"data": {"profile": '{"num_rows": 1198, "rl.jsonl": 1198}', "schema": '{"mlflow_colspec": [{"name": …}]}'}}. What
-    lies in a folder from elsewhere under the names of our files says nothing.
+    {"data": {"profile": '{"num_rows": 1198, "rl.jsonl": 1198, "rl.jsonl: chain_sum": 400, …}',
+    "schema": '{"mlflow_colspec": [{"name": …}]}'}}. What lies in a folder from elsewhere under the names of our files
+    says nothing.
     """
     found = {}
     for name, folder in sources.items():
         rows, columns = {}, []
         try:
-            for file, count in read_json(Path(folder, "metrics.json"))["counts"].items():
+            metrics = read_json(Path(folder, "metrics.json"))
+            for file, count in metrics["counts"].items():
                 rows[file] = count["kept"]
-            found[name] = {"profile": json.dumps({"num_rows": sum(rows.values()), **rows})}
+            profile = {"num_rows": sum(rows.values()), **rows}
+            for file, families in metrics.get("families", {}).items():
+                for family, count in families.items():
+                    profile[f"{file}: {family}"] = count
+            found[name] = {"profile": json.dumps(profile)}
             for file, about in read_json(Path(folder, "schema.json")).items():
                 for field, meaning in about["fields"].items():
                     columns.append({"name": f"{file}: {field}", "type": meaning.partition(":")[0]})

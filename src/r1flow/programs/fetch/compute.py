@@ -49,7 +49,8 @@ def compute(stage: "Stage") -> dict[str, Any]:
     counts = leaks.count_leaks(stage.work)
     told = tell_sources(stage)
     told |= tell_counts(stage, counts, "data", stage.config, leaks.LEAKS_REMEDY)
-    return {"rows": {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}, "counts": told}
+    rows = {name.removesuffix(".jsonl"): count.kept for name, count in counts.items()}
+    return {"rows": rows, "families": leaks.count_families(stage.work), "counts": told}
 
 
 def build_files(stage: "Stage") -> None:
