@@ -128,6 +128,7 @@ def test_standard_input_as_data_sets_write_it(tests: object) -> None:
 
 
 DIGITS = "7" * 6000
+STDIN_AND_FILE = [{"input": "4", "output": "4main.py"}]
 
 
 @held
@@ -139,7 +140,14 @@ DIGITS = "7" * 6000
         ("def f(n): return 10 ** n", '[{"call": "f", "args": [5000], "output": 1' + "0" * 5000 + "}]"),
         ("def f(n): return n % 7", [{"call": "f", "args": [10**5000 * 7], "output": 0}]),
         ("print(sum(map(int, open('/dev/stdin').read().split())))", [{"input": "1 2 3", "output": "6"}]),
+        ("from pathlib import Path\nprint(Path('/dev/stdin').read_text())", [{"input": "4", "output": "4"}]),
+        ("print(open(b'/dev/stdin').read())", [{"input": "4", "output": "4"}]),
+        ("import os\nprint(os.read(os.open('/dev/fd/0', 0), 9).decode())", [{"input": "4", "output": "4"}]),
+        ("open('/dev/stdout', 'w').write(open('/proc/self/fd/0').read())\nprint(__file__)", STDIN_AND_FILE),
         ("print('x' * 3000000)", [{"input": "", "output": "x" * 3000000}]),
+        ("class Solution:\n    def f(self, n): return n", [{"call": "Solution.f", "args": [4], "output": 4}]),
+        ("def f(n): return n", [{"call": "f", "args": "[10**3 + 1]", "output": 1001}]),
+        ("print(4)", {"inputs": [""], "outputs": ["4"], "fn_name": ""}),
         (
             "class Solution:\n    @cache\n    def f(self, n: int): return sqrt(n)",
             [{"call": "f", "args": [4], "output": 2}],
@@ -157,7 +165,14 @@ DIGITS = "7" * 6000
         "digits returned",
         "digits given",
         "stdin",
+        "stdin as a path",
+        "stdin as bytes",
+        "stdin by os.open",
+        "stdout",
         "long",
+        "a method by its class",
+        "an expression",
+        "no function",
         "cache",
         "Counter",
         "checker",

@@ -26,7 +26,7 @@ GIVEN = []
 
 def listed(values):
     """A factory of a reward that returns these values, as plain TRL rewards do."""
-    return lambda prompts, completions, **columns: list(values)
+    return lambda prompts, completions, **columns: values
 
 
 def length(completions, per=1, **columns):
@@ -196,6 +196,13 @@ BAD = [
     ({"a": given([1.0, float("nan")])}, "gave nan for row 1"),
     ({"a": {"name": "my_rewards.endless"}}, "gave inf for row 1"),
     ({"a": given([float("-inf"), 1.0])}, "gave -inf for row 0"),
+    ({"a": given({0: 1, 1: 2})}, r"^rewards\.a: my_rewards\.listed gave dict; return a list with a number, or None"),
+    ({"a": given(None)}, "gave NoneType; return a list"),
+    ({"a": given(1.0)}, "gave float; return a list"),
+    ({"a": given("ab")}, "gave str; return a list"),
+    ({"a": given([[1.0], [2.0]])}, "gave list for row 0; return a finite number"),
+    ({"a": given([1.0, "1"])}, "gave str for row 1; return a finite number"),
+    ({"a": given([1.0, 10**5000])}, "gave int for row 1; return a finite number"),
     ({"a": None}, "the keys name, weight"),
     ({"a": 3}, "the keys name, weight"),
     ({"my_rewards.number": {}}, "isn't a function"),

@@ -14,6 +14,7 @@ import sys
 import tracemalloc
 import zlib
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from hub import Hub
 from r1flow import sandbox
 from r1flow.artifacts import frozen, manifest, provenance
 from r1flow.core.errors import UserError
+from r1flow.core.parquet import read_rows
 from r1flow.core.schema import FILES, Problem, read_jsonl, write_jsonl
 from r1flow.core.template import Response
 from r1flow.data import loaders
@@ -298,6 +300,9 @@ REAL: dict[str, tuple[str, str, list[dict[str, Any]], list[dict[str, Any]]]] = {
 }
 
 
+SINGLE = pa.struct({"a": pa.float32(), "l": pa.list_(pa.float32())})
+
+
 def source_of(name: str, **more: Any) -> dict[str, Any]:
     """A ready source without Hydra, from the folder that a test names."""
     base, own = (yaml.safe_load((CONF / f"source/{file}.yaml").read_text()) for file in ("base", name))
@@ -513,7 +518,8 @@ HOSTILE = {
     "half a surrogate pair": '{"question": "\\ud83d", "answer": "#### 5"}\n',
 }
 HOSTILE_LINES = {
-    "not JSON": ["[" * 100_000 + "\n", '{"question": ' + "9" * 5000 + "}\n", "\0\0\n"],
+    "not JSON": ["[" * 100_000 + "\n", "\0\0\n"],
+    "field too long": ['{"question": ' + "9" * 5000 + ', "answer": "#### 5"}\n'],
     "wrong type": ['{"question": NaN, "answer": "#### 5"}\n', '{"question": {"a": 1}, "answer": "#### 5"}\n'],
     "control character": [{"question": "nul \0", "answer": "#### 5"}, {"question": "\x1b[2J", "answer": "#### 5"}],
 }
@@ -561,6 +567,93 @@ def test_two_columns_of_one_name_are_refused(name, tmp_path):
         parquet.write_table(pa.Table.from_arrays(columns, names), tmp_path / name)
     with pytest.raises(UserError, match=rf"{name}: 2 columns are called 'answer'"):
         loaded(tmp_path, name, source_of("gsm8k"))
+
+
+def gold_source(**columns: str) -> dict[str, Any]:
+    """A source of problems whose right answers are written in any usual way."""
+    return source_of("gsm8k", by={"answer": "gold"}) | {
+        "columns": {"question": "question", "answer": "answer"} | columns
+    }
+
+
+def test_an_answer_in_single_precision_is_the_decimal_that_was_written(tmp_path):
+    """As a 64-bit number 1.4 would be 1.399999976158142; within lists and structs, too."""
+    answers = [0.1, 1.4, 16777216.0, -3.5e-05]
+    single = pa.array([{"a": answer, "l": [answer]} for answer in answers], SINGLE)
+    table = pa.table(
+        {"question": [f"{a} = ?" for a in answers], "x": single, "answer": pa.array(answers, pa.float32())}
+    )
+    parquet.write_table(table, tmp_path / "train.parquet")
+    for column in ("answer", "x.a"):
+        found, count = loaded(tmp_path, "train.parquet", gold_source(answer=column))
+        assert [row["answer"] for row in found] == ["0.1", "1.4", "16777216", "-3.5e-05"] and not count.damaged
+    [rows] = read_rows([tmp_path / "train.parquet"])
+    assert [row["x"] for row in rows] == [{"a": answer, "l": [answer]} for answer in answers]
+
+
+def test_exact_decimals_are_answers(tmp_path):
+    table = pa.table({"question": ["a?", "b?"], "answer": pa.array([Decimal("5.00"), Decimal("0.25")])})
+    parquet.write_table(table, tmp_path / "train.parquet")
+    found, _ = loaded(tmp_path, "train.parquet", gold_source())
+    assert [row["answer"] for row in found] == ["5", "0.25"]
+
+
+def test_a_column_whose_name_has_a_dot_is_itself_before_it_is_a_field_of_another(tmp_path):
+    for name in ("train.parquet", "train.jsonl"):
+        write(tmp_path, name, [{"question": "2 + 3?", "extra.a": "5", "extra": {"a": "6", "b": "7"}}])
+        for column, answer in (("extra.a", "5"), ("extra.b", "7")):
+            found, _ = loaded(tmp_path, name, gold_source(answer=column))
+            assert [row["answer"] for row in found] == [answer]
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "NULL", "N/A", "#N/A", " nan "])
+def test_a_missing_value_that_a_program_wrote_as_a_word_is_no_answer(word, tmp_path):
+    write(tmp_path, "train.jsonl", [{"question": "2 + 3?", "answer": word}, {"question": "3 + 2?", "answer": "5"}])
+    found, count = loaded(tmp_path, "train.jsonl", gold_source())
+    assert [row["answer"] for row in found] == ["5"] and count.left_out == {"nothing": 1}
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "train.csv", "train.jsonl", "train.json"])
+def test_a_pointer_of_git_lfs_is_called_one(name, tmp_path):
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0f3e\nsize 2269\n")
+    for read in (lambda: loaded(tmp_path, name, gold_source()), lambda: list(loaders.column_names([tmp_path / name]))):
+        with pytest.raises(UserError, match=rf"{name} is a Git LFS pointer .*git lfs pull"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ('{"question": "a?"}\n{"question": "b?"}', r"Extra data.*; if each line is a row, name it \.jsonl"),
+        ('{"data": []}', r"not a list of rows; write it as \["),
+    ],
+)
+def test_json_in_another_form_is_refused_with_the_remedy(text, remedy, tmp_path):
+    (tmp_path / "train.json").write_text(text)
+    with pytest.raises(UserError, match=remedy):
+        loaded(tmp_path, "train.json", gold_source())
+
+
+def test_a_long_number_elsewhere_in_a_line_loses_no_row(tmp_path):
+    write(tmp_path, "train.jsonl", ['{"question": "2 + 3?", "answer": "5", "hash": ' + "7" * 5000 + "}\n"])
+    assert len(loaded(tmp_path, "train.jsonl", gold_source())[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("solution", "answer"),
+    [
+        ("so #### (1,2)", "(1,2)"),
+        ("#### 3,14", "3,14"),
+        ("#### [1,2]", "[1,2]"),
+        ("#### x=1,y=2", "x=1,y=2"),
+        ("#### 1,000, 2,000", "1,000, 2,000"),
+        ("#### 1,234,567", "1234567"),
+        ("#### $12,345.50", "$12345.50"),
+        ("####-1,000", "-1000"),
+    ],
+)
+def test_after_hashes_only_thousands_lose_their_commas(solution, answer):
+    assert loaders.gold(solution) == answer
 
 
 def test_a_parquet_row_that_python_cannot_have_is_left_out_alone(tmp_path):

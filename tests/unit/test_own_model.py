@@ -61,6 +61,22 @@ def test_a_model_stands_where_one_would_be_pretrained_and_what_that_needed_is_of
     ]
 
 
+def test_a_model_without_a_pad_token_is_taken_and_one_without_an_end_of_text_is_a_line(model):
+    path = model / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in settings.items() if key != "pad_token"}))
+    assert composed(model).slice("base")["init_from"] == str(model)
+    for eos in (None, "<not in the vocabulary>"):
+        path.write_text(json.dumps(settings | {"eos_token": eos}))
+        with pytest.raises(
+            UserError, match=r"the tokenizer of .*qwen has no eos_token; name one in its tokenizer_conf"
+        ):
+            composed(model)
+    path.unlink()
+    with pytest.raises(UserError, match="has no eos_token"):
+        composed(model)
+
+
 def test_it_is_short_for_keys_that_there_are(model):
     """So a run that was begun with the long form goes on with the short one, and the other way round."""
     long = (

@@ -109,7 +109,7 @@ def test_a_pointer_that_a_power_cut_emptied_stops_no_stage(project, text):
 def test_only_numbers_become_metrics():
     import numpy
 
-    values = {"a": 1, "b": numpy.float32(0.5), "c": None, "d": "0.5", "e": [1], "f": True}
+    values = {"a": 1, "b": numpy.float32(0.5), "c": None, "d": "0.5", "e": [1], "f": True, "g": 10**400}
     assert spool.numbers(values) == {"a": 1.0, "b": 0.5, "f": 1.0}
 
 
@@ -128,6 +128,18 @@ def test_what_json_cannot_hold_is_no_failure(project):
     with stage("zero_rl") as run:
         run.log_table("samples", [{"path": Path("x"), "value": float("nan")}])
     assert lines(folder, "zero_rl")[1]["rows"][0]["path"] == "x"
+
+
+def test_half_of_a_surrogate_pair_loses_no_table(project, capsys):
+    folder = begin(project)
+    with stage("zero_rl") as run:
+        run.log_table("samples", [{"completion": "5 \ud800 6"}])
+    assert lines(folder, "zero_rl")[1]["rows"] == [{"completion": "5 ? 6"}] and not capsys.readouterr().err
+
+
+def test_an_empty_name_of_an_experiment_is_none(project, monkeypatch):
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "")
+    assert spool.store(project)["experiment"] == "r1flow"
 
 
 def test_a_record_that_the_disk_has_no_room_for_is_one_line_and_stops_nothing(project, capsys):

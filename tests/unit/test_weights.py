@@ -156,7 +156,45 @@ def test_an_adapter_without_settings_of_a_model_is_to_be_merged_when_planned(tmp
 def test_the_language_models_are_those_of_transformers() -> None:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    assert architectures() == set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) >= {"llama", "qwen2", "qwen3", "gpt2"}
+    known = architectures("CAUSAL_LM")
+    assert known == set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) >= {"llama", "qwen2", "qwen3", "gpt2"}
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra"])
+def test_a_model_that_reads_in_both_directions_is_refused_unless_it_was_trained_as_a_decoder(folder, kind) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    with pytest.raises(UserError, match=rf"config\.json: a {kind} model reads a text in both directions.*; choose a"):
+        trainable_kind(folder)
+    (folder / "config.json").write_text(json.dumps({"model_type": kind, "is_decoder": True}))
+    assert trainable_kind(folder) == kind
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint8, np.bool_])
+def test_weights_that_are_no_floats_are_refused_and_masks_are_not(folder: Path, kind: type) -> None:
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    save_file(
+        {"attention.bias": np.ones((2, 2), kind), "c": np.ones(3, kind)}, folder / "model-00002-of-00002.safetensors"
+    )
+    assert trainable_kind(folder) == "llama"
+    save_file({"norm.weight": np.ones(3, kind)}, folder / "model-00002-of-00002.safetensors")
+    with pytest.raises(UserError, match=r"norm\.weight is of the type \w+, as quantised weights are, .*; take unquant"):
+        trainable_kind(folder)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_settings_that_are_not_finite_are_refused(folder: Path, value: str) -> None:
+    (folder / "config.json").write_text('{"rms_norm_eps": VALUE}'.replace("VALUE", value))
+    with pytest.raises(UserError, match=r"config\.json: rms_norm_eps is -?(nan|inf), which isn't finite; copy"):
+        check_model_files(folder)
+
+
+def test_a_value_that_is_finite_in_float64_alone_is_not_finite(tmp_path: Path) -> None:
+    largest = float(np.finfo(np.float32).max)
+    save_file({"a": np.array([largest, -largest])}, tmp_path / "model.safetensors")
+    check_finite(tmp_path, "")
+    save_file({"a": np.array([1.0, -1e300])}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="aren't finite"):
+        check_finite(tmp_path, "")
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
@@ -164,7 +202,7 @@ def test_the_language_models_are_those_of_transformers() -> None:
 @pytest.mark.parametrize("place", [0, 7, 8, -1])
 def test_a_value_that_is_not_finite_is_found_wherever_it_is(tmp_path, monkeypatch, kind, value, place) -> None:
     monkeypatch.setattr(weights, "AT_ONCE", 8)
-    largest = np.finfo(kind).max
+    largest = min(np.finfo(kind).max, np.finfo(np.float32).max)
     tensors = {name: np.array([largest, -largest, 0, np.finfo(kind).tiny] * 5, kind) for name in "abc"}
     save_file(tensors, tmp_path / "model.safetensors")
     check_finite(tmp_path, "")

@@ -24,7 +24,7 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags
 from r1flow.core.timeouts import time_limit
-from r1flow.model.weights import AGAIN, header_of, read_object, refuse_lfs_pointer, shards_of
+from r1flow.model.weights import AGAIN, FLOATS, header_of, read_object, refuse_lfs_pointer, shards_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -33,7 +33,6 @@ Contract = dict[str, Any]
 Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
 PROBE = "  Wait: 24 - 19 = 5, 1234.5 × x²\n\tschläft's, naïve, 日本 <think>so</think><answer>5</answer>"
 QUESTION = "8 + 16 ="  # to try a chat template with
-FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
 # What a policy and its reward model share.
 SCORERS = ("reward_model", "process_reward", "value_model")  # the inputs whose models score responses
 TRAINS_SCORERS = ("reward_model", "step_scorer")  # programs

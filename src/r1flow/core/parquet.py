@@ -80,6 +80,27 @@ def read_rows(paths: list[Path], columns: list[str] | None = None) -> list[list[
     return tables[:-1]
 
 
+def shortest_floats(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with float32 values as the shortest decimals that give them: 0.1, not 0.10000000149011612."""
+    as_text = [field.with_type(of_other_floats(field.type, pa.string())) for field in batch.schema]
+    if as_text == list(batch.schema):
+        return batch
+    wide = [field.with_type(of_other_floats(field.type, pa.float64())) for field in batch.schema]
+    return batch.cast(pa.schema(as_text)).cast(pa.schema(wide))
+
+
+def of_other_floats(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type, with `other` in the place of float32, also within lists and structs."""
+    if pa.types.is_float32(kind):
+        return other
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(of_other_floats(field.type, other)) for field in kind])
+    for is_list, make in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
+        if is_list(kind):
+            return make(kind.value_field.with_type(of_other_floats(kind.value_type, other)))
+    return kind
+
+
 def rows_of_tables(paths: list[Path], columns: list[str] | None) -> Iterator[dict[str, Any] | None]:
     """The rows of one file after another, and None at the end of each."""
     for path in paths:
@@ -87,7 +108,7 @@ def rows_of_tables(paths: list[Path], columns: list[str] | None) -> Iterator[dic
             with pq.ParquetFile(path) as file:
                 check_no_column_twice(path, file.schema_arrow.names)
                 for batch in file.iter_batches(READ_ROWS, columns=columns):
-                    yield from batch.to_pylist()
+                    yield from shortest_floats(batch).to_pylist()
         except (MemoryError, BadFile):
             raise
         except (pa.ArrowException, OSError, ValueError) as error:

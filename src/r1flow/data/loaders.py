@@ -24,13 +24,14 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
-from r1flow.core.row_files import KeyTwice, check_no_column_twice, csv_records, object_of, parse_json
+from r1flow.core.row_files import KeyTwice, check_no_column_twice, csv_records, parse_json
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.data.splits import identity
 from r1flow.grading.final import after_mark, last_boxed
@@ -100,9 +101,11 @@ def counted_rows(folder: Path, names: list[str], source: dict[str, Any]) -> Gene
 
 def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[FileRow | Damaged]:
     """The unconverted rows of a file; raises UserError if it can't be read or lacks the columns."""
+    from r1flow.model.weights import refuse_lfs_pointer
+
+    refuse_lfs_pointer(path)
     if path.name.endswith(".parquet"):
-        columns = sorted({column.partition(".")[0] for column in theirs(source)})
-        return parquet_rows(path, columns, source["max_row_bytes"])
+        return parquet_rows(path, list(theirs(source)), source["max_row_bytes"])
     opened = gzip.open if path.name.endswith(".gz") else open
     if path.name.endswith(".json"):
         return json_rows(path)
@@ -117,6 +120,9 @@ def column_names(paths: list[Path]) -> Iterator[list[str]]:
 
 
 def columns_in(path: Path) -> list[str]:
+    from r1flow.model.weights import refuse_lfs_pointer
+
+    refuse_lfs_pointer(path)
     if path.name.endswith(".parquet"):
         import pyarrow as pa
 
@@ -149,13 +155,18 @@ def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow
     """The rows of a Parquet file, one at a time; `limit` is for a row's bytes in memory, in these columns."""
     import pyarrow as pa
 
+    from r1flow.core.parquet import shortest_floats
+
     try:
         with opened(path) as file:
-            missing = sorted(set(columns) - set(file.schema_arrow.names))
+            names = file.schema_arrow.names
+            columns = sorted({name if name in names else name.partition(".")[0] for name in columns})
+            missing = sorted(set(columns) - set(names))
             if missing:
                 raise UserError(f"{path}: no column {missing[0]}; it has {listed(file.schema_arrow.names, 20)}")
             for batch in file.iter_batches(at_once(file.metadata), columns=columns):
-                yield from (unpacked(batch.slice(number, 1), limit) for number in range(batch.num_rows))
+                rows = shortest_floats(batch)
+                yield from (unpacked(rows.slice(number, 1), limit) for number in range(batch.num_rows))
     except MemoryError:
         raise
     except (pa.ArrowException, OSError) as error:
@@ -236,7 +247,7 @@ def jsonl_rows(path: Path, file: IO[bytes], limit: int) -> Iterator[FileRow | Da
 
 def parsed_line(line: bytes) -> FileRow | Damaged:
     try:
-        row = json.loads(line, object_pairs_hook=object_of)
+        row = parse_json(line)
     except KeyTwice:
         return Damaged("a key twice")
     except (ValueError, RecursionError):
@@ -253,9 +264,10 @@ def json_rows(path: Path) -> Iterator[FileRow | Damaged]:
     try:
         rows = parse_json(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: can't be read as JSON ({error})") from None
+        remedy = "if each line is a row, name it .jsonl" if "Extra data" in str(error) else "write it again"
+        raise UserError(f"{path}: can't be read as JSON ({error}); {remedy}") from None
     if not isinstance(rows, list):
-        raise UserError(f"{path}: not a list of rows")
+        raise UserError(f'{path}: not a list of rows; write it as [{{"question": …, "answer": …}}, …]')
     return (row if isinstance(row, dict) else Damaged("not an object") for row in rows)
 
 
@@ -308,6 +320,8 @@ def row_id(row: FileRow) -> str:
 
 def value_at(row: FileRow, column: str) -> Any:
     """The value of a column, or for a.b of field b in column a; raises Damaged if it is missing."""
+    if column in row:
+        return row[column]
     value: Any = row
     for name in column.split("."):
         if not isinstance(value, dict) or name not in value:
@@ -339,8 +353,10 @@ def text(value: Any) -> str:
 
 def number(value: Any) -> str:
     """A number, or the text of one, as it is written: 5.0 is 5."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise Damaged("nothing" if value is None else "wrong type")
+    if isinstance(value, Decimal):
+        value = format(value.normalize(), "f") if value.is_finite() else math.nan
     if isinstance(value, float):
         if not math.isfinite(value):
             raise Damaged("not a number")
@@ -351,10 +367,17 @@ def number(value: Any) -> str:
         raise Damaged("field too long") from None
 
 
+# The texts that pandas reads as no value, and so what a table says that a program has written.
+MISSING = {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
+MISSING |= {"NULL", "NaN", "None", "n/a", "nan", "null"}
+
+
 def gold(value: Any) -> str:
     r"""The right answer, written in a usual way: a number, what follows ####, \boxed{…}, or a plain value."""
     if not isinstance(value, str):
         return number(value)
+    if value.strip() in MISSING:
+        raise Damaged("nothing")
     if "####" in value:
         return after_hashes(value)
     return boxed(value) if "\\boxed" in value or "\\fbox" in value else value.strip()

@@ -123,7 +123,7 @@ def check_columns(split: str, source: dict[str, Any]) -> None:
     for file, has in zip(files, columns_of(files), strict=True):
         for ours in ("question", "answer"):
             theirs = source["columns"][ours]
-            if theirs.partition(".")[0] not in has:
+            if not {theirs, theirs.partition(".")[0]} & set(has):
                 raise UserError(
                     f"data.{ours}: {file} has no column {theirs!r}; it has {listed(has, 20)}"
                     f" (`r1flow data check {file}` says which fits)"

@@ -7,10 +7,11 @@ pretrained beside it. docs/your-model.md explains it to users. Left out: package
 """
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from r1flow.artifacts.contract import Contract, contract_apart, weights_faults
+from r1flow.artifacts.contract import Contract, contract_apart, tokenizer_misfits, weights_faults
 from r1flow.artifacts.folders import model_inside
 from r1flow.core.errors import UserError
 from r1flow.core.files import read_yaml
@@ -125,8 +126,12 @@ def looked_at(folder: Path, is_whole: bool) -> tuple[str, Contract | None]:
     contract = contract_apart(folder, keeps_tags=True)
     if contract is None:
         raise UserError(f"{folder} has no tokenizer.json; save the model's tokenizer there (save_pretrained)")
-    if is_whole and (fault := next(weights_faults(str(folder), contract, scores=False, trains=True), None)):
-        raise UserError(fault)
+    if is_whole:
+        # Without a pad token the model is started from with its end-of-text token as one.
+        padded = contract | ({"pad_token_id": contract["eos_token_id"]} if contract["pad_token_id"] is None else {})
+        name = str(folder)
+        for fault in chain(tokenizer_misfits(name, padded), weights_faults(name, padded, scores=False, trains=True)):
+            raise UserError(fault)
     return kind, contract
 
 

@@ -11,6 +11,7 @@ The only language is Python with its standard library; another one needs an entr
 
 import ast
 import json
+import keyword
 import math
 import re
 import textwrap
@@ -88,14 +89,25 @@ class Language:
 
 # Contest solutions print numbers of more than 4,300 digits and read /dev/stdin, which the sandbox doesn't have.
 PYTHON_AS_USUAL = """
-import builtins, io, sys
+import builtins, io, os, sys
 builtins.exit = builtins.quit = sys.exit
 if hasattr(sys, "set_int_max_str_digits"):
     sys.set_int_max_str_digits(0)
-def opened(file, *args, _open=open, **more):
-    return _open(0 if isinstance(file, str) and file == "/dev/stdin" else file, *args, **more)
+def standard(file, os=os, places={}):
+    if not places:
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            places.update(dict.fromkeys((f"/dev/{name}", f"/dev/fd/{number}", f"/proc/self/fd/{number}"), number))
+    path = os.fsdecode(file) if isinstance(file, (str, bytes, os.PathLike)) else None
+    return os.dup(places[path]) if path in places else None
+def opened(file, *args, _open=open, _standard=standard, **more):
+    number = _standard(file)
+    return _open(file if number is None else number, *args, **more)
+def opened_by_os(path, *args, _open=os.open, _standard=standard, **more):
+    number = _standard(path)
+    return _open(path, *args, **more) if number is None else number
 builtins.open = io.open = opened
-del opened
+os.open = opened_by_os
+del opened, opened_by_os, standard
 """
 # -s -P -S: no packages, nothing imported from the folder; -I would also ignore PYTHONHASHSEED, and sets would print in
 # another order at every run. Without site there is no exit(), which solutions use.
@@ -108,7 +120,8 @@ sys.stdout.buffer.write(source)
 """
 PYTHON_RUN = f"""{PYTHON_AS_USUAL}
 sys.argv = sys.argv[1:]
-del builtins, io, sys
+__file__ = "main.py"
+del builtins, io, os, sys
 exec(compile(open(__import__("sys").argv[0], "rb").read(), "main.py", "exec"))
 """
 # LeetCode's starter code has List[int] and imports nothing, so the modules that LeetCode imports and all their names
@@ -130,7 +143,7 @@ for name, value in {**usual, **{module.__name__: module for module in modules}}.
     vars(builtins).setdefault(name, value)
 """
 PYTHON_RUN_AS_LIVECODEBENCH = f"""{PYTHON_AS_USUAL}{USUAL_NAMES}
-scope = {{"__name__": "__main__"}}
+scope = {{"__name__": "__main__", "__file__": "main.py"}}
 sys.argv = sys.argv[1:]
 try:
     exec(compile(open(sys.argv[0], "rb").read(), "main.py", "exec"), scope)
@@ -139,7 +152,7 @@ except SystemExit:
 """
 PYTHON_RETURNED = f"""{PYTHON_AS_USUAL}{USUAL_NAMES}
 name, args = eval(sys.stdin.read())
-scope = {{"__name__": "program"}}
+scope = {{"__name__": "program", "__file__": "main.py"}}
 exec(compile(open(sys.argv[1], "rb").read(), "main.py", "exec"), scope)
 solution = scope.get("Solution")
 function = getattr(solution(), name) if hasattr(solution, name) else scope[name]
@@ -159,7 +172,7 @@ with open(int(sys.argv[2]), "w") as report:
 
 LANGUAGES = {
     "python": Language(
-        fences=("python", "python3", "py"),
+        fences=("python", "python3", "py", "py3", "ipython", "ipython3"),
         file="main.py",
         run=(*PYTHON, PYTHON_RUN, "{code}"),
         call=(*PYTHON, PYTHON_CALL, "{code}", "{report}"),
@@ -513,10 +526,11 @@ def one(test: Any) -> Test:
     if not isinstance(test, dict) or "output" not in test:
         raise ValueError(f"tests: {str(test)[:80]!r} has no output")
     name = test.get("call") or test.get("fn_name") or test.get("func_name")
-    if name is None and test.get("testtype") != "functional":
+    if not name and test.get("testtype") != "functional":
         stdin, outputs = lines_as_text(test.get("input", "")), (lines_as_text(test["output"]),)
         return Test(stdin=stdin, outputs=outputs, checker=checker_of(test))
-    if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+    name = name.removeprefix("Solution.") if isinstance(name, str) else ""
+    if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
     if "args" in test:
         if isinstance(test["args"], str):
@@ -531,11 +545,13 @@ def one(test: Any) -> Test:
 
 
 def refuse_no_python(args: str) -> None:
-    """Raises ValueError for arguments that are no Python, which no solution could pass."""
+    """Raises ValueError for arguments that are no list of values in Python, which no solution could pass."""
     try:
-        ast.parse(f"f({args})", mode="eval")
-    except (SyntaxError, RecursionError, MemoryError) as error:
+        value = ast.parse(args.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"tests: the arguments {args[:80]!r} are no Python: {error}") from None
+    if not isinstance(value, ast.List | ast.Tuple | ast.Call | ast.BinOp | ast.ListComp):
+        raise ValueError(f"tests: the arguments {args[:80]!r} are no list; write [4] for one argument")
 
 
 def checker_of(test: dict[str, Any]) -> str | None:
@@ -551,7 +567,7 @@ def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
     if len(inputs) != len(outputs):
         raise ValueError(f"tests: {len(inputs)} inputs and {len(outputs)} outputs")
     for given, wanted in zip(inputs, outputs, strict=True):
-        if name is None:
+        if not name:
             yield Test(stdin=lines_as_text(given), outputs=(lines_as_text(wanted),))
         else:
             alone = isinstance(wanted, list) and len(wanted) == 1

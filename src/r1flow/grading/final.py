@@ -105,10 +105,20 @@ EXCLAIMED = re.compile(r"[\s$)*]*(?:\\[)\],;: ])?\s*!")
 WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}|[\u4e00-\u9fff]")
 
 
+THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+LISTED = re.compile(r"[()\[\]{}=]|, ")
+
+
 def after_mark(gold: str) -> str:
-    """What follows the last #### of a solution, as GSM8K marks its answers, without thousands separators; else all."""
+    """What follows the last #### of a solution, as GSM8K marks its answers, without thousands separators; else all.
+
+    In a list, a pair, an interval or a set every comma stays.
+    """
     _, marked, value = gold.rpartition("####")
-    return value.strip().replace(",", "") if marked else gold
+    if not marked:
+        return gold
+    value = value.strip()
+    return value if LISTED.search(value) else THOUSANDS.sub(lambda number: number[0].replace(",", ""), value)
 
 
 def final_answer(completion: str) -> str | None:

@@ -29,13 +29,14 @@ INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 BITS = {"F64": 64, "F32": 32, "BF16": 16, "F16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8}
-# How numbers are read, and the bits of their exponent: a number with all of them set is NaN or infinite. numpy has no
-# bfloat16, and no fast check of float16. Types of 8 bits and less are left out: those are quantised weights.
+FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
+# How numbers are read, the bits of their exponent, and the first one of a number that isn't finite; of a float64 that
+# isn't finite in float32. numpy has no bfloat16, and no fast check of float16.
 EXPONENTS = {
-    "F64": (np.uint64, 0x7FF0000000000000),
-    "F32": (np.uint32, 0x7F800000),
-    "F16": (np.uint16, 0x7C00),
-    "BF16": (np.uint16, 0x7F80),
+    "F64": (np.uint64, 0x7FF0000000000000, 0x47F0000000000000),
+    "F32": (np.uint32, 0x7F800000, 0x7F800000),
+    "F16": (np.uint16, 0x7C00, 0x7C00),
+    "BF16": (np.uint16, 0x7F80, 0x7F80),
 }
 AT_ONCE = 1 << 18  # numbers: the fastest of 2^16 to 2^20
 POINTER = b"version https://git-lfs"
@@ -118,6 +119,9 @@ def read_object(path: Path) -> dict[str, Any]:
     settings = read_json(path)
     if not isinstance(settings, dict):
         raise UserError(f"{path} holds no settings; {AGAIN}")
+    for key, value in settings.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{path}: {key} is {value}, which isn't finite; {AGAIN}")
     return settings
 
 
@@ -161,13 +165,22 @@ def check_sizes(folder: Path) -> None:
 
 
 def trainable_kind(folder: Path | str) -> str:
-    """The model_type in a folder's config.json; raises UserError for quantised weights and for no language model."""
+    """The model_type in a folder's config.json; raises UserError for quantised weights and for no language model.
+
+    A model that fills gaps, such as BERT, reads in both directions, so it would see what it is to write next.
+    """
     refuse_quantised(folder)
-    kind = read_object(Path(folder, "config.json")).get("model_type")
-    if not isinstance(kind, str) or kind not in architectures():
+    config = read_object(Path(folder, "config.json"))
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in architectures("CAUSAL_LM"):
         raise UserError(
             f"{folder}/config.json: transformers has no language model of the model_type {kind!r}; choose a model of"
             " another kind, such as llama, qwen2, qwen3, mistral or gemma3_text"
+        )
+    if kind in architectures("MASKED_LM") and not (config.get("is_decoder") or config.get("causal")):
+        raise UserError(
+            f"{folder}/config.json: a {kind} model reads a text in both directions, so it can't write one; choose a"
+            " language model, such as llama, qwen2 or qwen3 (or is_decoder: true, if it was trained as one)"
         )
     return kind
 
@@ -177,17 +190,25 @@ def refuse_quantised(folder: Path | str) -> None:
     if method:
         kind = method.get("quant_method") if isinstance(method, dict) else method
         raise UserError(f"{folder}: its weights are quantised ({kind}) and can't be trained; take unquantised ones")
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        for name, tensor in header_of(path).items():
+            # Masks and positions, which are whole numbers, have other names.
+            if name.endswith(".weight") and tensor["dtype"] not in FLOATS:
+                raise UserError(
+                    f"{path}: {name} is of the type {tensor['dtype']}, as quantised weights are, and can't be trained;"
+                    " take unquantised ones"
+                )
 
 
 @cache
-def architectures() -> set[str]:
-    """The model_type of each language model in transformers, read from its source: importing it takes seconds."""
+def architectures(task: str) -> set[str]:
+    """The model_type of each model that transformers has for a task, read from its source: importing takes seconds."""
     place = Path(importlib.util.find_spec("transformers").origin).parent / "models/auto/modeling_auto.py"
     for node in ast.parse(place.read_text()).body:
         targets = node.targets if isinstance(node, ast.Assign) else []
-        if [ast.unparse(target) for target in targets] == ["MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"]:
+        if [ast.unparse(target) for target in targets] == [f"MODEL_FOR_{task}_MAPPING_NAMES"]:
             return {kind for kind, _ in ast.literal_eval(node.value.args[0])}
-    raise UserError(f"{place}: it lists no language models; install the pinned transformers (constraints.txt)")
+    raise UserError(f"{place}: it lists no models for {task}; install the pinned transformers (constraints.txt)")
 
 
 def refuse_lfs_pointer(path: Path) -> None:
@@ -221,10 +242,10 @@ def not_finite(path: Path) -> Iterator[str]:
                     yield name
 
 
-def is_finite(file: Any, count: int, kind: type[np.unsignedinteger], exponent: int) -> bool:
+def is_finite(file: Any, count: int, kind: type[np.unsignedinteger], exponent: int, least: int) -> bool:
     """Whether the next `count` numbers of an open file are finite; it reads a few at a time, whatever their number."""
     for start in range(0, count, AT_ONCE):
         bits = np.fromfile(file, kind, min(AT_ONCE, count - start))
-        if (bits & kind(exponent)).max() == exponent:
+        if (bits & kind(exponent)).max() >= least:
             return False
     return True

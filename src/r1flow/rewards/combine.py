@@ -86,15 +86,22 @@ def combine(
 def scored(part: WeightedReward, prompts: list[Any], completions: list[RewardInput], columns: dict[str, Any]) -> Scores:
     """A part's scores; in a plain list, as from a user's own reward, None means that the reward doesn't apply."""
     scores = part.reward(prompts=prompts, completions=completions, **columns)
+    gave = f"rewards.{part.label}: {part.name} gave"
+    if isinstance(scores, str | bytes | Mapping) or not hasattr(scores, "__len__"):
+        kind = type(scores).__name__
+        raise UserError(f"{gave} {kind}; return a list with a number, or None for no score, for each completion")
     if len(scores) != len(prompts):
-        raise UserError(f"rewards.{part.label}: {part.name} gave {len(scores)} scores for {len(prompts)} completions")
-    if not isinstance(scores, Scores):
-        scores = Scores.of(Cause.NOT_APPLICABLE if value is None else float(value) for value in scores)
+        raise UserError(f"{gave} {len(scores)} scores for {len(prompts)} completions")
+    found: list[float | Cause] = []
     for row, value in enumerate(scores):
-        if value is not None and not math.isfinite(value):
-            what = f"{part.name} gave {value} for row {row}"
-            raise UserError(f"rewards.{part.label}: {what}; return a finite number, or None for no score")
-    return scores
+        try:
+            found.append(Cause.NOT_APPLICABLE if value is None else float(value))
+        except (TypeError, ValueError, OverflowError):
+            found.append(math.nan)
+        if isinstance(value, str) or (value is not None and not math.isfinite(found[-1])):
+            shown = value if isinstance(value, float) else type(value).__name__
+            raise UserError(f"{gave} {shown} for row {row}; return a finite number, or None for no score")
+    return scores if isinstance(scores, Scores) else Scores.of(found)
 
 
 def weighted_total(row: int, parts: list[WeightedReward], table: list[Scores]) -> float | None:

@@ -60,6 +60,10 @@ def reward(score: Callable[..., Scores]) -> Reward:
     def call(
         prompts: list[Any], completions: list[RewardInput], log_metric: LogMetric | None = None, **columns: Any
     ) -> list[float | None]:
+        for column, values in columns.items():
+            if isinstance(values, list) and len(values) != len(completions):
+                many = f"{len(values)} values for {len(completions)} completions"
+                raise UserError(f"reward {name}: the column {column!r} has {many}; give one for each")
         scores = score(prompts, [Response.parse(text_of(c)) for c in completions], **columns)
         if log_metric:
             log_scores(log_metric, name, scores)

@@ -220,7 +220,7 @@ def store(root: Path) -> dict[str, str | None]:
     """Where records go: $MLFLOW_TRACKING_URI, or SQLite and a folder of artifacts in the project."""
     uri = os.environ.get(URI)
     place = {"uri": bare_address(uri), "artifacts": None} if uri else project_store(root)
-    return {**place, "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)}
+    return {**place, "experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT}
 
 
 def project_store(root: Path) -> dict[str, str]:
@@ -393,7 +393,7 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.file: IO[str] = path.open("a")
+        self.file: IO[str] = path.open("a", encoding="utf-8", errors="replace")  # half of a surrogate pair is a ?
         self.may_be_cut = True
         self.renew()
         os.register_at_fork(after_in_child=self.renew)
@@ -450,7 +450,7 @@ def numbers(values: dict[str, Any]) -> dict[str, float]:
         try:
             if not isinstance(value, str):
                 floats[key] = float(value)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             continue
     return floats
 

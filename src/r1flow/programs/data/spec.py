@@ -147,6 +147,6 @@ SPEC = Spec(
     outputs=outputs,
     check=check_data,
     check_anew=check_generators,
-    metrics={"rows": dict, "families": dict, "counts": dict},
+    metrics={"rows": dict, "counts": dict},
     cost=cost_of_files,
 )

@@ -52,6 +52,6 @@ SPEC = Spec(
     keys=Fetch,
     outputs=outputs,
     check=check_fetch,
-    metrics={"rows": dict, "families": dict, "counts": dict},
+    metrics={"rows": dict, "counts": dict},
     cost=cost_of_files,
 )
