@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
+from r1flow.core.limits import time_limit
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags
-from r1flow.core.timeouts import time_limit
 from r1flow.model.weights import AGAIN, FLOATS, header_of, read_object, refuse_lfs_pointer, shards_of
 
 if TYPE_CHECKING:

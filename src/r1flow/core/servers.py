@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from r1flow.core.timeouts import time_limit
+from r1flow.core.limits import time_limit
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response

@@ -17,7 +17,7 @@ from typing import Any
 
 from r1flow.core.errors import UserError
 from r1flow.core.language import Clause, clauses, share_in, tokens
-from r1flow.core.timeouts import time_limit
+from r1flow.core.limits import time_limit
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"

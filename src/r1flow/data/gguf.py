@@ -24,8 +24,8 @@ from typing import Any, Self
 from r1flow.artifacts.contract import APART_S, PROBE, prefilled
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
+from r1flow.core.limits import time_limit
 from r1flow.core.template import RENDER_S
-from r1flow.core.timeouts import time_limit
 from r1flow.data.packages import PACKAGE
 
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}  # struct's

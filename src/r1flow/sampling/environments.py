@@ -30,9 +30,9 @@ from typing import Any, get_type_hints
 
 from r1flow import sandbox
 from r1flow.core.errors import UserError
+from r1flow.core.limits import time_limit
 from r1flow.core.rewarding import find_named
 from r1flow.core.template import INVISIBLE, TAGS, TOOL_TAGS
-from r1flow.core.timeouts import time_limit
 from r1flow.grading.countdown import LIMIT, read_terms, value, without_latex
 from r1flow.sandbox import Limits, Stop
 

@@ -65,6 +65,7 @@ from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
 from r1flow.core.processes import limit_memory
 from r1flow.core.servers import bound_requests
+from r1flow.tracking.mlflow_traces import trace_of
 from r1flow.tracking.moved import follow_move
 from r1flow.tracking.progress import LOG_LINES, last_lines
 from r1flow.tracking.spool import (
@@ -81,7 +82,6 @@ from r1flow.tracking.spool import (
     refused_records,
     store,
 )
-from r1flow.tracking.traces import trace_of
 from r1flow.tracking.views import NOTE, execution_links, experiment_tags, failure_note, run_address
 
 # Between two looks at the records, and after a failure.
