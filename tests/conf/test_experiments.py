@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gate_share import one_in
 from tiny_weights import write_folder
 
 from r1flow.artifacts import frozen
@@ -147,7 +148,7 @@ def test_a_dialect_of_grpo_is_one_override_and_changes_its_own_stage_only(dialec
         assert after == before | said["trainer"] and set(said) == {"trainer"}
 
 
-@pytest.mark.parametrize("dialect", ["dapo", "dr_grpo"])
+@pytest.mark.parametrize("dialect", one_in(4, DIALECTS))
 def test_a_dialect_of_grpo_is_one_line_of_an_experiment(dialect, tmp_path):
     """The line that docs/grpo.md shows; the experiment's own values, and overrides, come after it."""
     shutil.copytree(ROOT / "conf", tmp_path / "conf")

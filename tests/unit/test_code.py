@@ -268,6 +268,8 @@ def test_and_no_others(solution: str, tests: object) -> None:
         "```python:main.py",
         "```python,edit",
         "```python3.12",
+        "```py3",
+        "```ipython",
     ],
 )
 def test_a_solution_is_found_in_any_fence(opening: str) -> None:
@@ -501,7 +503,11 @@ def test_a_block_that_is_indented_with_its_fence_is_read_as_it_would_run():
 
 
 @pytest.mark.parametrize(
-    "test", [{"call": "f", "args": "1 +", "output": 1}, {"call": "f; x", "args": [1], "output": 1}]
+    "test",
+    [
+        *({"call": "f", "args": args, "output": 1} for args in ("1 +", "(4)", "4", "x", "'4'", "{4}", "4, 5")),
+        *({"call": name, "args": [1], "output": 1} for name in ("f; x", "import", "f.g", "Solution.")),
+    ],
 )
 def test_tests_that_no_solution_could_pass_are_ungradable(test):
     with pytest.raises(ValueError, match="tests: "):

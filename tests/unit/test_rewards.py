@@ -102,6 +102,12 @@ def test_rows_do_not_see_each_other() -> None:
     assert together == apart == backwards
 
 
+@pytest.mark.parametrize("golds", [["7"], ["7", "7", "7"], []])
+def test_a_column_of_another_length_is_refused_by_its_name(golds: list[str]) -> None:
+    with pytest.raises(UserError, match=rf"reward accuracy: the column 'answer' has {len(golds)} values for 2"):
+        accuracy()(["p", "p"], [RIGHT, WRONG], answer=golds)
+
+
 @pytest.mark.parametrize("name", ["zero", "reasoning", "format"])
 def test_configs_can_be_built(name: str) -> None:
     combine(config(name))

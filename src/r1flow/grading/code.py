@@ -548,9 +548,11 @@ def refuse_no_python(args: str) -> None:
     """Raises ValueError for arguments that are no list of values in Python, which no solution could pass."""
     try:
         value = ast.parse(args.strip(), mode="eval").body
+        handed_on = ast.parse(f"(0, {args})", mode="eval").body  # as by `call_text`
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"tests: the arguments {args[:80]!r} are no Python: {error}") from None
-    if not isinstance(value, ast.List | ast.Tuple | ast.Call | ast.BinOp | ast.ListComp):
+    is_list = isinstance(value, ast.List | ast.Tuple | ast.Call | ast.BinOp | ast.ListComp)
+    if not is_list or len(handed_on.elts) != 2:
         raise ValueError(f"tests: the arguments {args[:80]!r} are no list; write [4] for one argument")
 
 
