@@ -266,6 +266,16 @@ def test_empty_dataset_is_the_users_to_mend(base: Path) -> None:
         sft.compute(stage_of(base, "empty"))
 
 
+def test_a_training_without_a_learning_rate_says_that_nothing_changes(base: Path) -> None:
+    said: list[list[str]] = [[], []]
+    for lines, rate in zip(said, (0.0, 1.0e-4), strict=True):
+        stage = stage_of(base, f"rate_{rate}", max_steps=1, learning_rate=rate)
+        stage.terminal = SimpleNamespace(say=lines.append)
+        sft.compute(stage)
+    warning = "warning: the learning rate is 0, so no weight changes"
+    assert said[0].count(warning) == 1 and warning not in said[1]
+
+
 def told_by(stage: SimpleNamespace) -> tuple[list[str], dict]:
     """The lines about rows, and the counts, of a stage that isn't trained."""
     lines: list[str] = []

@@ -201,7 +201,8 @@ def test_weights_in_shards_have_the_types_of_all_of_them_and_old_masks_are_no_we
     assert contract_of(model)["dtype"] == "BF16"
     (model / "model.safetensors").rename(model / "one.safetensors")
     write_weights(model / "two.safetensors", head="F32")
-    write(model / "model.safetensors.index.json", {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})
+    places = {"a": "one.safetensors", "b": "two.safetensors"}
+    write(model / "model.safetensors.index.json", {"metadata": {}, "weight_map": places})
     assert contract_of(model)["dtype"] == "BF16+F32"
 
 

@@ -134,6 +134,7 @@ WRONG = {
     ),
     "can't be read (": ("a.parquet", "no parquet"),
     "no rows in it": ("a.jsonl", ""),
+    "a.jsonl is a Git LFS pointer and not the file itself": ("a.jsonl", "version https://git-lfs.github.com/spec/v1"),
     "row 1 has no column 'answer'; it has completion, answers": ("a.jsonl", '{"completion": "", "answers": ""}'),
 }
 

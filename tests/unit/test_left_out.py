@@ -171,6 +171,13 @@ def test_problems_that_share_a_template_with_the_test_set_do_not_vanish_without_
     assert "nothing left out of own.test (10 rows), own.train (70 rows)" in lines
 
 
+def test_two_answers_to_one_question_are_counted_apart_from_two_rows_that_agree(tmp_path: Path) -> None:
+    rows = [{"question": "1 + 1 = ?", "answer": answer} for answer in ("2", "3", "2")]
+    rows += [{"question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(2, 9)]
+    metrics, _ = fetched(tmp_path, rows, 0.5)
+    assert metrics["counts"]["own.train"]["left_out"] == {"answered otherwise": 1, "twice": 1}
+
+
 def test_a_source_that_loses_its_rows_is_refused_by_its_own_key(tmp_path: Path) -> None:
     copies = [{"question": "1 + 1 = ?", "answer": "2"}] * 3 + [{"question": "2 + 2 = ?", "answer": "4"}]
     metrics, lines = fetched(tmp_path / "half", copies, 0.5)

@@ -606,6 +606,13 @@ def test_a_column_whose_name_has_a_dot_is_itself_before_it_is_a_field_of_another
             assert [row["answer"] for row in found] == [answer]
 
 
+def test_a_first_line_that_is_damaged_is_counted_and_refuses_no_file(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"question": "2 +\n{"question": "3 + 2?", "answer": "5"}\n')
+    assert next(loaders.column_names([tmp_path / "train.jsonl"])) == ["question", "answer"]
+    found, count = loaded(tmp_path, "train.jsonl", gold_source())
+    assert [row["answer"] for row in found] == ["5"] and count.left_out == {"not JSON": 1}
+
+
 @pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "NULL", "N/A", "#N/A", " nan "])
 def test_a_missing_value_that_a_program_wrote_as_a_word_is_no_answer(word, tmp_path):
     write(tmp_path, "train.jsonl", [{"question": "2 + 3?", "answer": word}, {"question": "3 + 2?", "answer": "5"}])

@@ -32,7 +32,10 @@ from r1flow.sampling.engine import Engine
 CHECK = load("reward_check")
 ROOT = Path(__file__).parents[2]
 TEMPLATE = "{% for message in messages %}hello{% endfor %}"
+TOLD = {"question": "2 + 2?", "response": "4"}
 LOSSY = Tokenizer(models.WordLevel({"x": 0, "[UNK]": 1}, unk_token="[UNK]"))
+
+RANDOM = Tokenizer(models.BPE({"a": 0, "b": 1}, [], dropout=0.5))
 
 
 def written(path: Path, *rows: Any) -> Path:
@@ -70,6 +73,18 @@ WRONG: dict[str, tuple[str, Wrong]] = {
         "line 2 isn't a JSON object with named fields",
         lambda folder: read_jsonl(written(folder / "a", {}, 3)),
     ),
+    "rows with a number where a text belongs": (
+        "line 2: answer is of type int, and not a text",
+        lambda folder: read_jsonl(written(folder / "a", {"answer": "5", "entry": None}, {"answer": 5})),
+    ),
+    "SFT's rows after no conversation": (
+        "row 1: before can't be read (it is no list of turns with role and content)",
+        lambda folder: sft.load_examples(written(folder / "a", TOLD | {"before": '[{"role": "user"}]'}), None),
+    ),
+    "SFT's rows after what is no JSON": (
+        "row 1: before can't be read (Expecting value",
+        lambda folder: sft.load_examples(written(folder / "a", TOLD | {"before": "hi"}), None),
+    ),
     "SFT's rows that aren't there": (
         "there is no such file; look at data.file",
         lambda folder: sft.load_examples(folder / "a", None),
@@ -89,6 +104,10 @@ WRONG: dict[str, tuple[str, Wrong]] = {
     "a tokenizer that loses the tags": (
         "its tokenizer turns '<think>x</think>x<answer>x</answer>x' into '",
         lambda folder: trainings.check_start(model_folder(folder, LOSSY.to_str()), None, ["base"]),
+    ),
+    "a tokenizer that draws lots": (
+        "tokenizer.json splits a text in another way each time (dropout 0.5); set dropout to null",
+        lambda folder: trainings.check_start(model_folder(folder, RANDOM.to_str()), None, ["base"]),
     ),
     "a configuration of a model that is none": (
         "config.json: can't be read as JSON (",

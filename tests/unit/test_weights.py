@@ -25,6 +25,7 @@ from r1flow.model.weights import (
 from r1flow.programs.trainings import check_start
 
 TENSORS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(5, np.float16), "c": np.ones(3, np.int64)}
+INDEX_OF_ANOTHER = '{"metadata": {}, "weight_map": {"a": "../model.safetensors"}}'
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0f3e\nsize 2269\n"
 
 
@@ -34,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     first, second = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
     save_file({name: TENSORS[name] for name in "ab"}, tmp_path / first)
     save_file({"c": TENSORS["c"]}, tmp_path / second)
-    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": first, "b": first, "c": second}}))
+    (tmp_path / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"a": first, "b": first, "c": second}}))
     for name in ("config.json", "generation_config.json", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
     return tmp_path
@@ -80,9 +81,10 @@ HARM = {
     ],
     INDEX: [
         ("can't be read as JSON", lambda path: path.write_text("{")),
-        ("no weight_map", lambda path: path.write_text("{}")),
-        ("no weight_map", lambda path: path.write_text('{"weight_map": {"a": 1}}')),
-        ("isn't the name of a file", lambda path: path.write_text('{"weight_map": {"a": "../model.safetensors"}}')),
+        ("no metadata, .*; add", lambda path: path.write_text('{"weight_map": {"a": "b.safetensors"}}')),
+        ("no weight_map", lambda path: path.write_text('{"metadata": {}}')),
+        ("no weight_map", lambda path: path.write_text('{"metadata": {}, "weight_map": {"a": 1}}')),
+        ("isn't the name of a file", lambda path: path.write_text(INDEX_OF_ANOTHER)),
         ("no model.safetensors, and no .*index", Path.unlink),
         ("Git LFS pointer", lambda path: path.write_text(POINTER)),
     ],

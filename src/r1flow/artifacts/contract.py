@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
+from r1flow.core.files import refuse_lfs_pointer
 from r1flow.core.limits import time_limit
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, RENDER_S, THINK_CLOSE, THINK_OPEN, check_tags
-from r1flow.model.weights import AGAIN, FLOATS, header_of, read_object, refuse_lfs_pointer, shards_of
+from r1flow.model.weights import AGAIN, FLOATS, header_of, read_object, shards_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -102,9 +103,15 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
 
     refuse_lfs_pointer(folder / "tokenizer.json")
     try:
-        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers has no exceptions of its own
         raise UserError(f"{folder}/tokenizer.json can't be read ({str(error)[:LONGEST]}); {SAVE_AGAIN}") from error
+    if getattr(tokenizer.model, "dropout", None):
+        raise UserError(
+            f"{folder}/tokenizer.json splits a text in another way each time (dropout {tokenizer.model.dropout:g}); set"
+            " dropout to null"
+        )
+    return tokenizer
 
 
 def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:

@@ -19,6 +19,7 @@ MOST_YAML, MOST_JSON = 16_000_000, 64_000_000  # bytes; as Python's objects up t
 # With aliases ten lines of YAML can stand for more values than memory holds.
 DEEPEST = 100
 MOST_VALUES = 100_000
+POINTER = b"version https://git-lfs"
 LONG_NUMBER = re.compile(r"[-+\d][\d_:.]{99,}")  # 1:30:00 is a number to YAML, converted in quadratic time
 
 
@@ -98,6 +99,16 @@ def read_json(path: Path) -> Any:
         return json.loads(read_bounded(path, MOST_JSON))
     except (ValueError, RecursionError) as error:
         raise BadFile(f"{path}: can't be read as JSON ({one_line(error)}); bring it back or make it again") from None
+
+
+def refuse_lfs_pointer(path: Path) -> None:
+    """Raise UserError for the small file that Git LFS leaves in the place of one that it hasn't fetched."""
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise UserError(
+                f"{path} is a Git LFS pointer and not the file itself; run `git lfs pull` in its repository, or"
+                " download the file"
+            )
 
 
 def read_bounded(path: Path, most: int) -> bytes:

@@ -7,13 +7,12 @@ CSV has texts only. A whole number of thousands of digits, which Python doesn't 
 
 import csv
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, listed
-from r1flow.core.files import BadFile
+from r1flow.core.files import BadFile, refuse_lfs_pointer
 
 LONGEST_FIELD = 2**27  # characters of a field of CSV; Python's limit is 2**17, which a long completion exceeds
 LONGEST_INTEGER = 4000  # digits; Python's limit is 4,300
@@ -21,6 +20,7 @@ LONGEST_INTEGER = 4000  # digits; Python's limit is 4,300
 
 def rows_of_text(path: Path) -> Iterator[dict[str, Any]]:
     """The file's rows; raises BadFile for what can't be read, or isn't a row."""
+    refuse_lfs_pointer(path)
     try:
         yield from BY_ENDING[path.suffix](path)
     except BadFile:
@@ -70,12 +70,18 @@ def csv_records(path: Path, columns: list[str], limit: int) -> Iterator[dict[str
             yield None if None in row or None in row.values() else row
 
 
+def column_of(name: str, names: Collection[str]) -> str:
+    """The column that `name` stands for: one of this name, or for a.b column a, which has a field b."""
+    return name if name in names else name.partition(".")[0]
+
+
 def check_no_column_twice(path: Path, names: Sequence[str]) -> None:
     """Refuse two columns of one name, of which only one could be read; raises BadFile. Unnamed ones are never read."""
-    for name, count in Counter(names).items():
-        if name and count > 1:
+    for name in filter(None, names):
+        if names.count(name) > 1:
             raise BadFile(
-                f"{path}: {count} columns are called {name!r}, and it can't be told which is meant; rename them"
+                f"{path}: {names.count(name)} columns are called {name!r}, and it can't be told which is meant; rename"
+                " them"
             )
 
 
@@ -91,8 +97,8 @@ def parse_json(text: str | bytes) -> Any:
 def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        counts = Counter([name for name, _ in pairs])
-        name = max(counts, key=lambda name: counts[name])
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
         raise KeyTwice(f"an object has {name!r} twice")
     return made
 

@@ -31,7 +31,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed, printable
-from r1flow.core.row_files import KeyTwice, check_no_column_twice, csv_records, parse_json
+from r1flow.core.files import refuse_lfs_pointer
+from r1flow.core.row_files import KeyTwice, check_no_column_twice, column_of, csv_records, parse_json
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.data.splits import identity
 from r1flow.grading.final import after_mark, last_boxed
@@ -101,11 +102,9 @@ def counted_rows(folder: Path, names: list[str], source: dict[str, Any]) -> Gene
 
 def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[FileRow | Damaged]:
     """The unconverted rows of a file; raises UserError if it can't be read or lacks the columns."""
-    from r1flow.model.weights import refuse_lfs_pointer
-
-    refuse_lfs_pointer(path)
     if path.name.endswith(".parquet"):
         return parquet_rows(path, list(theirs(source)), source["max_row_bytes"])
+    refuse_lfs_pointer(path)
     opened = gzip.open if path.name.endswith(".gz") else open
     if path.name.endswith(".json"):
         return json_rows(path)
@@ -115,14 +114,11 @@ def rows_of_file(path: Path, source: dict[str, Any]) -> Iterator[FileRow | Damag
 
 
 def column_names(paths: list[Path]) -> Iterator[list[str]]:
-    """The names of each file's columns; of JSON, those of its first row."""
+    """The names of each file's columns; of JSON, those of the first row that is whole."""
     return map(columns_in, paths)
 
 
 def columns_in(path: Path) -> list[str]:
-    from r1flow.model.weights import refuse_lfs_pointer
-
-    refuse_lfs_pointer(path)
     if path.name.endswith(".parquet"):
         import pyarrow as pa
 
@@ -134,10 +130,12 @@ def columns_in(path: Path) -> list[str]:
         except (pa.ArrowException, OSError) as error:
             raise unreadable_parquet(path, error) from None
     anything: dict[str, Any] = {"columns": {}, "where": {}, "max_row_bytes": 1_000_000}
-    first = next(rows_of_file(path, anything), None)
-    if not isinstance(first, dict):
-        raise UserError(f"{path}: its first row is {first or 'missing'}; see docs/your-data.md for what a file may be")
-    return list(first)
+    rows = list(islice(rows_of_file(path, anything), BATCH))
+    whole = [row for row in rows if isinstance(row, dict)]
+    if not whole:
+        first = rows[0] if rows else "missing"
+        raise UserError(f"{path}: its first row is {first}; see docs/your-data.md for what a file may be")
+    return list(whole[0])
 
 
 def unreadable_parquet(path: Path, error: Exception) -> UserError:
@@ -160,7 +158,7 @@ def parquet_rows(path: Path, columns: list[str], limit: int) -> Iterator[FileRow
     try:
         with opened(path) as file:
             names = file.schema_arrow.names
-            columns = sorted({name if name in names else name.partition(".")[0] for name in columns})
+            columns = sorted({column_of(name, names) for name in columns})
             missing = sorted(set(columns) - set(names))
             if missing:
                 raise UserError(f"{path}: no column {missing[0]}; it has {listed(file.schema_arrow.names, 20)}")
@@ -180,6 +178,7 @@ def opened(path: Path) -> "ParquetFile":
     """
     import pyarrow.parquet as parquet
 
+    refuse_lfs_pointer(path)
     meta = parquet.read_metadata(path)
     leaves = list(map(meta.schema.column, range(meta.num_columns)))
     for group in map(meta.row_group, range(meta.num_row_groups)):
@@ -320,10 +319,9 @@ def row_id(row: FileRow) -> str:
 
 def value_at(row: FileRow, column: str) -> Any:
     """The value of a column, or for a.b of field b in column a; raises Damaged if it is missing."""
-    if column in row:
-        return row[column]
+    first = column_of(column, row)
     value: Any = row
-    for name in column.split("."):
+    for name in [first, *column.removeprefix(first).split(".")[1:]]:
         if not isinstance(value, dict) or name not in value:
             raise Damaged(f"missing in {column}")
         value = value[name]

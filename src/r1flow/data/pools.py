@@ -44,7 +44,7 @@ def share_rows(stage: "Stage", files: Mapping[str, Holder]) -> None:
         splits.setdefault(name, []).append(split)
     fetched = {name: bring(stage, name, of_source) for name, of_source in splits.items()}
     made_from = {name: source_entry(config["sources"][name], fetched[name]) for name in fetched}
-    owners: dict[str, str] = {}
+    owners: dict[str, tuple[str, str | None]] = {}
     done = 0
     for pool in config["pools"]:
         for take in pool["take"]:
@@ -85,19 +85,22 @@ def share_split(
     source: dict[str, Any],
     split: str,
     into: dict[str, int],
-    owners: dict[str, str],
+    owners: dict[str, tuple[str, str | None]],
     files: Mapping[str, Holder],
 ) -> Count:
-    """Put a split's rows into the files that their ids decide; `owners` maps each id to the file that has it."""
+    """Put a split's rows into the files that their ids decide; `owners`: each id's file and answer."""
     count = Count()
     names = matching(str(fetched.folder), fetched.files, source["files"][split])
     for row in loaders.load_apart(fetched.folder, names, source, count):
         file = split_of(row["id"], into)
         if row["id"] in owners:
-            owner = owners[row["id"]]
-            count.leave_out("twice" if owner == file else f"in {owner} already", f"{split}: {row['id']}")
+            owner, answer = owners[row["id"]]
+            reason = "twice" if row.get("answer") == answer else "answered otherwise"
+            if owner != file:
+                reason = f"in {owner} already"
+            count.leave_out(reason, f"{split}: {row['id']}")
             continue
-        owners[row["id"]] = file
+        owners[row["id"]] = file, row.get("answer")
         files[file].append(row)
     for reason, place in count.first.items():
         said = f"{source['repo']}: {count.left_out[reason]} rows left out: {reason}; first: {place}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
+from r1flow.core.row_files import column_of
 from r1flow.core.schema import EXAMS
 from r1flow.data.sources import ENDINGS, names_here
 from r1flow.data.tasks import has_paraphrases
@@ -123,7 +124,7 @@ def check_columns(split: str, source: dict[str, Any]) -> None:
     for file, has in zip(files, columns_of(files), strict=True):
         for ours in ("question", "answer"):
             theirs = source["columns"][ours]
-            if not {theirs, theirs.partition(".")[0]} & set(has):
+            if column_of(theirs, has) not in has:
                 raise UserError(
                     f"data.{ours}: {file} has no column {theirs!r}; it has {listed(has, 20)}"
                     f" (`r1flow data check {file}` says which fits)"

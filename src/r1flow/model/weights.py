@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.errors import UserError, listed
-from r1flow.core.files import read_json
+from r1flow.core.files import read_json, refuse_lfs_pointer
 
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
@@ -39,7 +39,6 @@ EXPONENTS = {
     "BF16": (np.uint16, 0x7F80, 0x7F80),
 }
 AT_ONCE = 1 << 18  # numbers: the fastest of 2^16 to 2^20
-POINTER = b"version https://git-lfs"
 DIVERGED = "the training has diverged: lower trainer.learning_rate (muon.lr and adamw.lr in a pretraining)"
 AGAIN = "copy or download it again"
 
@@ -102,7 +101,10 @@ def shards_of(folder: Path) -> list[Path]:
     index = folder / INDEX
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [folder / "model.safetensors"]
-    names = read_object(index).get("weight_map")
+    listing = read_object(index)
+    if not isinstance(listing.get("metadata"), dict):
+        raise UserError(f'{index}: it has no metadata, which transformers asks for; add "metadata": {{}} to it')
+    names = listing.get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise UserError(f"{index}: it has no weight_map that names files; {AGAIN}")
     for name in set(names.values()):
@@ -209,16 +211,6 @@ def architectures(task: str) -> set[str]:
         if [ast.unparse(target) for target in targets] == [f"MODEL_FOR_{task}_MAPPING_NAMES"]:
             return {kind for kind, _ in ast.literal_eval(node.value.args[0])}
     raise UserError(f"{place}: it lists no models for {task}; install the pinned transformers (constraints.txt)")
-
-
-def refuse_lfs_pointer(path: Path) -> None:
-    """Raise UserError for the small file that Git LFS leaves in the place of one that it hasn't fetched."""
-    with path.open("rb") as file:
-        if file.read(len(POINTER)) == POINTER:
-            raise UserError(
-                f"{path} is a Git LFS pointer and not the file itself; run `git lfs pull` in its repository, or"
-                " download the file"
-            )
 
 
 def check_finite(folder: Path | str, remedy: str) -> None:

@@ -65,7 +65,7 @@ from r1flow.artifacts.manifest import MANIFEST, sha256, write_json
 from r1flow.core.errors import printable
 from r1flow.core.processes import limit_memory
 from r1flow.core.servers import bound_requests
-from r1flow.tracking.mlflow_traces import trace_of
+from r1flow.tracking.mlflow_traces import storable, trace_of
 from r1flow.tracking.moved import follow_move
 from r1flow.tracking.progress import LOG_LINES, last_lines
 from r1flow.tracking.spool import (
@@ -483,11 +483,11 @@ class Delivery:
 
     def tags(self, name: str, record: SpoolLine) -> dict[str, str]:
         parent = {} if name == PARENT else {"mlflow.parentRunId": self.run_id(PARENT)}
-        own = {key: without_nul(str(value))[:TAG_CHARS] for key, value in record["tags"].items() if value}
+        own = {key: storable(str(value))[:TAG_CHARS] for key, value in record["tags"].items() if value}
         return own | parent | dict([SOURCE])
 
     def log_params(self, name: str, config: dict[str, Any]) -> None:
-        params = [Param(mlflow_name(key), without_nul(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
+        params = [Param(mlflow_name(key), storable(value)[:PARAM_CHARS]) for key, value in flat(config) if key]
         for some in chunks(params, PARAMS_PER_CALL):
             self.client.log_batch(self.run_id(name), params=some)
 
@@ -552,7 +552,7 @@ class Delivery:
             self.client.log_batch(run_id, metrics=some)
 
     def on_tag(self, name: str, record: SpoolLine) -> None:
-        value = without_nul(record["value"])[:TAG_CHARS]
+        value = storable(record["value"])[:TAG_CHARS]
         self.client.log_batch(self.run_id(name), tags=[RunTag(mlflow_name(record["key"]), value)])
         if record["key"].startswith("claims."):
             self.client.set_tag(self.run_id(PARENT), record["key"], record["value"])
@@ -674,7 +674,7 @@ class Delivery:
         stages = {one["stage"]: one["id"] for file, one in made if file != PARENT and "/" not in one["stage"]}
         links = execution_links(self.experiment_id, run, pages, stages)
         note = record.get("note") or self.ledger["runs"][name].get("note", "")
-        self.client.set_tag(run, NOTE, without_nul(f"{links}\n\n{note}")[:TAG_CHARS])
+        self.client.set_tag(run, NOTE, storable(f"{links}\n\n{note}")[:TAG_CHARS])
 
     def tell_failure(self, name: str, record: SpoolLine) -> None:
         """Begin a failed stage's description with the error and the end of its log, and log that as an artifact."""
@@ -686,7 +686,7 @@ class Delivery:
             self.client.log_artifact(run["id"], str(log))
         error = self.client.get_run(run["id"]).data.tags.get("error", "")
         note = f"{failure_note(record['status'], error, lines)}\n\n{run.get('note', '')}"
-        self.client.set_tag(run["id"], NOTE, without_nul(note)[:TAG_CHARS])
+        self.client.set_tag(run["id"], NOTE, storable(note)[:TAG_CHARS])
 
 
 def register_version(exported: dict[str, str]) -> None:
@@ -705,7 +705,7 @@ def register_version(exported: dict[str, str]) -> None:
             client.create_registered_model(name)
         tags = {"path": exported["path"], "manifest": exported["manifest"]}
         made = {"run_id": model.source_run_id, "model_id": model.model_id, "tags": tags, "await_creation_for": 0}
-        card = without_nul(exported["card"])[:CARD_CHARS]
+        card = storable(exported["card"])[:CARD_CHARS]
         version = client.create_model_version(name, f"models:/{model.model_id}", description=card, **made).version
         if alias := exported["alias"]:
             client.set_registered_model_alias(name, alias, version)
@@ -849,11 +849,6 @@ def mlflow_name(key: str) -> str:
     """A name that MLflow takes: pass@1 becomes pass_1; no empty or dotted parts in a path; 250 characters."""
     parts = re.sub(r"[^\w\-. :/]", "_", key).split("/")
     return "/".join(part for part in parts if part.strip(".") and part)[:250] or "_"
-
-
-def without_nul(text: str) -> str:
-    """The text without NUL, the one character that PostgreSQL can't store."""
-    return text.replace("\0", "")
 
 
 def chunks(items: list[Any], size: int) -> Iterator[list[Any]]:

@@ -37,6 +37,7 @@ LOST = {
     "step not read": "a step states something that arithmetic can't check, such as an unknown",
     "infrastructure": "the sandbox, a worker or a server failed, so it isn't known whether it is right",
     "twice": "another row of its file asks the same",
+    "answered otherwise": "another row of its file asks the same and has another answer: one of the two may be wrong",
     "row too large": "more bytes than the source's max_row_bytes",
     "field too long": "more characters than the source's max_field_characters",
     "not JSON": "the line isn't JSON",

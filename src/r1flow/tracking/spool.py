@@ -65,7 +65,7 @@ QUIET = {
 URI = "MLFLOW_TRACKING_URI"
 USER, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
 
-_warned = False
+_warned: set[str] = set()
 _executions: dict[str, "Execution"] = {}
 
 
@@ -466,8 +466,7 @@ def now_ms() -> int:
 
 
 def warn(error: Exception | str) -> None:
-    """Print one line per process, whatever goes wrong and however often."""
-    global _warned
-    if not _warned:
+    """Print one line, however often the same goes wrong in this process."""
+    if str(error) not in _warned:
         print(f"r1flow: tracking: {error}; the run itself is not affected", file=sys.stderr)
-    _warned = True
+    _warned.add(str(error))

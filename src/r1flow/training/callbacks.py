@@ -80,6 +80,8 @@ class History(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.log_history = state.log_history
+        if not args.learning_rate:
+            self.stage.terminal.say("warning: the learning rate is 0, so no weight changes")
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Prevent a snapshot after the last step: resumed there mid-epoch, transformers takes one step too many."""

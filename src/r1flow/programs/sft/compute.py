@@ -150,14 +150,27 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
     for number, row in enumerate(rows, 1):
         if not row.get("question") or not row.get("response"):
             raise UserError(f"{path}: row {number} needs a question and a response; it has {', '.join(row)}")
+        try:
+            turns_before(row)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}: row {number}: {BEFORE} can't be read ({error}); make the file again") from None
     return rows
+
+
+def turns_before(row: dict[str, Any]) -> list[dict[str, str]]:
+    """The conversation before a row's question; raises ValueError unless it is a list of turns, as JSON."""
+    turns = json.loads(row.get(BEFORE, "[]"))
+    whole = isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns)
+    if not whole or not all(isinstance(turn.get(key), str) for turn in turns for key in ("role", "content")):
+        raise ValueError("it is no list of turns with role and content")
+    return turns
 
 
 def examples(
     tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]], mask_results: bool = False
 ) -> list[dict[str, list[int]]]:
     """Token ids of prompt + response + end of sequence, and a mask that is 1 for tokens that the loss counts."""
-    rendered = [render(tokenizer, row["question"], json.loads(row.get(BEFORE, "[]"))) for row in rows]
+    rendered = [render(tokenizer, row["question"], turns_before(row)) for row in rows]
     prompts = prompt_ids(tokenizer, rendered)
     responses = text_ids(tokenizer, [row["response"] for row in rows])
     made = []
