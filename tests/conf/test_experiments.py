@@ -523,7 +523,7 @@ LOOKS += ["https://h/b?X-Goog-Signature=hunter2&x=1", "s3://me:hunter2@h", "http
 NAMES = ["password", "db_password", "passwd", "pwd", "passphrase", "client_secret", "secrets", "credentials", "cookie"]
 NAMES += ["github_token", "bearer_token", "refresh_token", "private_key", "aws_secret_access_key", "Authorization"]
 NAMES += ["X-Api-Key", "apiKey", "accessToken", "AWS_ACCESS_KEY_ID", "ssh_key", "WANDB_API_KEY", "OPENAI_KEY"]
-NAMES += ["pass", "db_pw", "bearer"]
+NAMES += ["pass", "db_pw", "bearer", "api_keys", "password1", "privateKeyPem", "sas_token", "hf_tokens"]
 HARMLESS = {
     "eos_token": "</s>",
     "pad_token": "x",

@@ -13,9 +13,9 @@ from fabricated_run import COUNTS, fabricate_run, write
 
 from r1flow.core.metrics import Row
 from r1flow.programs.report import collect, page
-from r1flow.programs.report.budgets import search_claims, search_lines
+from r1flow.programs.report.budgets import JUDGED, search_claims, search_lines
 from r1flow.programs.report.compute import summarise_run
-from r1flow.recipe.claims import DOES_NOT_HOLD, HOLDS, NO_VERDICT, NOT_IN_RUN
+from r1flow.recipe.claims import CANT_TELL, DOES_NOT_HOLD, HOLDS, NO_VERDICT, NOT_IN_RUN
 
 BUDGETS = (1, 4, 16)
 PROBLEMS = 80
@@ -89,6 +89,14 @@ def test_what_is_left_to_gain_is_a_difference_of_gains(student: float, verdict: 
     [part] = next(claim["parts"] for claim in search_claims(rows) if claim["id"] == "S4")
     assert part.interval.estimate == pytest.approx(student - 0.75)
     assert part.verdict == verdict
+
+
+def test_where_no_strategy_solves_anything_it_cannot_be_told_whether_one_gains() -> None:
+    names = ["self_consistency", "revision", "own_logprob", "progress_best_of_n", *chain(*JUDGED)]
+    rows = []
+    for model in ("zero_rl", "distill"):
+        rows += rows_of(model, chance=0.0, **dict.fromkeys(names, flat(0.0)))
+    assert set(chain(*verdicts(rows).values())) == {CANT_TELL}
 
 
 def test_only_zero_rl_decides() -> None:

@@ -148,6 +148,9 @@ STDIN_AND_FILE = [{"input": "4", "output": "4main.py"}]
         ("class Solution:\n    def f(self, n): return n", [{"call": "Solution.f", "args": [4], "output": 4}]),
         ("def f(n): return n", [{"call": "f", "args": "[10**3 + 1]", "output": 1001}]),
         ("print(4)", {"inputs": [""], "outputs": ["4"], "fn_name": ""}),
+        ("def f(n): return 'x' * n", [{"call": "f", "args": [1500000], "output": "x" * 1500000}]),
+        ("class Solution:\n    def f(self, n): return n", {"inputs": [[4]], "outputs": [[4]], "fn_name": "Solution.f"}),
+        ("print(2.0)", {"inputs": [""], "outputs": ["2"], "checker": "livecodebench"}),
         (
             "class Solution:\n    @cache\n    def f(self, n: int): return sqrt(n)",
             [{"call": "f", "args": [4], "output": 2}],
@@ -173,6 +176,9 @@ STDIN_AND_FILE = [{"input": "4", "output": "4main.py"}]
         "a method by its class",
         "an expression",
         "no function",
+        "long from a call",
+        "columns with a method",
+        "columns with a checker",
         "cache",
         "Counter",
         "checker",
@@ -507,8 +513,11 @@ def test_a_block_that_is_indented_with_its_fence_is_read_as_it_would_run():
     [
         *({"call": "f", "args": args, "output": 1} for args in ("1 +", "(4)", "4", "x", "'4'", "{4}", "4, 5")),
         *({"call": name, "args": [1], "output": 1} for name in ("f; x", "import", "f.g", "Solution.")),
+        {"fn_name": "f", "output": "1"},
+        *({"inputs": [[1]], "outputs": [[1]], "fn_name": name} for name in (5, ["f"], "import", "f g", "Solution.")),
+        {"inputs": [""], "outputs": ["1"], "checker": "special_judge"},
     ],
 )
 def test_tests_that_no_solution_could_pass_are_ungradable(test):
     with pytest.raises(ValueError, match="tests: "):
-        code.one(test)
+        code.tests_of(test if "inputs" in test else [test])

@@ -592,10 +592,11 @@ def test_an_answer_in_single_precision_is_the_decimal_that_was_written(tmp_path)
 
 
 def test_exact_decimals_are_answers(tmp_path):
-    table = pa.table({"question": ["a?", "b?"], "answer": pa.array([Decimal("5.00"), Decimal("0.25")])})
-    parquet.write_table(table, tmp_path / "train.parquet")
+    exact = ["5.00", "0.25", "-100", "0.1234567890123456789012345678901234"]
+    answers = pa.array([Decimal(digits) for digits in exact])
+    parquet.write_table(pa.table({"question": ["a?", "b?", "c?", "d?"], "answer": answers}), tmp_path / "train.parquet")
     found, _ = loaded(tmp_path, "train.parquet", gold_source())
-    assert [row["answer"] for row in found] == ["5", "0.25"]
+    assert [row["answer"] for row in found] == ["5", "0.25", "-100", exact[-1]]
 
 
 def test_a_column_whose_name_has_a_dot_is_itself_before_it_is_a_field_of_another(tmp_path):

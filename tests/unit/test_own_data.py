@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from documented import as_documented
 from tiny_weights import write_folder
+from tokenizers import Tokenizer, pre_tokenizers
 
 from r1flow.artifacts import manifest
 from r1flow.commands.cli import main
@@ -292,14 +293,18 @@ def test_a_file_is_looked_at_as_a_run_would_use_it(words, tmp_path, capsys):
 
 def test_with_a_model_each_question_is_made_a_prompt_once_and_the_first_are_shown(words, tmp_path, monkeypatch, capsys):
     model = write_folder(tmp_path / "model", "{{ messages[-1].content }}!", max_position_embeddings=90)
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()  # fewer tokens than characters
+    tokenizer.save(str(model / "tokenizer.json"))
     rendered: list[str] = []
     monkeypatch.setattr(template, "render", lambda *given: rendered.append(given[1]) or f"{given[1]}!")
     assert main(["data", "check", str(words), "--model", str(model), "--json"]) == 0
     found = as_documented("data", capsys.readouterr().out)
     assert sorted(rendered) == sorted(question for question, _, _ in ROWS)
     shown = {row["prompt"]: row["tokens"] for row in found["examples"]}
-    assert len(shown) == 3 and all(prompt[:-1] in rendered and len(prompt) == count for prompt, count in shown.items())
-    lengths = [len(question) + 1 for question in rendered]
+    lengths = [len(question.replace(" ", "")) + 1 for question in rendered]
+    assert len(shown) == 3 and all(prompt[:-1] in rendered for prompt in shown)
+    assert all(len(prompt.replace(" ", "")) == count for prompt, count in shown.items())
     assert (found["lengths"]["least"], found["lengths"]["most"]) == (min(lengths), max(lengths))
     assert found["lengths"]["positions"] == 90
 

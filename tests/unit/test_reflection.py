@@ -105,6 +105,21 @@ def test_the_report_its_summary_and_that_over_seeds_have_it(tmp_path: Path) -> N
     assert reflection.summarise_reflection(again, placed)["models"].keys() == {"base", "zero_rl"}
 
 
+def test_of_thoughts_that_never_lead_to_an_answer_nothing_is_said(tmp_path: Path) -> None:
+    def edit(rows: list[Row]) -> list[Row]:
+        """Every answer is wrong, whatever stands in the thoughts."""
+        wrong = [row | {"correct_lenient": False, "correct": False} for row in rows]
+        own = [row for row in wrong if row["thinking"] == 0.6 and row["task"] != "general"]
+        return wrong + [row | {"intervention": way} for row in own for way in WAYS if way != OWN]
+
+    results = collect.collect("r1_tiny", fabricate_run(tmp_path, ["base", "zero_rl"], edit=edit))
+    summary = json.loads(json.dumps(summarise_run(results)))["reflection"]
+    for rows, placed, least in ((*results.reflection, 20), (*reflection.reflection_over([summary] * 5), 5)):
+        shown = reflection.present_reflection(rows, placed, least)
+        assert set(shown["said"].values()) == {ISNT[CANT_TELL]}
+        assert [words for _, _, words in shown["beyond"]] == [BEYOND[CANT_TELL]]
+
+
 def test_over_seeds_a_verdict_needs_as_many_of_them_as_a_claim() -> None:
     cells = {"worth": mean_interval([0.7, 0.72, 0.71]), "reads": mean_interval([0.0, 0.0, 0.0])}
     assert said_of_reflection(cells, 5) == ISNT[CANT_TELL]

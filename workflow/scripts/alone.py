@@ -3,6 +3,7 @@
 python workflow/scripts/alone.py results/r1_tiny/report/report.html > docs/report.html
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -17,4 +18,6 @@ def alone(page: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(alone(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("report", type=Path, help="a run's report.html")
+    sys.stdout.write(alone(parser.parse_args().report.read_text(encoding="utf-8")))

@@ -131,7 +131,7 @@ def prompts_of(problems: list[dict[str, Any]], model: Path | None) -> list[tuple
 
     tokenizer = read_pretrained(AutoTokenizer, model)
     prompts = [render(tokenizer, row["question"]) for row in problems]
-    return [(prompt, len(prompt_ids(tokenizer, prompt))) for prompt in prompts]
+    return [(prompt, len(ids)) for prompt, ids in zip(prompts, prompt_ids(tokenizer, prompts), strict=True)]
 
 
 def length_range(counts: list[int], model: Path | None) -> dict[str, Any]:

@@ -301,7 +301,7 @@ def after_s(response: "Response") -> float | None:
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):  # it isn't a date, or has no time zone
+    except (ValueError, TypeError, OverflowError):  # it isn't a date, has no time zone, or is in no year
         return None
 
 

@@ -354,7 +354,11 @@ def number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise Damaged("nothing" if value is None else "wrong type")
     if isinstance(value, Decimal):
-        value = format(value.normalize(), "f") if value.is_finite() else math.nan
+        if not value.is_finite():
+            raise Damaged("not a number")
+        # normalize() would round to 28 digits.
+        digits = format(value, "f")
+        return digits.rstrip("0").removesuffix(".") if "." in digits else digits
     if isinstance(value, float):
         if not math.isfinite(value):
             raise Damaged("not a number")

@@ -11,10 +11,10 @@ from r1flow.core.endpoint import is_variable
 from r1flow.core.errors import UserError
 
 TOKENS = "hub|hf|auth|access|api|bearer|session|refresh|id|security|service|oauth|user|personal|git|github|gitlab|wandb"
-TOKENS += "|mlflow|tracking|openai|anthropic|client|secret"
+TOKENS += "|mlflow|tracking|openai|anthropic|client|secret|sas"
 KEYS = "api|access|secret|private|auth|signing|encryption|account|ssh|hf|wandb|openai|anthropic|aws|azure"
 WORDS = "password|passwd|passphrase|pwd|pw|bearer|secrets?|credentials?|authorization|cookies?"
-KEY = re.compile(rf"(.*_)?({TOKENS})_?token|token|pass|(.*_)?({KEYS})_?key(_id)?|(.*_)?({WORDS})", re.I)
+KEY = re.compile(rf"(.*_)?(({TOKENS})_?tokens?|({KEYS})_?keys?(_id|_pem)?|({WORDS}))_?\d*|token|pass", re.I)
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")  # accessToken, X-Api-Key
 IN_ADDRESS = "token|key|secret|passw|pwd|signature|credential"
 ADDRESS = re.compile(rf"://[^/\s]*@|://\S*[?&;#]([^=&\s]*({IN_ADDRESS})[^=&\s]*|sig|auth|access|sas|code)=", re.I)

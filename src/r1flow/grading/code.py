@@ -343,9 +343,9 @@ def executed(
 
 def run_test(solution: bytes, test: Test, how: Language, limits: Limits, tier: Tier | None) -> Outcome:
     """Run one test, and compare."""
-    if not test.call:  # an expected output may be longer than the limit for others
-        longest = 2 * max(map(len, test.outputs)) / 2**20
-        limits = replace(limits, output_mb=min(max(limits.output_mb, longest), max(limits.output_mb, MOST_OUTPUT_MB)))
+    # An expected output may be longer than the limit for others.
+    longest = 2 * max(len(source_of(output)) for output in test.outputs) / 2**20
+    limits = replace(limits, output_mb=min(max(limits.output_mb, longest), max(limits.output_mb, MOST_OUTPUT_MB)))
     run, call = how.by.get(test.checker, (how.run, how.call))
     command = call if test.call else run
     stdin = call_text(test) if test.call else test.stdin
@@ -529,9 +529,7 @@ def one(test: Any) -> Test:
     if not name and test.get("testtype") != "functional":
         stdin, outputs = lines_as_text(test.get("input", "")), (lines_as_text(test["output"]),)
         return Test(stdin=stdin, outputs=outputs, checker=checker_of(test))
-    name = name.removeprefix("Solution.") if isinstance(name, str) else ""
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"tests: {str(test)[:80]!r} doesn't name the function to call")
+    name = function_named(name, test)
     if "args" in test:
         if isinstance(test["args"], str):
             args = test["args"]
@@ -539,9 +537,17 @@ def one(test: Any) -> Test:
         else:
             args = source_of(list_of(test["args"]))
         return Test(call=name, args=args, outputs=(test["output"],), checker=checker_of(test))
-    args = [from_json(line) for line in lines_as_text(test["input"]).split("\n") if line.strip()]
+    args = [from_json(line) for line in lines_as_text(test.get("input")).split("\n") if line.strip()]
     outputs = (from_json(lines_as_text(test["output"])),)
     return Test(call=name, args=source_of(args), outputs=outputs, checker=checker_of(test))
+
+
+def function_named(name: Any, tests: dict[str, Any]) -> str:
+    """The function that tests call; raises ValueError for what can be no name of one."""
+    name = name.removeprefix("Solution.") if isinstance(name, str) else ""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"tests: {str(tests)[:80]!r} doesn't name the function to call")
+    return name
 
 
 def refuse_no_python(args: str) -> None:
@@ -568,12 +574,14 @@ def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
     inputs, outputs, name = list_of(tests.get("inputs")), list_of(tests.get("outputs")), tests.get("fn_name")
     if len(inputs) != len(outputs):
         raise ValueError(f"tests: {len(inputs)} inputs and {len(outputs)} outputs")
+    name, checker = function_named(name, tests) if name else "", checker_of(tests)
     for given, wanted in zip(inputs, outputs, strict=True):
         if not name:
-            yield Test(stdin=lines_as_text(given), outputs=(lines_as_text(wanted),))
+            yield Test(stdin=lines_as_text(given), outputs=(lines_as_text(wanted),), checker=checker)
         else:
             alone = isinstance(wanted, list) and len(wanted) == 1
-            yield Test(call=name, args=source_of(list_of(given)), outputs=(wanted, *wanted) if alone else (wanted,))
+            outputs = (wanted, *wanted) if alone else (wanted,)
+            yield Test(call=name, args=source_of(list_of(given)), outputs=outputs, checker=checker)
 
 
 def lines_as_text(value: Any) -> str:

@@ -47,7 +47,7 @@ _SUCH = (
 _RELATION = r"(?:\\(?:ge|le|geq|leq|gt|lt|ne|neq|in)(?![A-Za-z])|[<>≤≥≠∈])"
 _COUNTING = r"=\s*[01]\s*,\s*\d\s*,(?:\s*\d\s*,)?\s*(?:\\[lc]?dots|\.\.\.|…)"
 CONDITION = re.compile(
-    rf",?{_SPACE}+(?:(?:for|where|with)\b|\\forall(?![A-Za-z])){_SUCH}(?:[A-Za-z](?![A-Za-z]){_SUCH})?"
+    rf",?(?!\}}){_SPACE}+(?:(?:for|where|with)\b|\\forall(?![A-Za-z])){_SUCH}(?:[A-Za-z](?![A-Za-z]){_SUCH})?"
     rf"(?:{_RELATION}[^=,;]{{1,40}}|{_COUNTING}{_SPACE}*)?[.。]?$"
 )
 SET_OFF = re.compile(  # the same without "for", after a value without a relation

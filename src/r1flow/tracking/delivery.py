@@ -616,7 +616,7 @@ class Delivery:
 
     def register(self, name: str, record: SpoolLine) -> Any:
         """The model in MLflow, made known now if it isn't yet; the weights stay where they are."""
-        named = os.environ.pop(URI, None)
+        named = os.environ.get(URI)
         # It changes the environment, which names the server of other records.
         mlflow.set_tracking_uri(self.uri)
         os.environ.pop(URI, None)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.metrics import Interval, PerProblem, Row, mean_interval, paired_difference, share_interval
-from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interval, describe_part
+from r1flow.recipe.claims import MARGIN, NO_WORSE, Absent, Part, describe_interval, describe_part, if_solved
 
 CHANCE = "chance"  # one of the samples that voted, by chance: what `direct` gives, with less noise
 VOTES, LIKELIEST, REVISED, PROGRESSED = "self_consistency", "own_logprob", "revision", "progress_best_of_n"
@@ -104,14 +104,15 @@ def likeliest_gains(solved: Solved, budget: int) -> list[Part]:
 
 
 def left_to_gain(solved: Solved, budget: int) -> list[Part]:
-    gains = []
+    gains, used = [], []
     for model in (BY_SFT, BY_RL):
         keys = [(model, VOTES, budget), (model, CHANCE, budget)]
         if missing := [key for key in keys if key not in solved]:
             return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", absent(*missing))]
         votes, chance = (solved[key] for key in keys)
         gains.append({problem: votes[problem] - chance[problem] for problem in votes})
-    return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", paired_difference(*gains))]
+        used += [votes.values(), chance.values()]
+    return [Part(f"gain by votes, {BY_SFT} − {BY_RL}", if_solved(paired_difference(*gains), *used))]
 
 
 def labels_gain(solved: Solved, budget: int) -> list[Part]:
@@ -143,7 +144,10 @@ def no_worse_part(name: str, difference: Interval | Absent, model: str) -> Part:
 
 def minus(solved: Solved, first: tuple[str, str, int], second: tuple[str, str, int]) -> Interval | Absent:
     missing = [key for key in (first, second) if key not in solved]
-    return absent(*missing) if missing else paired_difference(solved[first], solved[second])
+    if missing:
+        return absent(*missing)
+    one, other = solved[first], solved[second]
+    return if_solved(paired_difference(one, other), one.values(), other.values())
 
 
 def absent(*keys: tuple[str, str, int]) -> Absent:
@@ -162,7 +166,7 @@ def rise_by_doubling(solved: Solved, model: str, budgets: Sequence[int]) -> Inte
         values = [solved[model, VOTES, budget][problem] for budget in budgets]
         # Of a flat line 0, and not 1e-17.
         slopes.append(round(float(np.polyfit(doublings, values, 1)[0]), 9))
-    return mean_interval(slopes)
+    return if_solved(mean_interval(slopes), *(solved[model, VOTES, budget].values() for budget in budgets))
 
 
 def summarise_budgets(lines: Iterable[Mapping[str, Any]], claims: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

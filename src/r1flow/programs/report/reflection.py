@@ -16,8 +16,10 @@ from r1flow.recipe.claims import (
     HOLDS,
     Evidence,
     Part,
+    Unsolved,
     compare_families,
     describe_interval,
+    if_solved,
     over_families,
 )
 
@@ -92,7 +94,8 @@ def with_intervals(evidence: Evidence, rows: Iterable[Mapping[str, Any]]) -> lis
         cells = {way: as_share(over_families(evidence, values)) for way, values in solved.items()}
         for name, (one, other) in {WORTH: (FORCED, FORBIDDEN), READS: (RIGHT, WRONG)}.items():
             if {one, other} <= solved.keys():
-                cells[name] = compare_families(evidence, solved[one], solved[other])
+                difference = compare_families(evidence, solved[one], solved[other])
+                cells[name] = if_solved(difference, solved[one].values(), solved[other].values())
         with_cells.append(row | {"cells": cells})
     return with_cells
 
@@ -115,7 +118,8 @@ def placed_rows(
                 share = shares.get((stage, evidence.families[problem]))
                 if share is not None:
                     placed[problem] = share * forced + (1 - share) * solved[start][FORBIDDEN][problem]
-            difference = compare_families(evidence, solved[stage][OWN], placed)
+            own = solved[stage][OWN]
+            difference = if_solved(compare_families(evidence, own, placed), own.values(), placed.values())
             share = as_share(over_families(evidence, placed))
             compared.append({"pair": (stage, start), "placed": share, "beyond": difference})
     return compared
@@ -179,6 +183,8 @@ def reflection_over(told: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, A
     return rows, placed
 
 
-def mean_over_seeds(told: Iterable[Mapping[str, Any]], name: str, is_share: bool = False) -> Interval:
+def mean_over_seeds(told: Sequence[Mapping[str, Any]], name: str, is_share: bool = False) -> Interval:
     mean = mean_interval([run[name]["estimate"] for run in told])
+    if all("why" in run[name] for run in told):
+        mean = Unsolved(**vars(mean))
     return as_share(mean) if is_share else mean

@@ -15,16 +15,15 @@ labels, by people. Left out: adapters, a score for each token of a text.
 """
 
 import random
-from itertools import chain, islice
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as parquet
 from datasets import Dataset
 from scipy.stats import rankdata
 from transformers import AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 
+from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.steps import step_ends_in
 from r1flow.core.template import GENERAL
@@ -38,6 +37,7 @@ from r1flow.training.callbacks import History
 from r1flow.training.ranks import trainer_options
 from r1flow.training.scorer import held_out, new_scorer, train_scorer
 
+ROWS = "r1flow.core.parquet:rows_of_tables"
 COLUMNS = ("problem_id", "task", "sample_index", "question", "gold", "completion", "answer")
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 UNREAD = {"steps": "step not read", "outcome": "ungradable"}  # why a row has no label
@@ -66,14 +66,14 @@ def compute(stage: Stage) -> dict[str, Any]:
 
 def load_samples(path: Path, limit: int | None) -> tuple[list[LabelledRow], Count]:
     """The samples of problems that have an answer, at most so many; and what became of all."""
-    with parquet.ParquetFile(path) as file:
-        count = Count(file.metadata.num_rows)
-        batches = file.iter_batches(columns=list(COLUMNS))  # one after another: a large run has a million samples
-        rows = list(islice(chain.from_iterable(map(pa.RecordBatch.to_pylist, batches)), limit))
-    count.leave_out("limit", rows=count.read - len(rows))
-    kept = []
-    for row in rows:
-        if row["task"] == GENERAL or not row["gold"]:
+    count, kept = Count(), []
+    # One row after another: a large run has a million samples.
+    read = read_apart(ROWS, [path], list(COLUMNS), size=path.stat().st_size, what=path)
+    for row in takewhile(lambda row: row is not None, read):
+        count.read += 1
+        if limit is not None and count.read > limit:
+            count.leave_out("limit")
+        elif row["task"] == GENERAL or not row["gold"]:
             count.leave_out("ungradable", f"{row['problem_id']} has no answer")
         else:
             kept.append(row)
