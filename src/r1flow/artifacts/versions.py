@@ -104,7 +104,7 @@ def commit(folders: list[Path]) -> str | None:
         if folder != DATA:
             pointer.parent.mkdir(parents=True, exist_ok=True)
             write_whole(pointer, yaml.safe_dump({"outs": [{"path": folder.name}], "wdir": way(pointer, folder)}))
-    return dvc("commit", "--force", "--no-relink", *pointers, program=DVC_WITHOUT_GIT)
+    return dvc("commit", "--force", "--no-relink", *pointers, command=DVC_WITHOUT_GIT)
 
 
 def fetch_pinned(work: Path) -> bool:
@@ -207,11 +207,11 @@ def pin(source: Path) -> None:
     write_whole(POINTER, yaml.safe_dump(contract, sort_keys=False))
 
 
-def dvc(*arguments: str | Path, program: list[str] = DVC) -> str | None:
+def dvc(*arguments: str | Path, command: list[str] = DVC) -> str | None:
     """Run one DVC command, with progress bars if there is a terminal; returns what went wrong, or None."""
     terminal = sys.stderr.isatty()
     done = subprocess.run(
-        [*program, *map(str, arguments)],
+        [*command, *map(str, arguments)],
         stdin=subprocess.DEVNULL,  # it would ask before it overwrites; the answer is no
         stdout=subprocess.DEVNULL,
         stderr=None if terminal else subprocess.PIPE,

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
     text = card(stage, base)
     partial = beside(destination, "partial")
     try:
-        # Snakemake's time stamp.
+        # Left out is what begins with a dot, such as Snakemake's time stamp.
         shutil.copytree(model, partial, ignore=shutil.ignore_patterns(".*"))
         (partial / "README.md").write_text(text)
         if (licence := base / "model" / LICENCE).is_file():

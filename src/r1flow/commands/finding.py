@@ -51,7 +51,7 @@ def strict(value: Any) -> Any:
 def parts_of(completion: str) -> tuple[str | None, str]:
     """The reasoning, None without one, and the reply."""
     response = Response.parse(completion)
-    # It never stopped thinking.
+    # A text that opens <think> and doesn't close it is reasoning alone: the model never stopped thinking.
     if response.reasoning is None and completion.strip().startswith(THINK_OPEN):
         return completion.strip().removeprefix(THINK_OPEN), ""
     return response.reasoning, response.summary

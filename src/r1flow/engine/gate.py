@@ -26,9 +26,9 @@ def check_leaks(stage: str, program: str, inputs: dict[str, Path]) -> None:
     if program not in PROGRAMS or "data" not in inputs:
         return
     folder = inputs["data"]
-    # This stage makes rows from data that it reads through this gate itself.
     # None for a stage that a program is tried with outside of the recipe.
     row = RECIPE.get(stage_of(stage))
+    # The stage that makes this one's rows has read its own data through this gate.
     checked_before = {row.rows_of} - {"data"} if row else set()
     made_by = folder / manifest.MANIFEST
     if made_by.is_file() and manifest.read_json(made_by)["stage"] in checked_before:

@@ -234,7 +234,7 @@ class Run:
     def chain(self, stage: str) -> int:
         """Length of the longest chain below; used as priority, so that the critical path starts first."""
         next_ones = [other for other in self.stages if stage in self.sources_of(other).values()]
-        # Its evaluation.
+        # A stage with a model has its evaluation below it, also where no other stage reads it.
         return max((1 + self.chain(other) for other in next_ones), default=int(stage in MODELS))
 
     def priority(self, stage: str) -> int:
@@ -326,7 +326,7 @@ class Run:
         computed = [step.job for step in self.steps if step.action in (COMPUTE, FOLLOW)]
         models, snapshot = cost_estimate.disk_certain([cost for cost in self.costs if cost.job in computed])
         there = sum(file.stat().st_size for file in Path("scratch", self.name).rglob("*") if file.is_file())
-        # It keeps copies.
+        # Models are counted twice: the store keeps copies.
         needs = {"results": models, "scratch": snapshot - there, str(store.STORE): models}
         disks: dict[int, list[Path]] = {}
         for path in map(Path, needs):  # each may be a link

@@ -54,7 +54,7 @@ class Schedule:
         for job, seconds in self.seconds.items():
             if job not in done:
                 ends[job] = seconds + max((ends.get(other, 0) for other in self.reads[job]), default=0)
-        # core-seconds.
+        # In core-seconds, so that jobs of several threads count as often.
         held = sum(self.seconds[job] * min(self.threads[job], self.cores) for job in ends)
         return pace * max(max(ends.values(), default=0), held / self.cores)
 

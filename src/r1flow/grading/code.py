@@ -297,7 +297,7 @@ def code_in(text: str, fences: Sequence[str] = LANGUAGES["python"].fences) -> st
     named = [body for name, body in found if name in fences]
     if named:
         return named[-1]
-    # In an answer, which is a program by itself, the only block needs no name.
+    # In an answer, which is code by itself, the only block needs no name.
     return found[0][1] if tagged and [name for name, _ in found] == [""] else None
 
 
@@ -529,7 +529,7 @@ def one(test: Any) -> Test:
     if not name and test.get("testtype") != "functional":
         stdin, outputs = lines_as_text(test.get("input", "")), (lines_as_text(test["output"]),)
         return Test(stdin=stdin, outputs=outputs, checker=checker_of(test))
-    name = function_named(name, test)
+    name = called_function(name, test)
     if "args" in test:
         if isinstance(test["args"], str):
             args = test["args"]
@@ -542,7 +542,7 @@ def one(test: Any) -> Test:
     return Test(call=name, args=source_of(args), outputs=outputs, checker=checker_of(test))
 
 
-def function_named(name: Any, tests: dict[str, Any]) -> str:
+def called_function(name: Any, tests: dict[str, Any]) -> str:
     """The function that tests call; raises ValueError for what can be no name of one."""
     name = name.removeprefix("Solution.") if isinstance(name, str) else ""
     if not name.isidentifier() or keyword.iskeyword(name):
@@ -574,7 +574,7 @@ def in_columns(tests: dict[str, Any]) -> Iterable[Test]:
     inputs, outputs, name = list_of(tests.get("inputs")), list_of(tests.get("outputs")), tests.get("fn_name")
     if len(inputs) != len(outputs):
         raise ValueError(f"tests: {len(inputs)} inputs and {len(outputs)} outputs")
-    name, checker = function_named(name, tests) if name else "", checker_of(tests)
+    name, checker = called_function(name, tests) if name else "", checker_of(tests)
     for given, wanted in zip(inputs, outputs, strict=True):
         if not name:
             yield Test(stdin=lines_as_text(given), outputs=(lines_as_text(wanted),), checker=checker)

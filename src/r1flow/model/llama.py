@@ -299,7 +299,7 @@ def score_mask(seen: Tensor) -> Tensor:
 def attention(q: Tensor, k: Tensor, v: Tensor, mask_N1ST: Tensor) -> Tensor:
     """Mixed values N×S×HGD, of queries N×S×HG×D and of keys and values N×T×H×D."""
     (rows, length, _, size), heads = q.shape, k.shape[2]
-    # N×H×GS×D.
+    # The queries that share a head of keys stand together: N×H×GS×D.
     q = q.unflatten(2, (heads, -1)).permute(0, 2, 3, 1, 4).reshape(rows, heads, -1, size)
     k, v = k.transpose(1, 2), v.transpose(1, 2)
     scores = torch.matmul(q, k.transpose(2, 3)).unflatten(2, (-1, length)) + mask_N1ST[:, :, None]

@@ -83,7 +83,7 @@ def with_mismatch(trainer: type[GRPOTrainer]) -> type[GRPOTrainer]:
         ) -> tuple[Any, ...]:
             if self.read_for_old:
                 self.read_for_old = False
-                # Replaced above.
+                # What the sampler said takes their place, so they needn't be computed.
                 return input_ids.new_zeros(input_ids.shape[0], logits_to_keep), None, None
             scores = super()._get_per_token_logps_and_entropies(
                 model, input_ids, attention_mask, logits_to_keep, *rest, **options

@@ -154,7 +154,7 @@ class Estimator:
         for file, each in config["rows_per_kind"].items():
             rows[f"general_{file}"] = each * len(config["general_kinds"])
         if config["preferences"]:
-            # Without a limit, as many as there are.
+            # Without a limit all prompts are used, and how many there are isn't known before they are fetched.
             prompts = rows.pop("general_preferences", UNKNOWN)
             rows["preferences"] = prompts * config["preferences"]["pairs_per_prompt"]
         for pool in config.get("pools", ()):

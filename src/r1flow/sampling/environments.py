@@ -36,7 +36,7 @@ from r1flow.core.template import INVISIBLE, TAGS, TOOL_TAGS
 from r1flow.grading.countdown import LIMIT, read_terms, value, without_latex
 from r1flow.sandbox import Limits, Stop
 
-PROGRAM = Limits(cpu_s=2, wall_s=10.0, memory_mb=512, processes=1, output_mb=0.01)  # of the tool `Python`
+CODE_LIMITS = Limits(cpu_s=2, wall_s=10.0, memory_mb=512, processes=1, output_mb=0.01)  # of the tool `Python`
 NAMES_OF_STOPS = {Stop.CPU: "computing", Stop.WALL: "waiting", Stop.OUTPUT: "output"}
 WAITING_S = 60.0  # that a call may take by the clock, waiting included: only what waits takes it
 NO_TOOLS = ("reset", "get_reward")
@@ -114,20 +114,20 @@ class LookUp:
 
 
 class Python:
-    """Programs, each in a sandbox of its own (docs/sandbox.md): without files, network or what earlier ones left."""
+    """Code, each call in a sandbox of its own (docs/sandbox.md): without files, network or what earlier calls left."""
 
     def reset(self, **row: Any) -> None:
         """Raises UserError, with the remedy, on a machine that has no sandbox."""
         sandbox.tier()
 
-    def python(self, program: str) -> str:
-        """What a program prints.
+    def python(self, code: str) -> str:
+        """What code prints.
 
         Args:
-            program: Python with its standard library, which prints its result, as in print(48 ** 3 % 7)
+            code: Python with its standard library, which prints its result, as in print(48 ** 3 % 7)
         """
         try:
-            ended = sandbox.run(["{python}", "-S", "{code}"], program.encode(errors="replace"), limits=PROGRAM)
+            ended = sandbox.run(["{python}", "-S", "{code}"], code.encode(errors="replace"), limits=CODE_LIMITS)
         except sandbox.SandboxError as error:
             raise UserError(f"environment: the sandbox failed ({error}); see docs/sandbox.md") from error
         if ended.stopped:

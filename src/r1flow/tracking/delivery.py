@@ -364,7 +364,7 @@ class Delivery:
 
     def check_refused(self, name: str, error: MlflowException) -> None:
         """Raise unless the record is at fault: then the server still accepts a tag that the run has already."""
-        # No run.
+        # A record whose run isn't in the ledger has no run that could take a tag.
         if error.error_code not in HOPELESS | {"BAD_REQUEST"} or name not in self.ledger["runs"]:
             raise error
         if DELETED in str(error):

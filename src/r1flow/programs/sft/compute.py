@@ -160,9 +160,9 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
 def turns_before(row: dict[str, Any]) -> list[dict[str, str]]:
     """The conversation before a row's question; raises ValueError unless it is a list of turns, as JSON."""
     turns = json.loads(row.get(BEFORE, "[]"))
-    whole = isinstance(turns, list) and all(isinstance(turn, dict) for turn in turns)
-    if not whole or not all(isinstance(turn.get(key), str) for turn in turns for key in ("role", "content")):
-        raise ValueError("it is no list of turns with role and content")
+    for turn in turns if isinstance(turns, list) else [turns]:
+        if not isinstance(turn, dict) or [type(turn.get(key)) for key in ("role", "content")] != [str, str]:
+            raise ValueError("it is no list of turns with role and content")
     return turns
 
 

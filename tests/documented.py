@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs/commands.md"
+PAGE = Path(__file__).parents[1] / "docs/commands.md"
 EXAMPLES = {}
 for section in re.split(r"^## r1flow ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
     EXAMPLES[section.split()[0]] = json.loads(section.partition("```json\n")[2].partition("```")[0])
