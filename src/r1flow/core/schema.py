@@ -90,7 +90,7 @@ FIELDS = {
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file; raises UserError naming the line that isn't a JSON object, or has no text where it must."""
+    """The rows of a file; raises UserError naming the line that isn't a JSON object."""
     rows = []
     text = path.read_text(encoding="utf-8").removesuffix("\n")
     for number, line in enumerate(text.split("\n") if text else [], 1):
@@ -100,9 +100,9 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
             raise UserError(f"{path}: line {number} isn't JSON ({error}); make the file again") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}: line {number} isn't a JSON object with named fields; make the file again")
-        for name in FIELDS.keys() & row.keys():
-            if not isinstance(row[name], str) and (name, row[name]) != ("entry", None):
-                kind = type(row[name]).__name__
+        for name, value in row.items():
+            if name in FIELDS and not isinstance(value, str | None):
+                kind = type(value).__name__
                 raise UserError(f"{path}: line {number}: {name} is of type {kind}, and not a text; make the file again")
         rows.append(row)
     return rows

@@ -152,7 +152,7 @@ def load_examples(path: Path, limit: int | None) -> list[dict[str, Any]]:
             raise UserError(f"{path}: row {number} needs a question and a response; it has {', '.join(row)}")
         try:
             turns_before(row)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{path}: row {number}: {BEFORE} can't be read ({error}); make the file again") from None
     return rows
 
