@@ -7,6 +7,7 @@ CSV has texts only. A whole number of thousands of digits, which Python doesn't 
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,10 @@ def column_of(name: str, names: Collection[str]) -> str:
 
 def check_no_column_twice(path: Path, names: Sequence[str]) -> None:
     """Refuse two columns of one name, of which only one could be read; raises BadFile. Unnamed ones are never read."""
-    for name in filter(None, names):
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if name and count > 1:
             raise BadFile(
-                f"{path}: {names.count(name)} columns are called {name!r}, and it can't be told which is meant; rename"
-                " them"
+                f"{path}: {count} columns are called {name!r}, and it can't be told which is meant; rename them"
             )
 
 
@@ -97,8 +97,7 @@ def parse_json(text: str | bytes) -> Any:
 def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        name = next(name for name in names if names.count(name) > 1)
+        [(name, _)] = Counter([name for name, _ in pairs]).most_common(1)
         raise KeyTwice(f"an object has {name!r} twice")
     return made
 
