@@ -104,9 +104,9 @@ def combined(monkeypatch: pytest.MonkeyPatch, models: dict[str, Any]) -> list[An
         monkeypatch.setattr(program, "read_model", read)
     monkeypatch.setattr(grpo, "combine", lambda *specs: given.append(specs))
     monkeypatch.setattr(grpo, "training_rows", lambda *_: ([{"prompt": "1+1"}], {}))
-    counts = ((grpo, "prompts_drawn"), (grpo, "check_prompts"), (sft, "rows_cut"), (reward_model, "pairs_left_out"))
-    for program, count_rows in counts:
+    for program, count_rows in ((grpo, "prompts_drawn"), (grpo, "check_prompts"), (sft, "rows_truncated")):
         monkeypatch.setattr(program, count_rows, lambda *_: {})
+    monkeypatch.setattr(reward_model, "pairs_left_out", lambda *_: {})
     monkeypatch.setattr(grpo, "DevCurve", lambda *_: None)
     for trainer in ("GRPOTrainer", "OwnPromptsTrainer"):
         monkeypatch.setattr(grpo, trainer, Standin)

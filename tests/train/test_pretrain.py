@@ -54,26 +54,26 @@ def test_packing_keeps_documents_whole_and_loses_none():
     assert (blocks.owner_BT >= 0).sum() == 109
 
 
-def test_padding_is_not_learnt_and_a_long_document_is_cut_off():
+def test_padding_is_not_learnt_and_a_long_document_is_truncated():
     blocks = blocks_of([[7] * 40, [8, 8]], size=32)
     assert blocks[0]["input_ids"].tolist() == [7] * 32
     assert blocks[1]["labels"].tolist() == [8, 8] + [MASKED] * 30
 
 
 @pytest.mark.parametrize(
-    ("long", "said"), [(1, ["corpus.jsonl: 201 rows in, 200 whole; left out or cut: 1 cut"]), (0, [])]
+    ("long", "said"), [(1, ["corpus.jsonl: 201 rows in, 200 whole; left out or truncated: 1 truncated"]), (0, [])]
 )
-def test_documents_that_are_cut_are_counted_and_said(folder: Path, long: int, said: list[str]) -> None:
+def test_documents_that_are_truncated_are_counted_and_said(folder: Path, long: int, said: list[str]) -> None:
     write_jsonl(folder / "data/corpus.jsonl", [{"text": text} for text in [*TEXTS, *["1 + 1 = 2 " * 20] * long]])
-    stage = stage_of(folder, "cut", max_steps=1)
+    stage = stage_of(folder, "truncated", max_steps=1)
     lines: list[str] = []
     stage.terminal.say = lines.append
     counts = pretrain.compute(stage)["counts"]
-    assert counts == {"corpus.jsonl": {"read": 200 + long, "kept": 200, "left_out": {"cut": 1} if long else {}}}
+    assert counts == {"corpus.jsonl": {"read": 200 + long, "kept": 200, "left_out": {"truncated": 1} if long else {}}}
     assert lines == (said or ["nothing left out of corpus.jsonl (200 rows)"])
 
 
-def test_a_corpus_of_which_most_is_cut_is_refused_unless_that_is_allowed(folder: Path) -> None:
+def test_a_corpus_of_which_most_is_truncated_is_refused_unless_that_is_allowed(folder: Path) -> None:
     stage = stage_of(folder, "short", max_steps=1)
     stage.config["block"] = 6
     with pytest.raises(
@@ -81,7 +81,7 @@ def test_a_corpus_of_which_most_is_cut_is_refused_unless_that_is_allowed(folder:
     ):
         pretrain.compute(stage)
     stage.config["lost_share"] = 1.0
-    assert pretrain.compute(stage)["counts"]["corpus.jsonl"]["left_out"]["cut"] > 100
+    assert pretrain.compute(stage)["counts"]["corpus.jsonl"]["left_out"]["truncated"] > 100
 
 
 def test_documents_of_a_block_see_nothing_of_each_other(folder: Path):

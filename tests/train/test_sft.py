@@ -281,7 +281,7 @@ def told_by(stage: SimpleNamespace) -> tuple[list[str], dict]:
     lines: list[str] = []
     stage.terminal = SimpleNamespace(say=lines.append)
     dataset, _ = sft.training_data(stage, make_tokenizer())
-    counts = sft.rows_cut(stage, dataset)
+    counts = sft.rows_truncated(stage, dataset)
     return lines, sft.tell_counts(stage, counts, stage.name, stage.config, "raise trainer.max_length")
 
 
@@ -289,8 +289,8 @@ def test_rows_that_lose_their_end_of_text_are_counted_and_refused_above_a_share(
     long = {"question": "1+1", "response": "1" * 300}
     write_jsonl(base / "data" / "cold_start.jsonl", [*ROWS[:14], long, long])
     lines, counts = told_by(stage_of(base, "few", max_length=200))
-    assert counts == {"cold_start.jsonl": {"read": 16, "kept": 14, "left_out": {"cut": 2}}}
-    said = "warning: 12.5% of cold_start.jsonl is lost: 16 rows in, 14 whole; left out or cut: 2 cut"
+    assert counts == {"cold_start.jsonl": {"read": 16, "kept": 14, "left_out": {"truncated": 2}}}
+    said = "warning: 12.5% of cold_start.jsonl is lost: 16 rows in, 14 whole; left out or truncated: 2 truncated"
     assert lines == [f"{said}; raise trainer.max_length"]
     assert told_by(stage_of(base, "fitting", max_length=400))[0] == ["nothing left out of cold_start.jsonl (16 rows)"]
     assert told_by(stage_of(base, "any", max_length=None))[0] == ["nothing left out of cold_start.jsonl (16 rows)"]
@@ -301,19 +301,19 @@ def test_rows_that_lose_their_end_of_text_are_counted_and_refused_above_a_share(
         sft.compute(stage_of(base, "many", max_length=200))
     allowed = stage_of(base, "allowed", max_length=200)
     allowed.config["lost_share"] = 0.6
-    assert sft.compute(allowed)["counts"] == {"cold_start.jsonl": {"read": 7, "kept": 3, "left_out": {"cut": 4}}}
+    assert sft.compute(allowed)["counts"] == {"cold_start.jsonl": {"read": 7, "kept": 3, "left_out": {"truncated": 4}}}
 
 
 def test_rows_that_packing_divides_lose_nothing_and_a_limit_is_counted(base: Path) -> None:
     write_jsonl(base / "data" / "cold_start.jsonl", [*ROWS, *[{"question": "1+1", "response": "1" * 300}] * 60])
     divided = stage_of(base, "divided", max_length=200, packing=True, packing_strategy="bfd_split")
     assert told_by(divided)[1]["cold_start.jsonl"]["left_out"] == {}
-    with pytest.raises(UserError, match=r"60 cut"):
+    with pytest.raises(UserError, match=r"60 truncated"):
         told_by(stage_of(base, "packed", max_length=200, packing=True, packing_strategy="bfd"))
     limited = stage_of(base, "limited", max_length=200)
     limited.config["data"] = CONFIG["data"] | {"limit": 41}
     assert told_by(limited)[1]["cold_start.jsonl"] == {
         "read": 100,
         "kept": 40,
-        "left_out": {"cut": 1, "limit": 59},
+        "left_out": {"truncated": 1, "limit": 59},
     }

@@ -350,7 +350,7 @@ def test_a_thought_is_changed_after_its_first_answer_and_the_model_goes_on(exami
 def test_thoughts_that_state_no_answer_are_left_as_they_are(examine):
     metrics, rows, _ = examine(Thinks(), [problem("a")], thinking=[0.6], interventions=["forced_reflection"])
     assert "interventions" not in metrics and not any(row["intervention"] for row in rows)
-    program = interventions.Thought({"id": "p", "task": "code", "answer": ""}, 0, "<think>the answer is 7.</think>")
+    program = interventions.Thought({"id": "p", "task": "code", "answer": ""}, 0, "the answer is 7.")
     assert interventions.openings([program], ["after_right"], "hm", 1) == {"after_right": []}
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Contract = dict[str, Any]
-Edge = tuple[str, Contract | None]  # where an input comes from, and what it promises
+SourceContract = tuple[str, Contract | None]  # where an input comes from, and its contract
 PROBE = "  Wait: 24 - 19 = 5, 1234.5 × x²\n\tschläft's, naïve, 日本 <think>so</think><answer>5</answer>"
 QUESTION = "8 + 16 ="  # to try a chat template with
 # What a policy and its reward model share.
@@ -87,14 +87,14 @@ def made_apart(folder: Path, keeps_tags: bool) -> Iterator[Contract | None]:
         raise UserError(f"{folder}: its settings can't be read ({said}); {SAVE_AGAIN}") from None
 
 
-def of_inputs(inputs: dict[str, Path]) -> dict[str, Edge]:
+def of_inputs(inputs: dict[str, Path]) -> dict[str, SourceContract]:
     """Every input with its contract: from its manifest, or for a directory from outside from the files in it."""
-    edges: dict[str, Edge] = {}
+    contracts: dict[str, SourceContract] = {}
     for name, path in inputs.items():
         folder = path.parent if path.name == "model" else path
         known = read_contract(folder / "manifest.json")
-        edges[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), contract_apart(path))
-    return edges
+        contracts[name] = (str(folder), known["contract"]) if "contract" in known else (str(path), contract_apart(path))
+    return contracts
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":
@@ -116,7 +116,7 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
 
 def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
     """The tokenizer's part of the contract; a tag that decoding doesn't give back has None instead of ids."""
-    # A tokenizer that has padded or cut a batch is saved with these settings.
+    # A tokenizer that has padded or truncated a batch is saved with these settings.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     path = folder / "tokenizer_config.json"
@@ -134,9 +134,9 @@ def describe_tokenizer(folder: Path, tokenizer: "Tokenizer") -> Contract:
         return tokenizer.token_to_id(text) if text else None
 
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-    cut = tokenizer.encode(PROBE, add_special_tokens=False).ids
+    split = tokenizer.encode(PROBE, add_special_tokens=False).ids
     return {
-        "tokenizer": text_digest(json.dumps([sorted(vocabulary.items()), cut])),
+        "tokenizer": text_digest(json.dumps([sorted(vocabulary.items()), split])),
         "chat_template": template and text_digest(template),
         "eos_token_id": special("eos_token"),
         "pad_token_id": special("pad_token"),
@@ -230,7 +230,7 @@ def dtype_of(folder: Path) -> str | None:
     return "+".join(sorted(types & FLOATS)) or None
 
 
-def check_contracts(stage: str, program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> None:
+def check_contracts(stage: str, program: str, config: dict[str, Any], contracts: dict[str, SourceContract]) -> None:
     """Refuse, before anything is computed, inputs that fit neither each other nor the config; raises UserError."""
     for fault in misfits(program, config, contracts):
         raise UserError(f"{stage}: {fault}")
@@ -243,7 +243,7 @@ def check_taken(side: str, folder: Path) -> None:
         raise UserError(fault)
 
 
-def misfits(program: str, config: dict[str, Any], contracts: dict[str, Edge]) -> Iterator[str]:
+def misfits(program: str, config: dict[str, Any], contracts: dict[str, SourceContract]) -> Iterator[str]:
     """What doesn't fit, in words. Stop at the first: each check assumes that those before it found nothing."""
     template = config.get("template")
     if program == "pretrain" and not config["init_from"]:
@@ -335,7 +335,7 @@ def length_faults(side: str, contract: Contract, config: dict[str, Any]) -> Iter
         yield f"vllm_max_model_length is {room}, but {side} has only {positions} positions; lower it"
 
 
-def pair_faults(model: Edge, scorer: str, scores: Edge, own_template: bool) -> Iterator[str]:
+def pair_faults(model: SourceContract, scorer: str, scores: SourceContract, own_template: bool) -> Iterator[str]:
     """A reward model must read text as its policy does; their templates may differ only if the config sets one."""
     (ours, policy), (theirs, judge) = model, scores
     if judge["labels"] not in OF_SCORERS:

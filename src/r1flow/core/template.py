@@ -92,6 +92,11 @@ class Response(str):
         return self.blocks[0]
 
     @cached_property
+    def thought(self) -> str:
+        """What follows the first <think>, up to its end if it has one: also where text stands before it."""
+        return self.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
+
+    @cached_property
     def summary(self) -> str:
         """What follows the reasoning, without answer tags."""
         return self.blocks[1].replace(ANSWER_OPEN, "").replace(ANSWER_CLOSE, "").strip()

@@ -46,6 +46,7 @@ WHOLE = dataclasses.make_dataclass(
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 UNKNOWN_KEY = re.compile(r"Could not override '([\w.]+)'")  # Hydra's words
 TO_THE_HUB = re.compile(r"hub_|push_to_hub|trackio_|log_completions_hub")
+UNENDED = "No closing quotation"  # what shlex says of a quote that doesn't end
 # pydantic's errors for values of a wrong type, and the type that is wanted; a block has keys of its own.
 TYPE_FAULTS = {
     "bool_type": "bool",
@@ -110,6 +111,7 @@ def composed(conf: Path, experiment: str, overrides: str, run: Any) -> dict[str,
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         check_added(conf, experiment, overrides, str(error), run)
         said = group_hint(conf, str(error)) or nearest(conf, experiment, str(error)) or first_lines(error)
+        said += "; a text ends with the quote that it begins with" if said == UNENDED else ""
         faults = [f"conf (experiment={experiment} overrides={overrides!r}): {said}"]
         # Hydra stops at the first one: what else is wrong without it?
         if mistyped := UNKNOWN_KEY.match(str(error)):

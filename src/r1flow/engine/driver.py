@@ -345,8 +345,8 @@ def cost_record(begin: float, others: Iterable[Path]) -> dict[str, Any]:
 
 def seal(stage: Stage, made_by: dict[str, Any]) -> None:
     """Write the manifest of what was computed, and the provenance that names it."""
-    promise = contract.contract_of(stage.work, spec_of(made_by["program"]).labels(stage.config))
-    described = manifest.manifest_of_files(stage.name, stage.work) | ({"contract": promise} if promise else {})
+    agreed = contract.contract_of(stage.work, spec_of(made_by["program"]).labels(stage.config))
+    described = manifest.manifest_of_files(stage.name, stage.work) | ({"contract": agreed} if agreed else {})
     manifest.write_json(stage.work / manifest.MANIFEST, described)
     outputs = manifest.sha256(stage.work / manifest.MANIFEST)
     manifest.write_json(stage.work / manifest.PROVENANCE, {**made_by, "outputs": outputs})

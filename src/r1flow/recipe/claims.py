@@ -33,6 +33,7 @@ A result: {"verdict": "holds here", "estimate": 0.369, "low": 0.330, "high": 0.4
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -226,6 +227,16 @@ def if_solved(difference: Interval, *solved: Iterable[float]) -> Interval:
     """The difference, which is Unsolved where all of these shares, one for each problem or step, are 0."""
     nothing = difference.n > 0 and not any(any(shares) for shares in solved)
     return Unsolved(**vars(difference)) if nothing else difference
+
+
+def over_seeds(told: Sequence[Mapping[str, Any]]) -> Interval:
+    """The mean of the estimates that runs of several seeds tell, with a 95 % t interval.
+
+    Without numbers if a run has no estimate; Unsolved where no run has a model that solves anything.
+    """
+    estimates = [each["estimate"] for each in told]
+    interval = Interval(None, None, None, None, 0) if None in estimates else mean_interval(estimates)
+    return Unsolved(**vars(interval)) if all("why" in each for each in told) else interval
 
 
 def compare_solved(evidence: Evidence, first: str, second: str) -> Interval | Absent:

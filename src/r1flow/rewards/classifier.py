@@ -62,7 +62,7 @@ def classify(model_dir: Path, rows: list[tuple[str, str]], sees: str) -> list[fl
 def encode_row(
     tokenizer: "PreTrainedTokenizerBase", row: tuple[str, str], sees: str, limit: int
 ) -> list[tuple[str, list[int]]]:
-    """A row as the model's inputs by name, at most `limit` tokens: a longer text is cut, the end of sequence stays."""
+    """A row as the model's inputs by name, truncated to `limit` tokens, of which the last is the end of sequence."""
     # tokenizers refuse surrogates.
     question, response = (text.encode("utf-8", "replace").decode() for text in row)
     if tokenizer.chat_template is None:

@@ -15,7 +15,7 @@ its arguments, with commas between them; without the name where there is only on
     <tool>calculate 48 * 377</tool>        <tool>48 * 377</tool>
 
 What a tool returns is text for the model, and so is what is wrong with a call: an error is one line. None of it can be
-a special token, a tag or a control code, and a long text is cut, so that nothing a tool says ends a response or is
+a special token, a tag or a control code, and a long text is truncated: nothing that a tool says ends a response or is
 taken for the model's answer. A call has a limit of CPU time, and one of waiting; Python can't interrupt a library in
 the middle of a long operation, so a tool that runs what a model wrote should do it in the sandbox. Left out: tools that
 are coroutines, and images.
@@ -244,7 +244,7 @@ def arguments_in(text: str, name: str, tool: Callable[..., Any]) -> list[Any]:
 
 
 def harmless(text: str, most: int) -> str:
-    """A text without control codes and tags, cut to `most` characters. What it has of special tokens stays text."""
+    """A text without control codes and tags, truncated to `most` characters; names of special tokens stay text."""
     text = INVISIBLE.sub("", text[: 2 * most]).strip()
     if len(text) > most:
         text = text[: most - 1] + "…"

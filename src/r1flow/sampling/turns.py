@@ -21,7 +21,7 @@ from r1flow.core.template import RESULT_CLOSE, RESULT_OPEN, TOOL_CLOSE, TOOL_OPE
 from r1flow.sampling import Completion, Opening, Sampler, SamplingParams, check_room_left, encode, seed_of
 from r1flow.sampling.environments import WRONG, ToolCall, ToolSession
 
-# Rows of about as many tokens left are drawn together, and what a turn has beyond its row's limit is cut.
+# Rows of about as many tokens left are drawn together, and what a turn has beyond its row's limit is truncated.
 TOKENS_STEP = 64
 
 

@@ -8,8 +8,8 @@ metrics.json has the same under `counts`, MLflow as `rows/rl.jsonl: leak`, and t
     {"rl.jsonl": {"read": 200, "kept": 71, "left_out": {"leak": 129}}, …}
 
 A row is *lost* if nobody asked for its being left out. What the configuration asks for (a limit, a filter, `where`) is
-counted too, but never a reason for a warning. A row that is cut is trained on, and counts as lost all the same: it has
-no end-of-text token any more.
+counted too, but never a reason for a warning. A row that is truncated is trained on, and counts as lost all the same:
+it has no end-of-text token any more.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ MOST_LOST = 0.5
 LOST = {
     "leak": "it is, or nearly is, a problem of an evaluation set (decontamination.json names both)",
     "too long": "longer than the configured number of tokens",
-    "cut": "longer than the configured number of tokens: trained on without its end, so no stop is learnt from it",
+    "truncated": "longer than the configured number of tokens: trained on without its end, so it teaches no stop",
     "ungradable": "its right answer can't be graded, or its tests can't be run",
     "step not read": "a step states something that arithmetic can't check, such as an unknown",
     "infrastructure": "the sandbox, a worker or a server failed, so it isn't known whether it is right",
@@ -137,8 +137,9 @@ class Count:
         return ", ".join(f"{rows} {reason}" for reason, rows in self.left_out.most_common())
 
     def __str__(self) -> str:
-        said = f"{self.read} rows in, {self.kept} {'whole' if self.left_out['cut'] else 'out'}"
-        fate = "left out or cut" if self.left_out["cut"] else "left out"
+        truncated = self.left_out["truncated"]
+        said = f"{self.read} rows in, {self.kept} {'whole' if truncated else 'out'}"
+        fate = "left out or truncated" if truncated else "left out"
         return f"{said}; {fate}: {self.reasons()}" if self.left_out else said
 
     def as_dict(self) -> dict[str, Any]:

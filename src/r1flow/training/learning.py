@@ -3,7 +3,7 @@
     in 4 of 4 logged steps all completions of a prompt had the same reward, which teaches nothing: no completion is …
 
 A group of equal rewards gives advantages of 0 (DeepSeekMath, section 4.1.2), and so no gradient. A completion that is
-cut has no answer. Such a training costs as much as any other, and its model is the one that it began with.
+truncated has no answer. Such a training costs as much as any other, and its model is the one that it began with.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -37,7 +37,7 @@ from r1flow.core.metrics import as_asked, is_own_thought, normalise_answer, summ
 from r1flow.core.parquet import Table
 from r1flow.core.processes import ordered_map
 from r1flow.core.schema import PARAPHRASED, read_jsonl
-from r1flow.core.template import GENERAL, TAGS, THINK_CLOSE, THINK_OPEN, Response
+from r1flow.core.template import GENERAL, TAGS, THINK_OPEN, Response
 from r1flow.grading import code, generated, replies
 from r1flow.grading.problems import first_of_each, is_coding, is_gradable
 from r1flow.grading.statements import graded_statements
@@ -190,7 +190,7 @@ def examine(stage: "Stage", problems: list[dict[str, Any]]) -> tuple[list[dict[s
             if number % apart == 0:
                 shown.append(row)
             if way == given and config["interventions"]:
-                thoughts.append(Thought(*question[:2], row["completion"]))
+                thoughts.append(Thought(*question[:2], Response.parse(row["completion"]).thought))
         for _, _, row in grade_all(stage, each, changed(stage, thoughts), CHANGED):
             table.write(row)
             verdicts.append(brief(row))
@@ -358,8 +358,7 @@ def grade_reasoning(problem: dict[str, Any], response: Response, finished: bool)
     def correct(text: str | None) -> bool:
         return bool(generated.correct(problem["task"], text, problem["answer"], problem["entry"]))
 
-    thought = response.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
-    stated = graded_statements(thought, problem["entry"])
+    stated = graded_statements(response.thought, problem["entry"])
     final = [lenient_text] if finished and lenient_text is not None else []
     return {
         "gold": problem["answer"],

@@ -1,4 +1,4 @@
-"""What is reflection worth? Thoughts are cut after their first answer, changed, and continued by their own model.
+"""What is reflection worth? Thoughts are truncated after their first answer, changed, and continued by their own model.
 
 The model's own sample with <think> given, up to the first answer that it states, becomes the opening of a new one:
 
@@ -28,7 +28,7 @@ NEAR = (-10, -2, -1, 1, 2, 10)
 
 
 class Thought(NamedTuple):
-    """A sample with <think> given."""
+    """What a sample with <think> given has between its tags."""
 
     problem: dict[str, Any]
     index: int
@@ -39,20 +39,15 @@ def openings(
     thoughts: Iterable[Thought], interventions: Iterable[str], reflection: str, seed: int
 ) -> dict[str, list[tuple[dict[str, Any], int, str]]]:
     """For each intervention, (problem, sample index, opening) of every thought that states an answer; no code."""
-    thoughts = [thought for thought in thoughts if thought.problem["answer"] and spans(inside(thought.text))]
+    thoughts = [thought for thought in thoughts if thought.problem["answer"] and spans(thought.text)]
     wrong = dict(wrong_answers([thought.problem for thought in thoughts], seed))
     changed: dict[str, list[tuple[dict[str, Any], int, str]]] = {}
     for name in interventions:
         changed[name] = []
         for problem, index, text in thoughts:
-            begun = opening(name, inside(text), problem["answer"], wrong[problem["id"]], reflection)
+            begun = opening(name, text, problem["answer"], wrong[problem["id"]], reflection)
             changed[name].append((problem, index, begun))
     return changed
-
-
-def inside(text: str) -> str:
-    """The thought in a completion."""
-    return text.partition(THINK_OPEN)[2].partition(THINK_CLOSE)[0]
 
 
 def opening(name: str, thought: str, right: str, wrong: str, reflection: str) -> str:

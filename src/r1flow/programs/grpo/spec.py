@@ -76,7 +76,7 @@ def check_grpo(config: dict[str, Any]) -> None:
     check_groups(trainer)
     if trainer["loss_type"] == "cispo" and trainer["epsilon_high"] is None:
         raise UserError(
-            "trainer.epsilon_high: null means 0.2, and with it loss_type cispo would cut every weight; set it to 5.0"
+            "trainer.epsilon_high: null means 0.2, and with it loss_type cispo would clip every weight; set it to 5.0"
         )
     check_snapshots(trainer)
     server = trainer.get("vllm_server_base_url") or ""
@@ -241,7 +241,7 @@ def check_vllm(config: dict[str, Any]) -> None:
     if mode == "colocate" and room is not None and room <= longest:
         raise UserError(
             f"trainer.vllm_max_model_length: {room} has no room for a prompt beside {longest} new tokens, and vLLM"
-            " would cut responses short; raise it, or lower max_completion_length"
+            " would truncate responses; raise it, or lower max_completion_length"
         )
     check_correction(trainer, config["stop_above"])
 

@@ -194,7 +194,7 @@ def documents_cut(documents: list[list[int]], block: int) -> Count:
     long = [number for number, ids in enumerate(documents, 1) if len(ids) > block]
     count = Count(len(documents))
     place = f"document {long[0]} has {len(documents[long[0] - 1])} tokens" if long else ""
-    count.leave_out("cut", place, len(long))
+    count.leave_out("truncated", place, len(long))
     return count
 
 
@@ -223,7 +223,7 @@ def use_own_pass(model: LlamaForCausalLM) -> None:
 
 
 class Blocks(Dataset):
-    """Documents packed into blocks of `size` tokens, by TRL's best-fit decreasing; longer documents are cut.
+    """Documents packed into blocks of `size` tokens, by TRL's best-fit decreasing; longer documents are truncated.
 
     Row i has input_ids and labels, both (size,), and attention_mask, (1, size, size), to be added to the scores: a
     token sees itself and the tokens before it in its own document.

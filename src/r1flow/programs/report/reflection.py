@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved, mean_interval
+from r1flow.core.metrics import Interval, PerProblem, Row, as_share, is_solved
 from r1flow.recipe.claims import (
     CANT_TELL,
     DOES_NOT_HOLD,
     HOLDS,
     Evidence,
     Part,
-    Unsolved,
     compare_families,
     describe_interval,
     if_solved,
     over_families,
+    over_seeds,
 )
 
 OWN, FORBIDDEN, FORCED, RIGHT, WRONG = "own", "no_reflection", "forced_reflection", "after_right", "after_wrong"
@@ -171,20 +171,14 @@ def reflection_over(told: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, A
             cells = {}
             for name in [*WAYS, WORTH, READS]:
                 if name in first:
-                    cells[name] = mean_over_seeds(each, name, is_share=name in WAYS)
+                    mean = over_seeds([run[name] for run in each])
+                    cells[name] = as_share(mean) if name in WAYS else mean
             samples, of = sum(one["samples"] for one in each), sum(one["of"] for one in each)
             row = {"model": model, "family": family, "samples": samples, "of": of, "cells": cells}
             rows.append(row | {REFLECTS: float(np.mean([one[REFLECTS] for one in each]))})
     for stage, first in told[0]["placed"].items():
         each = [run["placed"][stage] for run in told]
-        row = {"pair": (stage, first["start"])}
-        share = mean_over_seeds(each, "placed", is_share=True)
-        placed.append(row | {"placed": share, "beyond": mean_over_seeds(each, "beyond")})
+        share = as_share(over_seeds([run["placed"] for run in each]))
+        beyond = over_seeds([run["beyond"] for run in each])
+        placed.append({"pair": (stage, first["start"]), "placed": share, "beyond": beyond})
     return rows, placed
-
-
-def mean_over_seeds(told: Sequence[Mapping[str, Any]], name: str, is_share: bool = False) -> Interval:
-    mean = mean_interval([run[name]["estimate"] for run in told])
-    if all("why" in run[name] for run in told):
-        mean = Unsolved(**vars(mean))
-    return as_share(mean) if is_share else mean

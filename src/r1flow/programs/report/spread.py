@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import stdtr
 
-from r1flow.core.metrics import Interval, mean_interval, within_bounds
+from r1flow.core.metrics import Interval, within_bounds
 from r1flow.core.template import GENERAL
 from r1flow.programs.report.collect import BASES, curve_of
 from r1flow.programs.report.figures import (
@@ -54,6 +54,7 @@ from r1flow.recipe.claims import (
     claim_summary,
     claims_in_order,
     describe_interval,
+    over_seeds,
 )
 from r1flow.recipe.stages import MODELS, RL_STAGES
 
@@ -166,19 +167,8 @@ def part_over(told: Sequence[Mapping[str, Any]]) -> Part:
     """One part over the runs; its floor and ceiling are the single run's."""
     needs = tuple(dict.fromkeys(chain.from_iterable(part["needs"] for part in told)))
     limits = {key: told[0][key] for key in ("name", "unit", "floor", "ceiling", "counts")}
-    interval = Absent(needs) if needs else over_told(told)
+    interval = Absent(needs) if needs else over_seeds(told)
     return Part(interval=interval, at_least=MIN_SEEDS, toy=told[0]["verdict"] == NO_VERDICT, **limits)
-
-
-def over_told(told: Sequence[Mapping[str, Any]]) -> Interval:
-    """The mean of the estimates that the runs tell; Unsolved where no run has a model that solves anything."""
-    interval = over([each["estimate"] for each in told])
-    return Unsolved(**vars(interval)) if all("why" in each for each in told) else interval
-
-
-def over(estimates: Sequence[float | None]) -> Interval:
-    """The mean of the runs' estimates with a 95 % t interval; without numbers if a run has no estimate."""
-    return Interval(None, None, None, None, 0) if None in estimates else mean_interval(estimates)
 
 
 def p_value(part: Part) -> float:
@@ -205,7 +195,7 @@ def over_rows(tables: Sequence[Mapping[str, Mapping[str, float | None]]]) -> dic
     for model in in_recipe(tables[0]):
         rows[model] = {}
         for name in tables[0][model]:
-            mean = over([table.get(model, {}).get(name) for table in tables])
+            mean = over_seeds([{"estimate": table.get(model, {}).get(name)} for table in tables])
             rows[model][name] = mean if name == TOKENS else within_bounds(mean)
     return rows
 
@@ -245,10 +235,10 @@ def steps_over(runs: Sequence[SeedRun]) -> list[dict[str, Any]]:
         if None not in told:
             row: dict[str, Any] = {"pair": (first, second), "skill": {}}
             for name in CELLS:
-                row[name] = over_told([step[name] for step in told])
+                row[name] = over_seeds([step[name] for step in told])
             # At one temperature, of every run.
             for skills in zip(*(step["skill"] for step in told), strict=True):
-                row["skill"][skills[0]["temperature"]] = over_told(skills)
+                row["skill"][skills[0]["temperature"]] = over_seeds(skills)
             rows.append(row)
     return rows
 
@@ -261,7 +251,7 @@ def self_correction_over(runs: Sequence[SeedRun]) -> dict[str, dict[str, Any]]:
         rows[model] = {}
         for name in told[0]:
             if name in SELF_CORRECTION_MEANS:
-                rows[model][name] = over([each[name]["estimate"] for each in told])
+                rows[model][name] = over_seeds([each[name] for each in told])
             else:
                 rows[model][name] = sum(each[name] for each in told)
     return rows

@@ -71,7 +71,7 @@ def format_duration(seconds: float) -> str:
 
 
 def safe_text(text: str | None, limit: int = SHOWN_CHARACTERS) -> str:
-    """Text safe to show: invisible and direction-changing characters are spelt out, and a long text is cut."""
+    """Text safe to show: invisible and direction-changing characters are spelt out, and a long text is truncated."""
     text = text or ""
     shown = spell_out(text[:limit])
     return f"{shown} … ({len(text) - limit:,} characters more)" if len(text) > limit else shown

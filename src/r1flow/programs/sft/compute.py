@@ -56,7 +56,7 @@ def compute(stage: Stage) -> dict[str, Any]:
         AutoModelForCausalLM, stage.inputs["model"], dtype="float32", attn_implementation=stage.config["attention"]
     )
     dataset, count = training_data(stage, tokenizer)
-    told = tell_counts(stage, rows_cut(stage, dataset), stage.name, stage.config, "raise trainer.max_length")
+    told = tell_counts(stage, rows_truncated(stage, dataset), stage.name, stage.config, "raise trainer.max_length")
     history = History(stage, FIELDS)
     trainer = SFTTrainer(
         model=model,
@@ -97,7 +97,7 @@ def training_data(stage: Stage, tokenizer: PreTrainedTokenizerBase) -> tuple[Dat
     return dataset, count
 
 
-def rows_cut(stage: Stage, dataset: Dataset) -> dict[str, Count]:
+def rows_truncated(stage: Stage, dataset: Dataset) -> dict[str, Count]:
     """What becomes of the file's rows and the general ones among them: TRL cuts those beyond max_length.
 
     Such a row loses the end of its response and its end of sequence, so the model learns not to stop. One whose prompt
@@ -111,7 +111,7 @@ def rows_cut(stage: Stage, dataset: Dataset) -> dict[str, Count]:
         lengths = columns.list_value_length(dataset.data.table["input_ids"]).to_numpy()
         long = np.flatnonzero(lengths > longest)
         place = f"row {long[0] + 1} of those to train on has {lengths[long[0]]} tokens" if len(long) else ""
-        count.leave_out("cut", place, len(long))
+        count.leave_out("truncated", place, len(long))
     beyond = count_limited(stage.inputs["data"] / data["file"], data["limit"]).left_out["limit"]
     count.read += beyond
     count.leave_out("limit", rows=beyond)

@@ -34,12 +34,12 @@ class Sft(Seeded):
 
 
 def check_sft(config: dict[str, Any]) -> None:
-    """Refuse options with which rows aren't cut to max_length, or packed examples would see each other."""
+    """Refuse options with which rows aren't truncated to max_length, or packed examples would see each other."""
     trainer, data = config["trainer"], config["data"]
     if data["general_share"] and data["file"] == MIX:
         raise UserError(f"data.general_share: the rows of {data['file']} are mixed already; set it to 0")
     if trainer.get("padding_free") and not trainer.get("packing") and trainer.get("max_length"):
-        what = "without packing TRL doesn't cut rows to max_length"
+        what = "without packing TRL doesn't truncate rows to max_length"
         raise UserError(f"trainer.padding_free: {what}; set max_length to null, or packing to true")
     if trainer.get("packing") and trainer.get("packing_strategy", "bfd") == "wrapped":
         raise UserError("trainer.packing_strategy: wrapped lets packed examples see each other; use bfd or bfd_split")
