@@ -594,13 +594,13 @@ def class_beyond_json(frame: str) -> str | None:
         arguments = function.args
         given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for annotation in (*(each.annotation for each in given), function.returns):
-            for name in names_in(annotation):
+            for name in annotation_names(annotation):
                 if name not in TYPES_OF_JSON:
                     return name
     return None
 
 
-def names_in(annotation: ast.expr | None) -> Iterator[str]:
+def annotation_names(annotation: ast.expr | None) -> Iterator[str]:
     """The names in an annotation, also within a text: Optional["TreeNode"]."""
     for node in ast.walk(annotation) if annotation else ():
         if isinstance(node, ast.Name):
