@@ -737,6 +737,11 @@ def test_what_reckons_with_a_number_or_hedges_is_not_that_number(written: str, g
     assert math.equal(gold, written.format(gold)) is False
 
 
+def test_thousands_after_a_name_are_no_list() -> None:
+    assert math.equal("1,440", "x = 1,440") and math.equal("1440", "$S_{10} = 1,440$")
+    assert math.equal("1440", "x = 1, 440") is False and math.equal("440", "x = 1,440") is False
+
+
 def test_a_unit_in_brackets_must_agree_with_its_gold() -> None:
     assert math.equal("73 cm", "73 (cm)") and math.equal("73 meters per second", "73 (m/s)")
     assert math.equal("73 cm", "73 (m)") is False and math.equal("73 apples", "73 (cm)") is False

@@ -142,6 +142,8 @@ def in_plain_words(answer: str) -> str:
         *describing, noun = called[1].lower().split()
         if DESCRIBING_QUANTITIES.issuperset(describing) and (noun in QUANTITIES or is_counted(noun)):
             answer = plain = plain[called.end() :]
+    if (named := NAME.match(plain)) and plain_number(plain[named.end() :].strip(" $")):
+        answer = plain = plain[named.end() :]  # x = 1,440 is no list
     if unit := UNIT_IN_BRACKETS.fullmatch(plain):
         words = flattened(unit[2])
         if measure_of(words) or is_counted(words) or words in CHINESE_UNITS or CHINESE_COUNTED.fullmatch(words):
