@@ -22,7 +22,7 @@ from test_trace import make_run
 
 import r1flow
 from r1flow.api import comparison
-from r1flow.api.comparison import CANT_SAY, Difference, compare_runs, compare_seeds, unpaired_difference
+from r1flow.api.comparison import CANT_SAY, Difference, compare_runs, compare_seeds, unpaired_difference, verdict_told
 from r1flow.api.stored import open_run
 from r1flow.artifacts.manifest import read_json, write_json
 from r1flow.core.errors import UserError
@@ -254,6 +254,15 @@ def test_so_many_problems_as_are_said_find_the_difference_in_four_of_five_compar
 )
 def test_a_verdict_is_its_interval(values, changes, verdict):
     assert difference(values, **changes).verdict == verdict
+
+
+@pytest.mark.parametrize("task", ["reasoning", "general"])
+@pytest.mark.parametrize("paired", [True, False])
+def test_models_that_solve_nothing_are_not_called_equal(task: str, paired: bool) -> None:
+    row = difference(np.zeros(30), task=task, a=0.0, b=0.0, paired=paired)
+    assert row.verdict == CANT_SAY and verdict_told(row) == "can't tell; neither model solves any"
+    assert row.same is paired  # so its samples aren't what differs
+    assert difference(np.zeros(30), a=0.0, b=0.0, measure="format_rate").verdict == "equal"
 
 
 def test_side_by_side_come_first_the_samples_with_other_verdicts(here):

@@ -316,6 +316,54 @@ def test_bad_tests_are_refused(tests: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        ("[x]", "x"),
+        ("g(4)", "g"),
+        ("[1, y]", "y"),
+        ("[g(4)]", "g"),
+        ("(ListNode(1),)", "ListNode"),
+        ("[z] * 3", "z"),
+        ("[i for i in k]", "k"),
+        ("[__import__('os')]", "__import__"),
+        ("[lambda: q]", "q"),
+    ],
+)
+def test_arguments_with_unknown_names_are_refused_by_name(args: str, name: str) -> None:
+    tests = [{"call": "f", "args": args, "output": 1}]
+    with pytest.raises(ValueError, match=f"^tests: the arguments .* use '{name}', which"):
+        code.tests_of(tests)
+    assert code.passes_tests("def f(*_): return 1", tests).cause == "ungradable"
+    assert code.can_be_run(tests) is False
+
+
+@pytest.mark.parametrize(
+    "args", ["[]", "(4,)", "[-1, 'x', None, True]", "[{1: {2}}]", "[0] * 9", "[set(), inf]", "[i for i in range(3)]"]
+)
+def test_arguments_of_values_are_taken(args: str) -> None:
+    assert statuses("def f(*_): return 1", [{"call": "f", "args": args, "output": 1}]) == ["passed"]
+
+
+@pytest.mark.parametrize(
+    ("signature", "beyond"),
+    [
+        ("def f(self, head: Optional[ListNode]) -> Optional[ListNode]:", "ListNode"),
+        ("def f(self, k: int, roots: List[Optional['TreeNode']] = None) -> int:", "TreeNode"),
+        ("def f(\n        self,\n        n: int,\n    ) -> lists.Node:", "Node"),
+        ("def f(self, nums: List[int], names: Dict[str, typing.Tuple[int, float]]) -> Optional[bool]:", None),
+        ("def f(self, ListNode, *TreeNode):", None),
+        ("def f(self, n: Any) -> None:", None),
+    ],
+)
+def test_a_frame_with_classes_that_tests_cant_hold_is_known(signature: str, beyond: str | None) -> None:
+    definition = "# class ListNode:\n#     def __init__(self, val: Node): ...\n"
+    frame = f"{definition}class Solution:\n    def g(self) -> int:\n        pass\n    {signature}\n        "
+    assert code.class_beyond_json(frame.rstrip()) == beyond
+    assert code.class_beyond_json(frame.partition("    def g")[0]) is None
+    assert code.class_beyond_json("def f(") is None
+
+
+@pytest.mark.parametrize(
     ("output", "expected", "same"),
     [
         ("16\n", "16", True),

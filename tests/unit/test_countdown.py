@@ -116,3 +116,38 @@ def test_it_agrees_with_python_on_random_expressions() -> None:
         assert not solves(text, shuffled, value + 1)
         assert not solves(text, [*shuffled, 1], value)
         assert not solves(text, shuffled[1:], value)
+
+
+def in_latex(rng: random.Random, numbers: list[int]) -> tuple[str, Fraction]:
+    """The same in LaTeX: brackets of sizes, braces, spaces, and three ways to write a fraction."""
+    if len(numbers) == 1:
+        return str(numbers[0]), Fraction(numbers[0])
+    cut = rng.randrange(1, len(numbers))
+    (left, a), (right, b) = in_latex(rng, numbers[:cut]), in_latex(rng, numbers[cut:])
+    sign = rng.choice("+-*/" if b else "+-*")
+    value = {"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else a}[sign]
+    if sign == "/":
+        shape = rng.choice([r"\cfrac{%s}{%s}", r"\tfrac{%s}{%s}", r"{%s \over %s}", r"{{%s}\over{%s}}"])
+        return shape % (left, right), value
+    opened, closed = rng.choice(
+        [(r"\big(", r"\big)"), (r"\Bigl(", r"\Bigr)"), (r"\left[", r"\right]"), ("{", "}"), (r"\Bigg(", r"\Bigg)")]
+    )
+    space = rng.choice(["", r"\;", r"\!", r"\quad ", "~", r"\:"])
+    return f"{opened}{left}{space}{sign.replace('*', chr(92) + 'times')} {right}{closed}", value
+
+
+@pytest.mark.parametrize("number", ["", "**1.** ", "2) ", "* "])
+def test_spellings_in_latex_change_no_value(number: str) -> None:
+    rng = random.Random(7)
+    for _ in range(200):
+        numbers = [rng.randint(0, 20) for _ in range(rng.randint(1, 5))]
+        text, value = in_latex(rng, numbers)
+        assert solves(number + text, numbers, value), text
+        assert not solves(number + text, numbers, value + 1)
+        assert not solves(number + text, [*numbers, 1], value)
+
+
+def test_what_changes_a_value_is_not_taken_for_a_spelling() -> None:
+    assert not solves("- 4 + 9", [4, 9], 13) and not solves("- 4 + 9", [4, 9], 5)  # a sign, or a mark of a list
+    assert not solves(r"6{2 \over 3}", [6, 2, 3], 4) and not solves(r"{8 \over 3} 3", [8, 3, 3], 8)
+    assert not solves("1.4+9", [1, 4, 9], 13) and not solves(r"9\!4", [94], 94)

@@ -1172,6 +1172,15 @@ def test_a_map_is_read_like_an_object_and_its_weight_is_the_rows_own(tmp_path: P
     assert count.left_out == {"row too large": 1, "missing": 2, "wrong type": 1}
 
 
+def test_a_problem_on_linked_lists_is_left_out_by_the_name_of_its_class(tmp_path: Path) -> None:
+    [_, name, [row], *_] = REAL["livecodebench"]
+    frames = [row["starter_code"], row["starter_code"].replace("n: int", "head: Optional[ListNode]")]
+    write(tmp_path, name, [row | {"starter_code": frame} for frame in frames])
+    rows, count = loaded(tmp_path, name, source_of("livecodebench"))
+    assert len(rows) == 1 and count.left_out == {"a class that tests can't hold": 1} and not count.damaged
+    assert count.first["a class that tests can't hold"] == f"{name}: row 2: a class that tests can't hold: ListNode"
+
+
 def test_a_contest_program_is_run_and_compared_by_the_benchmarks_rules() -> None:
     tests = json.dumps([{"input": "3", "output": "9", "testtype": "stdin"}])
     [given] = json.loads(loaders.contest_tests(tests, "[]", "{}"))

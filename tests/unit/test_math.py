@@ -692,3 +692,57 @@ def test_a_copied_question_is_no_answer_and_the_worked_out_one_is(gold, copy, fi
 
 def test_a_gold_that_leaves_an_operation_open_may_be_given_so():
     assert math.equal(r"\sum_{k=1}^n k^2", r"\sum_{k=1}^n k^2")
+
+
+# How a number is written with its name, its unit or a mark of joy; the last ones are known to be paid.
+NAMED = (
+    *(
+        "{} (cm)",
+        "{}（人）",
+        "{}(km/h)",
+        "{} (apples)",
+        "${}$ (cm)",
+        r"{}\ (\text{{cm}})",
+        "The answer is {} (dollars).",
+    ),
+    *("Area = {}", "Total cost: {}", "apples = {}", "The final volume = {} cm", "Area = {} (cm)", r"\boxed{{A = {}}}"),
+    *("The answer is *{}*.", "So it is *{}* cm.", "The answer is **{}**!", "**{}**!", "He has {} apples!"),
+    *("The answer is ${}$!", r"\text{{Area}} = {}"),
+)
+# What reckons, hedges, scales or leaves it open whether "!" is a factorial.
+RECKONED = (
+    *("x/2 = {}", "2x = {}", "x - 1 = {}", "-x = {}", "1/x = {}", "x! = {}", "ln x = {}", "twice area = {}"),
+    *("half of the area = {}", "area / 2 = {}", "2 area = {}", "area squared = {}", "perhaps = {}"),
+    *("Area = {} or 4", "Area = {} + 1", "Area = {}, perimeter = 4", "Area = {}^2"),
+    *("{} (or 4)", "{} (not 4)", "{} (4)", "{} (million)", "{} (thousands)", "{} (M)", "{} (K)", "{} (dozens)"),
+    *("{} (mod 100)", "{} (x)", "{} (cm) (m)", "{} (wrong)", "({}) (4)"),
+    *("{}!", "**{}!**", "The answer is {}!", "The answer is ${}!$.", "${}$!", "The answer is {}!!"),
+    *("The answer is *{}* or *4*.", "2 *{}* 1", "The answer is **not {}**!", "The answer is not *{}*."),
+)
+
+
+@pytest.mark.parametrize("written", NAMED)
+@pytest.mark.parametrize("gold", ["73", "5", "0", "1234", "0.75"])
+def test_a_number_is_right_with_its_name_its_unit_or_a_mark_of_joy(written: str, gold: str) -> None:
+    others = [f"{gold}1", f"-{gold}", "4", f"2{gold}"]
+    found = math.verdicts([(gold, written.format(number)) for number in (gold, *others)])
+    if gold == "0":
+        found[2] = Verdict(False)  # -0 is 0
+    assert [each.correct for each in found] == [True, *[False] * len(others)]
+
+
+@pytest.mark.parametrize("written", RECKONED)
+@pytest.mark.parametrize("gold", ["73", "5"])
+def test_what_reckons_with_a_number_or_hedges_is_not_that_number(written: str, gold: str) -> None:
+    assert math.equal(gold, written.format(gold)) is False
+
+
+def test_thousands_after_a_name_are_no_list() -> None:
+    assert math.equal("1,440", "x = 1,440") and math.equal("1440", "$S_{10} = 1,440$")
+    assert math.equal("1440", "x = 1, 440") is False and math.equal("440", "x = 1,440") is False
+
+
+def test_a_unit_in_brackets_must_agree_with_its_gold() -> None:
+    assert math.equal("73 cm", "73 (cm)") and math.equal("73 meters per second", "73 (m/s)")
+    assert math.equal("73 cm", "73 (m)") is False and math.equal("73 apples", "73 (cm)") is False
+    assert math.equal("73x", "73 (cm)") is False and math.equal("x", "area = x (cm)") is False

@@ -42,7 +42,7 @@ from r1flow.core.metrics import (
 )
 from r1flow.core.parquet import read_rows
 from r1flow.core.template import GENERAL
-from r1flow.recipe.claims import MIN_PROBLEMS, MIN_STEPS
+from r1flow.recipe.claims import MIN_PROBLEMS, MIN_STEPS, NOTHING_SOLVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,10 +82,22 @@ class Difference:
     n: int  # units of each run
 
     @property
+    def same(self) -> bool:
+        """Whether every unit has the same value in both runs."""
+        return self.paired and self.interval.estimate == 0 and self.interval.se == 0
+
+    @property
+    def nothing_solved(self) -> bool:
+        """Whether neither run's model solves any problem, as of two untrained ones: both may be far from equal."""
+        return self.measure == "pass_at_1" and self.a == self.b == 0
+
+    @property
     def verdict(self) -> str:
         """better or worse (of lengths: longer or shorter), equal, or can't tell."""
         _, _, more, less = MEASURES[self.task, self.measure]
-        if self.paired and self.interval.estimate == 0 and self.interval.se == 0:
+        if self.nothing_solved:
+            return CANT_SAY
+        if self.same:
             return EQUAL
         if self.interval.low is None or self.n < LEAST[self.unit] or self.interval.low <= 0 <= self.interval.high:
             return CANT_SAY
@@ -374,6 +386,8 @@ def measure_told(each: Difference) -> str:
 def verdict_told(each: Difference) -> str:
     if each.verdict != CANT_SAY:
         return each.verdict
+    if each.nothing_solved:
+        return f"{CANT_SAY}; {NOTHING_SOLVED}"
     if each.n < LEAST[each.unit]:
         return f"{CANT_SAY}; {LEAST[each.unit]} {each.unit}s are the least ({each.n} here)"
     if each.would_tell is None:

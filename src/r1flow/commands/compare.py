@@ -94,9 +94,7 @@ def seed_runs(name: Path) -> list[Path]:
 
 
 def last_that_differs(comparison: "Comparison") -> str | None:
-    from r1flow.api.comparison import EQUAL
-
-    differing = [each.model for each in comparison.differences if each.verdict != EQUAL]
+    differing = [each.model for each in comparison.differences if not each.same]
     return differing[-1] if differing else None
 
 

@@ -35,6 +35,7 @@ from r1flow.core.files import refuse_lfs_pointer
 from r1flow.core.row_files import KeyTwice, check_no_column_twice, column_of, csv_records, parse_json
 from r1flow.core.template import ANSWER_CLOSE, ANSWER_OPEN, APART, TAGS, THINK_CLOSE, THINK_OPEN, Response
 from r1flow.data.splits import identity
+from r1flow.grading.code import class_beyond_json
 from r1flow.grading.final import after_mark, last_boxed
 from r1flow.tracking.left_out import Count
 
@@ -58,7 +59,7 @@ class Damaged(Exception):
 
 
 class Unusable(Exception):
-    """A row that is undamaged but has nothing that we can use."""
+    """A row that is undamaged but has nothing that we can use; it is counted under the reason, the first argument."""
 
 
 def load_source(folder: Path, names: list[str], source: dict[str, Any], count: Count) -> Iterator[FileRow]:
@@ -81,7 +82,7 @@ def load_source(folder: Path, names: list[str], source: dict[str, Any], count: C
                     said += f"; the row has {listed([printable(name)[:40] for name in row], 20)}"
                 count.leave_out(reason, f"{place}: {said}", damaged=True)
             except Unusable as error:
-                count.leave_out(str(error), f"{place}: {error}")
+                count.leave_out(error.args[0], ": ".join([place, *error.args]))
             else:
                 yield made
 
@@ -607,9 +608,14 @@ def noted_calls(frame: Any, solution: Any, test: Any, function: Any) -> str:
 
 
 def contest_question(content: Any, starter: Any) -> str:
-    """LiveCodeBench: a problem, and how it is tested: by the starter code's function, or by standard input."""
+    """LiveCodeBench: a problem, and how it is tested: by the starter code's function, or by standard input.
+
+    A function of linked lists or trees isn't usable: its tests have no values of such a class.
+    """
     form = "Write a Python program that reads standard input and prints the output."
     if frame := text(starter or "").rstrip():
+        if beyond := class_beyond_json(frame):
+            raise Unusable("a class that tests can't hold", printable(beyond)[:40])
         form = f"Write it in Python, in this frame:\n```python\n{frame}\n```"
     return f"{text(content)}\n\n{form}"
 

@@ -41,6 +41,17 @@ MOST_OUTPUT_MB = 64.0  # that a test's expected output may raise the limit to
 MOST_DIGITS = 400  # a longer number in an output isn't compared as a number
 DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 FRACTIONAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?\d+e[+-]?\d+", re.ASCII | re.IGNORECASE)
+# Names that arguments in source text may use: of values, and of what makes them.
+VALUES = {
+    *("inf", "nan", "int", "float", "complex", "bool", "str", "bytes", "bytearray"),
+    *("list", "tuple", "dict", "set", "frozenset", "range", "deque", "Counter", "OrderedDict"),
+}
+# Types of what JSON holds, in annotations.
+TYPES_OF_JSON = {
+    *("int", "float", "str", "bool", "None", "list", "tuple", "dict", "object", "Any", "Optional", "Union"),
+    *("List", "Tuple", "Dict", "Sequence", "Iterable", "Mapping", "typing"),
+}
+SIGNATURE = re.compile(r"^\s*def\s[^#]*?\)\s*(?:->[^:#]*)?:", re.MULTILINE)
 
 
 class Status(StrEnum):
@@ -551,7 +562,10 @@ def called_function(name: Any, tests: dict[str, Any]) -> str:
 
 
 def refuse_no_python(args: str) -> None:
-    """Raises ValueError for arguments that are no list of values in Python, which no solution could pass."""
+    """Raises ValueError for arguments that are no list of values in Python, which no solution could pass.
+
+    Names may be those of VALUES, and those that the text itself binds, as a comprehension does.
+    """
     try:
         value = ast.parse(args.strip(), mode="eval").body
         handed_on = ast.parse(f"(0, {args})", mode="eval").body  # as by `call_text`
@@ -560,6 +574,41 @@ def refuse_no_python(args: str) -> None:
     is_list = isinstance(value, ast.List | ast.Tuple | ast.Call | ast.BinOp | ast.ListComp)
     if not is_list or len(handed_on.elts) != 2:
         raise ValueError(f"tests: the arguments {args[:80]!r} are no list; write [4] for one argument")
+    names = [node for node in ast.walk(value) if isinstance(node, ast.Name)]
+    bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    for name in names:
+        if name.id not in VALUES | bound:
+            raise ValueError(f"tests: the arguments {args[:80]!r} use {name.id[:40]!r}, which isn't known there")
+
+
+def class_beyond_json(frame: str) -> str | None:
+    """The first class that a function in this code takes or returns and tests can't hold: ListNode, TreeNode.
+
+    Tests are JSON, so such a function would be given lists, and fail whatever it does. None: there is none.
+    """
+    for signature in SIGNATURE.findall(frame):
+        try:
+            [function] = ast.parse(f"{signature.strip()} pass").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        arguments = function.args
+        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for annotation in (*(each.annotation for each in given), function.returns):
+            for name in annotation_names(annotation):
+                if name not in TYPES_OF_JSON:
+                    return name
+    return None
+
+
+def annotation_names(annotation: ast.expr | None) -> Iterator[str]:
+    """The names in an annotation, also within a text: Optional["TreeNode"]."""
+    for node in ast.walk(annotation) if annotation else ():
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"[^\W\d]\w*", node.value)
 
 
 def checker_of(test: dict[str, Any]) -> str | None:

@@ -3,6 +3,7 @@ r"""Does an expression reach a target with the given numbers? It has its own par
     solves("94 × 4 − 61 − 6", [6, 61, 94, 4], 309)         # True
     solves("94*4 - 61 - 6 = 309", [6, 61, 94, 4], 309)     # True
     solves(r"$8 \div (3-\frac{8}{3})$", [8, 3, 8, 3], 24)   # True
+    solves(r"**1.** 8 / \Big(3-{8 \over 3}\Big)", [8, 3, 8, 3], 24)   # True
     solves("309 = 94*4 - (61 + 6)", [6, 61, 94, 4], 309)   # True
     solves("44**19**35", [44, 19, 35], 98)                 # False, at once: there are no powers
 
@@ -24,8 +25,14 @@ LIMIT = 1000  # characters of an expression; deeper and longer ones are no count
 DEPTH = 50  # parentheses
 SPELLINGS = str.maketrans({**dict.fromkeys("×·⋅∗✕✖•∙", "*"), "÷": "/", "∕": "/", "−": "-", "–": "-"}) | WIDE
 SIGNS = {r"\times": "*", r"\cdot": "*", r"\ast": "*", r"\div": "/"}  # others are blanks
-SIGN = re.compile(r"\\(?:(?:times|cdot|ast|div|left|right)(?![A-Za-z])|[, ])|\$")
-FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
+SIGN = re.compile(
+    r"\\(?:(?:times|cdot|ast|div|left|right|q?quad|[bB]igg?[lrm]?|displaystyle|textstyle)(?![A-Za-z])|[,;:!> ])|[$~]"
+)
+FRACTION = re.compile(r"\\[cdt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
+OVER = re.compile(r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}")
+GROUP = re.compile(r"(?<!frac)(?<!\})\{([^{}\\]*)\}")  # braces that are no fraction's
+# Of a list or a step; an expression can't begin so.
+LIST_NUMBER = re.compile(r"^\s*(?:(?:\*\*|__)?\d{1,2}[.)](?:\*\*|__)?|[*•])\s+(?=\S)")
 TIMES = re.compile(r"(?<=[\d)])\s*[xX]\s*(?=[\d(])", re.ASCII)
 BESIDE = re.compile(r"(?<=[\d)\]])\s*(?=[(\[])", re.ASCII)  # not beside a fraction: 2\frac13
 BRACKETS = str.maketrans("[]{}", "()()")
@@ -58,14 +65,18 @@ def solves(expression: str, numbers: Iterable[float], target: float) -> bool:
 
 def without_latex(text: str) -> str:
     """An expression in LaTeX with plain signs, and with fractions as divisions; other commands stay, and are wrong."""
-    text = unwrapped(candidate(text.translate(SPELLINGS))).replace("\\*", "*").replace("==", "=")
+    text = candidate(LIST_NUMBER.sub("", text, count=1).translate(SPELLINGS))
+    text = unwrapped(text).replace("\\*", "*").replace("==", "=")
     text = SIGN.sub(lambda match: SIGNS.get(match[0], " "), TIMES.sub("*", text))
     if "/" not in text:  # 6/2(3) is 9 to some and 1 to others
         text = BESIDE.sub("*", text)
-    while True:  # the innermost fractions first
-        text, replaced = FRACTION.subn(r"((\1\2)/(\3\4))", text)
-        if not replaced:
-            return text.translate(BRACKETS)
+    while True:  # the innermost fractions first, then braces around what has none
+        text, fractions = FRACTION.subn(r"((\1\2)/(\3\4))", text)
+        text, overs = OVER.subn(r"((\1)/(\2))", text)
+        if not fractions and not overs:
+            text, groups = GROUP.subn(r"(\1)", text)
+            if not groups:
+                return text.translate(BRACKETS)
 
 
 def as_fraction(number: float) -> Fraction:

@@ -37,6 +37,12 @@ INLINE = r"\$[^$\n]+\$|\\\([^\n]{1,2000}?\\\)"  # on one line: a dollar sign may
 RUN = re.compile(r"\s{2,}")  # a long run of spaces would cost the patterns below seconds
 # Not the power in 9**9.
 BOLD = re.compile(r"(?<![\w)}\]*])\*\*(?=[^\s*])((?:[^*\n]|\*(?!\*))+?)(?<=[^\s*])\*\*(?![\w({\[*])")
+# In single stars, at the beginning or after a word: 2 *3* 4 may be a product.
+ITALIC = re.compile(
+    r"(?:^|(?<=[A-Za-z]{2} )|(?<=[:\n])|(?<=: ))\*(?=[^\s*])([^*\n]{1,60})(?<=[^\s*])\*(?=[\s.,;:!?)]|$)"
+)
+# A mark of joy at the end, which is no factorial's: after bold or a word, and where words come before, a formula.
+JOY = re.compile(r"(\*\*|(?<=[^\s*])\*|__|(?<=[A-Za-z]{3}))!+\s*$|(\$)!+\s*$")
 HEADING = re.compile(r"(?:^|\n)[\s#*_]*(?:the )?(?:final )?answer\b[ *_:]*\n\s*(?=\S)", re.IGNORECASE)  # a line alone
 # Where an answer holds, at its end: "for all real x", "for n \ge 1", "where k is an integer", ", k \in \mathbb{Z}".
 _SPACE = r"(?:\s|[$~}]|\\[ ,;]|\\q?quad(?![A-Za-z])|\\(?:text|textrm|mathrm|mbox)\s*\{)"
@@ -143,11 +149,18 @@ def candidate(text: str, gold: bool = False) -> str:
         return boxed
     text = OPENING.sub(r"\2 \1", text)
     text = LETTER_ABOVE_REASON.sub(r"\1, ", HEADING.sub("\nThe answer is: ", text))
-    text = BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text))
+    text = JOY.sub(without_joy, text)
+    text = ITALIC.sub(r"\1", BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text)))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
     text = ENDING.sub("", ENDING.sub("", text)).strip()
     text, condition = without_condition(text)
     return (stated(text) or only_formula(text) or text) + condition
+
+
+def without_joy(end: re.Match[str]) -> str:
+    """What stands before the marks; after a formula they stay if its line has no words: $5$! may be a factorial."""
+    line = end.string[: end.start()].rpartition("\n")[2]
+    return end[0] if end[2] and not WORD.search(line) else end[1] or end[2] or ""
 
 
 def values_of(gold: str, answer: str) -> tuple[str, str]:

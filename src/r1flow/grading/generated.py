@@ -16,9 +16,10 @@ from decimal import Decimal
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from r1flow.core.template import TAGS, Response
+from r1flow.core.template import Response
 from r1flow.grading import countdown, math
 from r1flow.grading.final import candidate, final_answer
+from r1flow.grading.last_number import NUMBER, last_number
 
 # reasoning-gym 0.1.25: eval(answer) or sympy's parse_expr(answer) in score_answer.
 EVALUATES_ANSWERS = {
@@ -39,37 +40,6 @@ UNBOUNDED = {"rubiks_cube", "rush_hour"}
 READS_A_PART = {"fraction_simplification", "gsm_symbolic", "number_sorting", "time_intervals"}
 # A float's "nan" passes where a distance is compared; a huge exponent takes for ever in Fraction and Decimal.
 NO_NUMBER = re.compile(r"\b(?:nan|inf|infinity)|nan\b|\de[-+]?\d{4}", re.IGNORECASE)
-# A sign belongs to a number unless it stands between two numbers; a comma only as a thousands separator.
-NUMBER = re.compile(
-    r"(?:(?<![\d)])(?<![\d)] )-)?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])\.\d+)", re.ASCII
-)
-# With a whole part ("7 2/3", 7\frac23), or a power of ten (1e5, 1.5 × 10^5).
-FRACTION_OR_NUMBER = re.compile(
-    rf"-?(?:(?<![\d.,])\d+ ?)?\\[dt]?frac\s*(?:(?:\{{\s*\d+\s*\}}|\d)\s*(?:\{{\s*\d+\s*\}}|\d(?!\d)))"
-    rf"|{NUMBER.pattern}(?:[eE][-+]?\d{{1,3}}(?!\w)| ?(?:×|\\times|\\cdot) ?10\^(?:\{{-?\d{{1,3}}\}}|\d(?!\d))"
-    rf"|(?: \d+)?\s?/\s?\d+(?!\d|\.\d))?",
-    re.ASCII,
-)
-# What makes the last number a part of something else: of a power, a time (3:45), a pair, a mixed number, a denial, and
-# in words of a sum, a fraction (3 over 4), a function (ln 2).
-BEFORE = re.compile(
-    r"(?:[\^_]\{?|[/×÷√|]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}"
-    r"|\\(?:cdot|times|div|[pb]?mod|neq?|over|atop|ln|log|lg|exp|sin|cos|tan|cot|sec|csc|arc[a-z]{3})|\d[:,](?!\s)|[<>≠]"
-    r"|\d\.\d*\\(?:overline|bar|dot)\s?\{?|\b(?:or|not|mod|log|ln|lg|exp|a?(?:rc)?(?:sin|cos|tan)|sqrt|cbrt|roots? of"
-    r"|minus|negative|plus|times|divided by|multiplied by|to the power of|(?<=[\d)}] )(?:to|over|choose)|half of|twice"
-    r"|double|triple|thrice|(?:third|quarter|fourth|fifth|sixth|tenth|percent|%) of)|(?<=\b[a-z] )over|n['’]t)[ $]?$"
-    r"|(?<![\\A-Za-z])(?!(?:USD|EUR|GBP|INR|Rs)$)[A-Za-z]+$"
-)
-AFTER = re.compile(
-    rf"[ $]?(?:[\^/×÷π{math.SUPERSCRIPTS}]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
-    r"|(?:hundred|thousand|million|billion|trillion|dozen|pi|sqrt|squared|cubed|hal(?:f|ves)|thirds?|fourths?|fifths?"
-    r"|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|over\s\$?[\d(])\b)|[b-fi-knp-rt-z](?!\w)"
-)
-MIXED = re.compile(r"\d[ $]?$")  # before a fraction
-IN_SUMS = math.IN_NUMBERS | {ord("⁄"): "/", ord("∕"): "/"}
-TAG = re.compile("|".join(map(re.escape, TAGS)))
-# The last number is searched only here, so that an enormous text costs nothing.
-TAIL_CHARACTERS = 2000
 LARGEST_ENTRY = 1_000_000  # characters; of 30 draws of every family the largest has 19,462
 SLACK_CHARACTERS = 64  # an answer this much longer than the gold isn't a spelling of it
 
@@ -111,24 +81,11 @@ def answer_of(text: str, entry_json: str | None) -> str | None:
 
 
 def lenient_answer_of(text: str, entry_json: str | None) -> str | None:
-    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number.
-
-    A number that is a part of something (the 3 of 2^3, the 45 of 3:45) is no answer; a fraction counts as one number.
-    """
+    """The same where there is one (evaluation's `correct_lenient`); else what is in a box, else the last number."""
     answer = answer_of(text, entry_json)
     if answer is None and entry_json is not None:
         answer = final_answer(text)
-    if answer is not None:
-        return answer
-    tail = math.ungrouped(TAG.sub("\n", text[-TAIL_CHARACTERS:]).translate(IN_SUMS))
-    numbers = list(FRACTION_OR_NUMBER.finditer(tail))
-    if not numbers:
-        return None
-    before, last = tail[: numbers[-1].start()], numbers[-1][0]
-    mixed = not last.replace(",", "").isdigit() and MIXED.search(before)
-    if mixed or BEFORE.search(before) or AFTER.match(tail, numbers[-1].end()):
-        return None
-    return last.replace(",", "")
+    return last_number(text) if answer is None else answer
 
 
 def is_spelling(answer_text: str, answer: str) -> bool:

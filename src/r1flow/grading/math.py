@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from r1flow.grading.answers import STYLE, PlainNumber, bare, plain_number, same_number, single_letter
 from r1flow.grading.final import BOX, LIMIT, WIDE, candidate, closing_brace, values_of
-from r1flow.grading.nouns import COUNTED, MATERIALS
+from r1flow.grading.nouns import COUNTED, DESCRIBING_QUANTITIES, MATERIALS, QUANTITIES
 from r1flow.grading.units import (
     CHINESE_UNITS,
     COUNT,
@@ -107,6 +107,8 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     expected = tidy(gold)
     if expected is None or not expected.core:
         return BAD_GOLD
+    if expected.number:
+        answer = in_plain_words(answer)
     found = tidy(answer, gold=expected)
     measured_gold = tidy(gold, letters=True)
     if measured_gold.unit and not expected.unit:  # 3 m may be a product, unless the answer has a unit
@@ -124,6 +126,29 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     if expected.number and found.number:
         return Verdict(same_plainly(expected, found, rules.places))
     return readings(expected, found)
+
+
+CALLED_QUANTITY = re.compile(r"([A-Za-z]+(?: [A-Za-z]+){0,2})\s*[=:]\s*(?=\S)")
+UNIT_IN_BRACKETS = re.compile(r"(\$?[-−]?[\d.,]*\d\$?)(?:\s|\\[ ,;])*\(\s*([^()]{1,24}?)\s*\)")
+
+
+def in_plain_words(answer: str) -> str:
+    """An answer where a number is asked for, without the number's name before it and brackets around its unit.
+
+    "Total area = 73 (cm)" is 73 cm. The name must be a quantity's, since other words may reckon: "twice A = 73".
+    """
+    plain = unwrapped(answer) if len(answer) <= LIMIT else ""
+    if called := CALLED_QUANTITY.match(plain):
+        *describing, noun = called[1].lower().split()
+        if DESCRIBING_QUANTITIES.issuperset(describing) and (noun in QUANTITIES or is_counted(noun)):
+            answer = plain = plain[called.end() :]
+    if (named := NAME.match(plain)) and plain_number(plain[named.end() :].strip(" $")):
+        answer = plain = plain[named.end() :]  # x = 1,440 is no list
+    if unit := UNIT_IN_BRACKETS.fullmatch(plain):
+        words = flattened(unit[2])
+        if measure_of(words) or is_counted(words) or words in CHINESE_UNITS or CHINESE_COUNTED.fullmatch(words):
+            return f"{unit[1]} {unit[2]}"
+    return answer
 
 
 EXPONENT = re.compile(

@@ -89,5 +89,15 @@ MATERIAL_WORDS = """
 bread butter candy cheese chocolate coffee flour food fruit gum juice land meat milk money oil paint paper rice sand
 soda sugar tea water
 """
+# What a number may be called before an equals sign, and what may describe that: "Total area = 73".
+QUANTITY_WORDS = """
+age angle area average balance capacity change circumference cost count depth diameter difference discount distance
+earnings expenses fare height hypotenuse income interest length loss maximum mean median minimum mode number perimeter
+price probability product profit quotient radius range ratio remainder result revenue salary savings slope solution
+speed sum surface tax temperature time total value volume wage weight width
+"""
+DESCRIBING_WORDS = "the final total new average whole surface required remaining overall combined"
 COUNTED = frozenset(WORDS.split())
 MATERIALS = frozenset(MATERIAL_WORDS.split())  # after "of": 7 cups of flour
+QUANTITIES = frozenset(QUANTITY_WORDS.split())
+DESCRIBING_QUANTITIES = frozenset(DESCRIBING_WORDS.split())

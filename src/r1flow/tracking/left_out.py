@@ -57,6 +57,7 @@ LOST = {
     "no checkable answer": "the data set says that there is no answer, or that a proof is asked for",
     "no name of a function": "the tested function's name is none",
     "no tests": "there are no tests",
+    "a class that tests can't hold": "the function takes or returns a class such as ListNode, and tests are JSON",
     "no question": "no user asks anything, or not before the last reply",
     "no reply": "nobody replies to a question",
     "several turns": "a conversation of more than one question",
