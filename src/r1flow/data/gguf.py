@@ -273,7 +273,7 @@ def read_llama(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     """
     header = read_header(path)
     what = f"{path}: its tokenizer or chat template"
-    [_] = read_apart(f"{__name__}:tried", path, size=LONGEST_HEADER, what=what, cpu_s=APART_S)
+    [_] = read_apart(tried, path, size=LONGEST_HEADER, what=what, cpu_s=APART_S)
     tokenizer = build_tokenizer(header.values)
     told = tokenizer.eos_token_id
     used = closing(tokenizer)
