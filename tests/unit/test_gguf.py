@@ -42,7 +42,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "one too many": ({"tensors": BIAS}, r"blk.0.attn_q.bias is \(64,\), not there"),
     "another shape": ({"tensors": WIDE}, r"blk.0.ffn_up.weight is \(128, 64\), not \(96, 64\)"),
     "other layers": ({"values": {"llama.block_count": 3}}, "blk.2.attn_k.weight is missing"),
-    "more layers than any model": ({"values": {"llama.block_count": 1001}}, "are of another model"),
+    "a layer for each of 1001 tensors": (
+        {"values": {"llama.block_count": 1001}, "tensors": {f"{n}": numpy.zeros(4, "float32") for n in range(1001)}},
+        "are of another model",
+    ),
     "absurdly many layers": ({"values": {"llama.block_count": 2**32 - 1}}, "are of another model"),
     "no layers": ({"values": {"llama.block_count": None}}, "doesn't give the sizes of a Llama"),
     "no heads": ({"values": {"llama.attention.head_count": 0}}, "doesn't give the sizes of a Llama"),
@@ -73,7 +76,8 @@ def changed(change: dict[str, Any]) -> dict[str, Any]:
     """The change with all tensors: those that it has, the others as they are, without those that are None."""
     if "tensors" not in change:
         return change
-    return {"tensors": {name: array for name, array in (weights() | change["tensors"]).items() if array is not None}}
+    tensors = {name: array for name, array in (weights() | change["tensors"]).items() if array is not None}
+    return change | {"tensors": tensors}
 
 
 @pytest.mark.parametrize(("change", "said"), WRONG.values(), ids=WRONG)
