@@ -159,7 +159,7 @@ def check_model_files(folder: Path | str) -> None:
 
 
 def check_sizes(folder: Path) -> None:
-    """Refuse sizes that a whole folder's weights haven't, before transformers makes room for them; raises UserError."""
+    """Refuse sizes that a whole folder's weights haven't, before anything makes room for them; raises UserError."""
     config, shapes = read_object(folder / "config.json"), []
     for path in shards_of(folder):
         shapes += [tensor["shape"] for tensor in header_of(path).values()]
