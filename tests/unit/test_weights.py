@@ -13,7 +13,9 @@ from r1flow.artifacts.contract import dtype_of, read_tokenizer, template_of
 from r1flow.core.errors import UserError
 from r1flow.model import weights
 from r1flow.model.weights import (
+    DEPTHS,
     INDEX,
+    WIDTHS,
     architectures,
     check_finite,
     check_model_files,
@@ -116,7 +118,16 @@ def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder: Path, name: s
     assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"])
+def test_heads_and_their_width_together_are_a_size(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"num_key_value_heads": 1, "head_dim": 3}))
+    check_sizes(folder)
+    for sizes in ({"head_dim": 3}, {"hidden_size": 3, "num_attention_heads": 1}):
+        (folder / "config.json").write_text(json.dumps({"num_key_value_heads": 3, **sizes}))
+        with pytest.raises(UserError, match="num_key_value_heads is 3, each of 3 features, and the weights have at m"):
+            check_sizes(folder)
+
+
+@pytest.mark.parametrize("key", [*WIDTHS, *DEPTHS])
 def test_a_size_that_the_weights_have_not_is_refused_before_there_is_room_for_it(folder: Path, key: str) -> None:
     (folder / "config.json").write_text(json.dumps({key: 3}))
     check_sizes(folder)
