@@ -100,6 +100,19 @@ def test_rows_depend_on_the_seed_and_their_sample_alone(base: Path) -> None:
     assert rows_of(base) == together[:15]
 
 
+def test_samples_that_a_few_bytes_stand_for_are_refused(tmp_path: Path) -> None:
+    """Each row is a reference to one text; the process apart has room for a batch of them, and the caller for few."""
+    rows = 300_000
+    row = sample(1, "2 + 2 = 4")
+    columns = {name: pa.DictionaryArray.from_arrays([0] * rows, [value]) for name, value in row.items()}
+    columns["problem_id"] = pa.DictionaryArray.from_arrays([0] * rows, ["p" * 500])
+    path = tmp_path / "samples.parquet"
+    parquet.write_table(pa.table(columns), path, compression="zstd")
+    assert path.stat().st_size < 40_000
+    with pytest.raises(UserError, match=r"samples\.parquet: \d+ bytes unpack to more than 1000 times as much"):
+        step_scorer.load_samples(path, None)
+
+
 def test_the_loss_is_the_binary_cross_entropy_of_the_scores(base: Path) -> None:
     """With a learning rate of 0 and all rows in a batch, the saved model is the one whose loss was logged."""
     stage = stage_of(base, trainer={"max_steps": 1, "per_device_train_batch_size": 1000})

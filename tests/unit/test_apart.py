@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,13 +22,15 @@ from r1flow.core import apart
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
 from r1flow.core.files import BadFile
-from r1flow.core.parquet import read_rows
+from r1flow.core.parquet import read_rows, stream_rows
 from r1flow.data.loaders import load_apart
 from r1flow.tracking.left_out import Count
 
-HERE = "test_apart"  # tests/unit is on the path of the process, as it is on ours
 SOURCE = {"columns": {"question": "question", "answer": "answer"}, "by": {}, "where": {}, "fixed": {"task": "t"}}
 SOURCE |= {"max_row_bytes": 200_000_000, "max_field_characters": 200_000_000}
+
+
+Reader = Callable[..., Iterator[int]]
 
 
 def numbers(end: int) -> Generator[int, None, str]:
@@ -64,7 +67,7 @@ def sleeping() -> Iterator[int]:
 
 def test_values_come_in_order_with_what_is_returned() -> None:
     def all_of(end: int) -> Generator[int, None, None]:
-        said.append((yield from read_apart(f"{HERE}:numbers", end, size=0, what="x")))
+        said.append((yield from read_apart(numbers, end, size=0, what="x")))
 
     said: list[str] = []
     for end in (0, 1, apart.BATCH, 3 * apart.BATCH + 1):
@@ -75,27 +78,28 @@ def test_values_come_in_order_with_what_is_returned() -> None:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        ("greedy", "x: reading its 7 bytes took more than 512 MB of memory"),
-        ("endless", "x: reading it took more than 0.5 s without a result"),
-        ("crashing", r"took more than 512 MB of memory \(signal 11\)"),
-        ("faulty", r"^x\.json: no rows$"),
+        (greedy, "x: reading its 7 bytes took more than 512 MB of memory"),
+        (endless, "x: reading it took more than 0.5 s without a result"),
+        (crashing, r"took more than 512 MB of memory \(signal 11\)"),
+        (faulty, r"^x\.json: no rows$"),
     ],
 )
-def test_whatever_a_reader_does_is_one_line(function: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_a_reader_does_is_one_line(function: Reader, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "CPU_S", 0.5)
     with pytest.raises(UserError, match=said) as refused:
-        list(read_apart(f"{HERE}:{function}", size=7, what="x"))
+        list(read_apart(function, size=7, what="x"))
     assert "\n" not in str(refused.value)
 
 
 def test_the_process_ends_when_nobody_reads_on_or_the_caller_is_killed() -> None:
-    values = read_apart(f"{HERE}:sleeping", size=0, what="x")
+    values = read_apart(sleeping, size=0, what="x")
     pid = next(values)
     values.close()
     assert not Path(f"/proc/{pid}").exists()
     program = f"""
+from {__name__} import sleeping
 from r1flow.core.apart import read_apart
-values = read_apart("{HERE}:sleeping", size=0, what="x")
+values = read_apart(sleeping, size=0, what="x")
 print(next(values), flush=True)
 import time; time.sleep(1000)
 """
@@ -126,6 +130,8 @@ def test_samples_that_unpack_to_gigabytes_are_refused(tmp_path: Path, rows: int,
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UserError, match=r"samples\.parquet: "):
         read_rows([path])
+    with pytest.raises(UserError, match=r"samples\.parquet: "):
+        deque(stream_rows(path))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
 
 
@@ -138,6 +144,9 @@ def test_samples_are_read_as_pyarrow_reads_them_and_what_is_none_is_named(tmp_pa
     (tmp_path / "two").write_bytes((tmp_path / "one").read_bytes()[:-9])
     with pytest.raises(BadFile, match=r"two can't be read \(.*\); run its stage again, or restore it"):
         read_rows([tmp_path / "one", tmp_path / "two"])
+    assert list(stream_rows(tmp_path / "one", ["b"])) == table.select(["b"]).to_pylist()
+    with pytest.raises(BadFile, match=r"two can't be read"):
+        list(stream_rows(tmp_path / "two"))
 
 
 def test_a_source_is_read_apart_with_the_same_rows_and_counts(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """GGUF files that can't be read are refused by their header, in one line, before anything is computed."""
 
+import math
 import random
 import re
 import struct
@@ -41,6 +42,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "one too many": ({"tensors": BIAS}, r"blk.0.attn_q.bias is \(64,\), not there"),
     "another shape": ({"tensors": WIDE}, r"blk.0.ffn_up.weight is \(128, 64\), not \(96, 64\)"),
     "other layers": ({"values": {"llama.block_count": 3}}, "blk.2.attn_k.weight is missing"),
+    "a layer for each of 1001 tensors": (
+        {"values": {"llama.block_count": 1001}, "tensors": {f"{n}": numpy.zeros(4, "float32") for n in range(1001)}},
+        "are of another model",
+    ),
     "absurdly many layers": ({"values": {"llama.block_count": 2**32 - 1}}, "are of another model"),
     "no layers": ({"values": {"llama.block_count": None}}, "doesn't give the sizes of a Llama"),
     "no heads": ({"values": {"llama.attention.head_count": 0}}, "doesn't give the sizes of a Llama"),
@@ -71,7 +76,8 @@ def changed(change: dict[str, Any]) -> dict[str, Any]:
     """The change with all tensors: those that it has, the others as they are, without those that are None."""
     if "tensors" not in change:
         return change
-    return {"tensors": {name: array for name, array in (weights() | change["tensors"]).items() if array is not None}}
+    tensors = {name: array for name, array in (weights() | change["tensors"]).items() if array is not None}
+    return change | {"tensors": tensors}
 
 
 @pytest.mark.parametrize(("change", "said"), WRONG.values(), ids=WRONG)
@@ -187,6 +193,18 @@ def test_a_tensor_has_few_dimensions(tmp_path):
     path = damaged(tmp_path / "a.gguf", b"output_norm.weight", 5)
     with pytest.raises(UserError, match=r"no GGUF file that can be read \(a tensor of 5 dimensions\)"):
         read_header(path)
+
+
+def test_tensors_have_bytes_of_their_own(tmp_path):
+    """Else a file of 10 MB could be a model of any size."""
+    content = bytearray(write_gguf(tmp_path / "a.gguf").read_bytes())
+    for name in SHAPES:
+        place = content.index(f"{name}.weight".encode()) + len(f"{name}.weight") + 4 + 8 * len(SHAPES[name]) + 4
+        content[place : place + 8] = bytes(8)
+    first, after = content[:14_000], bytes(4 * math.prod(SHAPES["token_embd"]))
+    (tmp_path / "b.gguf").write_bytes(first + after)
+    with pytest.raises(UserError, match=r"b\.gguf: its tensors overlap: they have \d+ bytes, and the file \d+; copy"):
+        read_header(tmp_path / "b.gguf")
 
 
 def test_a_header_is_short_and_so_is_what_it_says_of_itself(tmp_path, monkeypatch):

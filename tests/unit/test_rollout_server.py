@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from fake_server import BUSY, DRIPPING, FakeServer, Reply
 from tiny_weights import write_zeros
 
@@ -28,12 +29,14 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_HOST_IP", "")  # so that what `find` sets is undone
     monkeypatch.delenv("VLLM_HOST_IP")
     monkeypatch.setattr(rollout_server, "PAUSE_S", 0.0)
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", requests.adapters.HTTPAdapter.send)  # is put back
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 def model(folder: Path, **changes: Any) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(SHAPE | changes))
-    write_zeros(folder / "model.safetensors", a=[1])
+    write_zeros(folder / "model.safetensors", a=[64], b=[1])
     return folder
 
 
@@ -151,6 +154,22 @@ def test_a_reply_of_no_bounds_is_not_read_to_its_end(tmp_path) -> None:
         assert rollout_server.reply(root(server), 0.2) is None
 
 
+def test_trls_client_reads_no_more_than_what_it_asked_for_can_take(tmp_path, monkeypatch) -> None:
+    """It asks through requests; the completions of a step come in one reply."""
+    folder = model(tmp_path / "model")
+    with FakeServer(answer=served(folder)) as server:
+        find_server(folder, root(server), 0, print)
+    asked = {"model": "m", "prompt": [[1], [2]], "n": 8, "max_tokens": 100}
+    with FakeServer(answer=lambda request: Reply(body=bytes(LARGEST_REPLY + 100_000))) as server:
+        assert len(requests.post(server.url, json=asked).content) == LARGEST_REPLY + 100_000
+        for smaller in (asked | {"max_tokens": 10}, asked | {"n": 1, "prompt": [[1]]}, {}):
+            with pytest.raises(requests.exceptions.ContentDecodingError, match="a reply of more than 16"):
+                requests.post(server.url, json=smaller)
+    monkeypatch.setattr(rollout_server, "REPLY_S", 0.2)
+    with FakeServer(answer=lambda request: DRIPPING) as server, pytest.raises(requests.exceptions.Timeout):
+        requests.get(server.url)
+
+
 def test_another_models_server_is_refused_and_one_of_the_same_shape_is_not(tmp_path) -> None:
     """Weights are sent before anything is sampled: a run's later stages can use the first one's server."""
     ours = model(tmp_path / "ours", dtype="float32")
@@ -211,6 +230,11 @@ def test_a_server_of_pickled_weights_is_not_started(tmp_path, executed, capsys) 
     (model(tmp_path / "model") / "model.safetensors").unlink()
     assert cli.main(["serve-rollouts", str(tmp_path / "model")]) == 2
     assert not executed and "save_pretrained" in capsys.readouterr().err
+
+
+def test_a_server_of_sizes_that_the_weights_have_not_is_not_started(tmp_path, executed, capsys) -> None:
+    assert cli.main(["serve-rollouts", str(model(tmp_path / "model", vocab_size=10**9))]) == 2
+    assert not executed and "vocab_size is 1000000000, and the weights have at most 64" in capsys.readouterr().err
 
 
 def test_a_server_of_slurms_writes_the_address_it_binds_to_while_it_runs(tmp_path) -> None:

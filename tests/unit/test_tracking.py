@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -497,7 +499,7 @@ def test_a_description_that_people_edited_stays_and_a_view_is_made_again(project
 
 @pytest.fixture
 def opened(monkeypatch):
-    """`r1flow ui` in a folder; returns the words of the server that it would become."""
+    """`r1flow ui` in a folder; returns the words of the server that it would start."""
     from r1flow.commands import ui
     from r1flow.commands.cli import main
 
@@ -505,7 +507,7 @@ def opened(monkeypatch):
         started = []
         (folder / "Snakefile").touch()
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(ui.os, "execve", lambda program, words, settings: started.append((words, settings)))
+        monkeypatch.setattr(ui, "serve_until_told", lambda words, settings: started.append((words, settings)))
         assert main(["ui", *words]) == 0
         [(called, settings)] = started
         assert settings["MLFLOW_DISABLE_TELEMETRY"] == "true"
@@ -538,6 +540,41 @@ def test_the_ui_refuses_a_port_that_is_taken_and_names_the_server_that_has_the_r
     assert main(["ui"]) == 2
     told = capsys.readouterr().err
     assert "MLFLOW_TRACKING_URI: runs are recorded at https://mlflow.lab:5000/x" in told and "secret" not in told
+
+
+SERVER = """
+import subprocess, sys
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+print(worker.pid, flush=True)
+worker.wait()
+"""
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_ui_leaves_no_process_behind(told):
+    """A server that doesn't end its workers, as MLflow's."""
+    program = f"import os, sys\nfrom r1flow.commands.ui import serve_until_told\nserver = {SERVER!r}\n"
+    program += "serve_until_told([sys.executable, '-c', server], dict(os.environ))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment)
+    worker = int(command.stdout.readline())
+    command.send_signal(told)
+    assert command.wait() == 0
+    command.stdout.close()
+    while Path(f"/proc/{worker}/cmdline").exists() and Path(f"/proc/{worker}/cmdline").read_bytes():  # not yet a zombie
+        sleep(0.01)
+
+
+def test_a_server_of_the_ui_that_cannot_start_is_one_line():
+    from r1flow.commands import ui
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with pytest.raises(UserError, match="MLflow's server ended with status 3"):
+            ui.serve_until_told([sys.executable, "-c", "raise SystemExit(3)"], dict(os.environ))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_store_of_an_earlier_version_gets_the_views_when_it_is_opened(project, store, monkeypatch):

@@ -13,7 +13,9 @@ from r1flow.artifacts.contract import dtype_of, read_tokenizer, template_of
 from r1flow.core.errors import UserError
 from r1flow.model import weights
 from r1flow.model.weights import (
+    DEPTHS,
     INDEX,
+    WIDTHS,
     architectures,
     check_finite,
     check_model_files,
@@ -75,6 +77,10 @@ HARM = {
         ("header can't be read", lambda path: refill(path, shape=[10**9])),
         ("header can't be read", lambda path: refill(path, shape=[-2, -3])),
         ("header can't be read", lambda path: refill(path, data_offsets=[0, "24"])),
+        ("header can't be read .*a size", lambda path: refill(path, shape=[0, 10**4000])),
+        ("header can't be read .*a shape of 65 numbers", lambda path: refill(path, shape=[1] * 65)),
+        ("header can't be read .*brackets", lambda path: refill(path, more=[[]] * 1_000_000)),
+        ("header has more than 32 MB", lambda path: refill(path, more="x" * 33_000_000)),
         ("overlap or leave gaps", lambda path: refill(path, data_offsets=[1, 25])),
         ("has no model-00001-of-00002.safetensors, as .*index.json says", Path.unlink),
         ("Git LFS pointer .*git lfs pull", lambda path: path.write_text(POINTER)),
@@ -112,7 +118,16 @@ def test_a_folder_that_is_not_whole_is_refused_in_one_line(folder: Path, name: s
     assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"])
+def test_heads_and_their_width_together_are_a_size(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"num_key_value_heads": 1, "head_dim": 3}))
+    check_sizes(folder)
+    for sizes in ({"head_dim": 3}, {"hidden_size": 3, "num_attention_heads": 1}):
+        (folder / "config.json").write_text(json.dumps({"num_key_value_heads": 3, **sizes}))
+        with pytest.raises(UserError, match="num_key_value_heads is 3, each of 3 features, and the weights have at m"):
+            check_sizes(folder)
+
+
+@pytest.mark.parametrize("key", [*WIDTHS, *DEPTHS])
 def test_a_size_that_the_weights_have_not_is_refused_before_there_is_room_for_it(folder: Path, key: str) -> None:
     (folder / "config.json").write_text(json.dumps({key: 3}))
     check_sizes(folder)

@@ -15,6 +15,7 @@ from typing import Any
 from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.core.files import write_whole
+from r1flow.core.row_files import rows_of_text
 from r1flow.core.schema import write_jsonl
 
 TableRow = dict[str, Any]
@@ -63,7 +64,7 @@ def ending_of(path: Path) -> str:
 
 
 def read_text_file(path: Path) -> list[TableRow]:
-    return list(read_apart("r1flow.core.row_files:rows_of_text", path, size=path.stat().st_size, what=path))
+    return list(read_apart(rows_of_text, path, size=path.stat().st_size, what=path))
 
 
 def read_parquet(path: Path) -> list[TableRow]:

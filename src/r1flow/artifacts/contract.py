@@ -72,7 +72,7 @@ def contract_apart(folder: Path, keeps_tags: bool = False) -> Contract | None:
         return None
     size = sum(path.stat().st_size for path in place.iterdir() if path.suffix in (".json", ".jinja"))
     what = f"{place}: its tokenizer.json, chat template or settings"
-    [contract] = read_apart(f"{__name__}:made_apart", folder, keeps_tags, size=size, what=what, cpu_s=APART_S)
+    [contract] = read_apart(made_apart, folder, keeps_tags, size=size, what=what, cpu_s=APART_S)
     return contract
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from r1flow.core.files import MOST_JSON, read_bounded, read_json, write_whole
+from r1flow.core.files import MOST_JSON, parse_bounded, read_bounded, read_json, write_whole
 
 MANIFEST, PROVENANCE = "manifest.json", "provenance.json"
 # Written beside the outputs but not part of them: what made them and what they cost.
@@ -55,7 +55,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def parse_manifest(text: bytes) -> dict[str, Any]:
     """A manifest; raises ValueError for text that is none: another shape, or a name that leads out of its folder."""
     try:
-        manifest = json.loads(text)
+        manifest = parse_bounded(text)
         whole = isinstance(manifest["stage"], str) and isinstance(manifest.get("contract", {}), dict)
         for name, entry in manifest["files"].items():
             whole &= stays_inside(name) and isinstance(entry["sha256"], str) and isinstance(entry["size"], int)

@@ -3,14 +3,19 @@
     r1flow ui                 http://127.0.0.1:5000, on this machine only
     r1flow ui --port 5001     beside another project's
 
-It is MLflow's own server on mlflow.db, in its half for trainings and without its telemetry.
+It is MLflow's own server on mlflow.db, in its half for trainings and without its telemetry. The server has worker
+processes, which it leaves behind when it is ended, so they are one group, which ends with this command.
 """
 
 import argparse
 import os
+import signal
 import socket
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
 from r1flow.commands.places import enter_project
 from r1flow.core.errors import UserError
@@ -18,6 +23,7 @@ from r1flow.tracking import spool
 from r1flow.tracking.moved import follow_move
 from r1flow.tracking.views import HOST, PORT, addresses, renew_views
 
+END_S = 10.0  # for requests that are being answered
 SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
@@ -42,7 +48,38 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"no run has been recorded here yet; {base} will show an empty store", flush=True)
     store = spool.project_store(Path())["uri"]
     words = ["--backend-store-uri", store, "--host", HOST, "--port", str(arguments.port), "--workers", "1"]
-    os.execve(sys.executable, [sys.executable, "-m", "mlflow", "ui", *words], os.environ | SETTINGS)
+    serve_until_told([sys.executable, "-m", "mlflow", "ui", *words], os.environ | SETTINGS)
+
+
+def serve_until_told(command: list[str], environment: dict[str, str]) -> None:
+    """Run a server until it ends, or until Ctrl-C, SIGTERM or a closed terminal; no process of its group is left."""
+    told = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in told:
+        signal.signal(number, end_serving)
+    server = None
+    try:
+        server = subprocess.Popen(command, env=environment, start_new_session=True)
+        status = server.wait()
+    finally:
+        for number in told:
+            signal.signal(number, signal.SIG_IGN)
+        if server is not None:
+            end_group(server)
+    if status:
+        raise UserError(f"MLflow's server ended with status {status}; what it printed says why")
+
+
+def end_serving(*_: Any) -> NoReturn:
+    raise SystemExit(0)
+
+
+def end_group(leader: "subprocess.Popen[bytes]") -> None:
+    """End a process and all others of its group: they are asked to, and after END_S seconds made to."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            leader.wait(END_S)
+        os.killpg(leader.pid, signal.SIGKILL)
 
 
 def check_port(port: int) -> None:

@@ -1,10 +1,10 @@
 """Reads what strangers wrote in a process of its own, with limits of memory and time: the caller keeps both.
 
-    for row in read_apart("r1flow.core.parquet:rows_of_tables", path, size=path.stat().st_size): …
+    for row in read_apart(rows_of_text, path, size=path.stat().st_size, what=path): …
 
-The first argument names a generator function, which gets the others; its values come back in batches, pickled, and so
-does what it returns or raises. What a file says of its own size decides nothing: the process may take FREE bytes of
-memory and GROWTH times `size`, which the caller measured, and `cpu_s` of CPU time between two batches. Whatever a
+The first argument is a module's generator function, which gets the others; its values come back in batches, pickled,
+and so does what it returns or raises. What a file says of its own size decides nothing: the process may take FREE bytes
+of memory and GROWTH times `size`, which the caller measured, and `cpu_s` of CPU time between two batches. Whatever a
 parser does then, it ends with one line. The process ends with its caller, whose end of the pipe closes.
 """
 
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
-from importlib import import_module
 from typing import Any, BinaryIO
 
 from r1flow.core.errors import UserError
@@ -34,7 +33,7 @@ def memory_for(size: int) -> int:
 
 
 def read_apart(
-    function: str, *arguments: Any, size: int, what: Any, cpu_s: float | None = None
+    function: Callable[..., Iterator[Any]], *arguments: Any, size: int, what: Any, cpu_s: float | None = None
 ) -> Generator[Any, None, Any]:
     """What the generator function yields, as it comes; `what` is named where reading it takes too much.
 
@@ -93,14 +92,12 @@ def receive(stream: BinaryIO) -> Any:
 
 
 def serve_apart() -> None:
-    function, arguments, memory, cpu_s = receive(sys.stdin.buffer)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no value
+    make, arguments, memory, cpu_s = receive(sys.stdin.buffer)  # which imports the function's module
     threading.Thread(target=end_with_caller, daemon=True).start()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    module, _, name = function.partition(":")
-    make: Callable[..., Generator[Any, None, Any]] = getattr(import_module(module), name)
     limit_memory(resource.RLIMIT_DATA, memory)
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     for frame in frames(make, arguments):

@@ -65,19 +65,33 @@ def read_rows(paths: list[Path], columns: list[str] | None = None) -> list[list[
 
     Raises BadFile, and UserError for files that unpack to far more than samples do.
     """
-    size = sum(path.stat().st_size for path in paths if path.is_file())
     tables: list[list[dict[str, Any]]] = [[]]
-    room = MOST_CHARACTERS + MOST_UNPACKED * size
-    names = ", ".join(map(str, paths))
-    for row in read_apart("r1flow.core.parquet:rows_of_tables", paths, columns, size=size, what=names):
+    for row in stream_tables(paths, columns):
         if row is None:
             tables.append([])
-            continue
-        tables[-1].append(row)
-        room -= length_of(row) + VALUE_BYTES * len(row)
+        else:
+            tables[-1].append(row)
+    return tables[:-1]
+
+
+def stream_rows(path: Path, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of one file as `read_rows` reads them, one after another: a large run has a million samples."""
+    for row in stream_tables([path], columns):
+        if row is not None:
+            yield row
+
+
+def stream_tables(paths: list[Path], columns: list[str] | None) -> Iterator[dict[str, Any] | None]:
+    """What `rows_of_tables` yields in a process apart, as it comes, within a limit on all rows together."""
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    room = MOST_CHARACTERS + MOST_UNPACKED * size
+    names = ", ".join(map(str, paths))
+    for row in read_apart(rows_of_tables, paths, columns, size=size, what=names):
+        if row is not None:
+            room -= length_of(row) + VALUE_BYTES * len(row)
         if room < 0:
             raise UserError(f"{names}: {size} bytes unpack to more than {MOST_UNPACKED} times as much; that isn't read")
-    return tables[:-1]
+        yield row
 
 
 def shortest_floats(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """Reads the rows of files that people have: JSON lines, a JSON list, CSV. For a process apart, so it imports little.
 
-    for row in read_apart("r1flow.core.row_files:rows_of_text", path, size=path.stat().st_size, what=path): …
+    for row in read_apart(rows_of_text, path, size=path.stat().st_size, what=path): …
 
 CSV has texts only. A whole number of thousands of digits, which Python doesn't convert, stays a text.
 """

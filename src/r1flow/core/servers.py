@@ -12,6 +12,7 @@ time limits begin again with every byte.
 import asyncio
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -101,29 +102,32 @@ async def exchange(
     return Response(streamed.status_code, headers=headers, content=bytes(content))
 
 
-# -- requests, with which MLflow's own client asks -------------------------------------------------------------------
+# -- requests, with which MLflow's own client asks, and TRL's --------------------------------------------------------
+
+# Of a request's body: the bytes that its reply may have, and its seconds; None: by the client's own time limit.
+ReplyLimits = Callable[[bytes | str | None], tuple[int, float | None]]
 
 
-def bound_requests() -> None:
-    """From now on, whatever this process asks for through requests is read within the same limits."""
+def bound_requests(limits: ReplyLimits = lambda body: (LARGEST_REPLY, None)) -> None:
+    """From now on, whatever this process asks for through requests is read within these limits."""
     from requests.adapters import HTTPAdapter
     from requests.exceptions import ConnectionError, ContentDecodingError, Timeout
     from urllib3.exceptions import HTTPError
     from urllib3.exceptions import TimeoutError as ReadingTimeout
 
-    send = HTTPAdapter.send
-    if send.__module__ == __name__:
-        return
+    send = getattr(HTTPAdapter.send, "unbounded", HTTPAdapter.send)
 
     def send_bounded(self: HTTPAdapter, request: Any, stream: bool = False, timeout: Any = None, **options: Any) -> Any:
         waits = [each for each in (timeout if isinstance(timeout, tuple) else (timeout,)) if each] or [30.0]
+        most, seconds = limits(request.body)
+        seconds = seconds or PATIENCE * max(waits)
         request.headers["Accept-Encoding"] = PACKING
         try:
-            with time_limit(clock_s=PATIENCE * max(waits)):
+            with time_limit(clock_s=seconds):
                 response = send(self, request, stream=True, timeout=timeout, **options)
-                response._content, response._content_consumed = read_raw(response, PATIENCE * max(waits)), True
+                response._content, response._content_consumed = read_raw(response, most, seconds), True
         except (TimeoutError, ReadingTimeout) as error:
-            raise Timeout(f"no whole reply within {PATIENCE * max(waits):g} s", request=request) from error
+            raise Timeout(f"no whole reply within {seconds:g} s", request=request) from error
         except Unreadable as error:
             raise ContentDecodingError(str(error), request=request) from error
         except HTTPError as error:  # the connection ended within the reply
@@ -131,12 +135,13 @@ def bound_requests() -> None:
         response.encoding = "utf-8"
         return response
 
+    send_bounded.unbounded = send
     HTTPAdapter.send = send_bounded
 
 
-def read_raw(response: Any, seconds: float) -> bytes:
+def read_raw(response: Any, most: int, seconds: float) -> bytes:
     """The content of a response of requests."""
-    until, content = time.monotonic() + seconds, Content(response.headers.get("Content-Encoding"), LARGEST_REPLY)
+    until, content = time.monotonic() + seconds, Content(response.headers.get("Content-Encoding"), most)
     for part in response.raw.stream(PART, decode_content=False):
         content.take(part)
         if time.monotonic() > until:

@@ -40,8 +40,10 @@ UNSCALED = {"llama.rope.scaling.type": ["none"]} | {
     f"llama.rope.{key}": [0, 1] for key in ("scaling.factor", "scale_linear")
 }
 MOST_DIMENSIONS = 4  # ggml's own limit
-# Bytes; the largest vocabularies take 2^24, and Python's objects up to 20 times more.
-LONGEST_HEADER = 1 << 26
+# Models have up to 200. Where each tensor could be said to be a layer, the list of those that are missing took 44 s.
+MOST_LAYERS = 1000
+# Bytes; the largest vocabularies take 2^24. Of the worst header that long, reading takes 5 s and 0.5 GB.
+LONGEST_HEADER = 1 << 25
 INSTEAD = "take its safetensors from a hub or a folder"
 REPLY = "An answer."
 
@@ -191,6 +193,8 @@ def header_faults(header: Header) -> Iterator[str]:
     yield from tensor_faults(header)
     if (end := max(tensor.start + tensor.size for tensor in header.tensors.values())) > header.size:
         yield f"truncated: it has {header.size} bytes of {end}; copy or download it again"
+    if (stated := sum(tensor.size for tensor in header.tensors.values())) > header.size:
+        yield f"its tensors overlap: they have {stated} bytes, and the file {header.size}; copy or download it again"
 
 
 def tokenizer_faults(values: dict[str, Any]) -> Iterator[str]:
@@ -224,7 +228,7 @@ def tensor_faults(header: Header) -> Iterator[str]:
             raise TypeError(f"{', '.join(FRACTIONS)} must be fractions")
     except (KeyError, TypeError, ValueError) as error:
         yield f"its header doesn't give the sizes of a Llama ({error}); {INSTEAD}"
-    if sizes.layers > len(header.tensors) or sizes.vocabulary < len(header.values["tokenizer.ggml.tokens"]):
+    if sizes.layers > MOST_LAYERS or sizes.vocabulary < len(header.values["tokenizer.ggml.tokens"]):
         yield f"its header gives {sizes}, and its tensors or tokens are of another model; {INSTEAD}"
     wanted = plain_llama(sizes)
     have = {name: tensor.shape for name, tensor in header.tensors.items()}
@@ -269,7 +273,7 @@ def read_llama(path: Path) -> tuple[Any, Any, dict[str, Any]]:
     """
     header = read_header(path)
     what = f"{path}: its tokenizer or chat template"
-    [_] = read_apart(f"{__name__}:tried", path, size=LONGEST_HEADER, what=what, cpu_s=APART_S)
+    [_] = read_apart(tried, path, size=LONGEST_HEADER, what=what, cpu_s=APART_S)
     tokenizer = build_tokenizer(header.values)
     told = tokenizer.eos_token_id
     used = closing(tokenizer)

@@ -91,7 +91,7 @@ def load_apart(folder: Path, names: list[str], source: dict[str, Any], count: Co
     """The same in a process apart (core/apart.py): whatever the files say, it has little memory and no endless time."""
     size = sum((folder / name).stat().st_size for name in names)
     where = ", ".join(str(folder / name) for name in names)
-    counted = yield from read_apart("r1flow.data.loaders:counted_rows", folder, names, source, size=size, what=where)
+    counted = yield from read_apart(counted_rows, folder, names, source, size=size, what=where)
     count.add(counted)
 
 

@@ -95,9 +95,10 @@ def share_split(
         file = split_of(row["id"], into)
         if row["id"] in owners:
             owner, answer = owners[row["id"]]
-            reason = "twice" if row.get("answer") == answer else "answered otherwise"
             if owner != file:
                 reason = f"in {owner} already"
+            else:
+                reason = "twice" if row.get("answer") == answer else "answered otherwise"
             count.leave_out(reason, f"{split}: {row['id']}")
             continue
         owners[row["id"]] = file, row.get("answer")

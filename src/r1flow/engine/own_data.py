@@ -14,6 +14,7 @@ from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError, listed
 from r1flow.core.row_files import column_of
 from r1flow.core.schema import EXAMS
+from r1flow.data.loaders import column_names
 from r1flow.data.sources import ENDINGS, names_here
 from r1flow.data.tasks import has_paraphrases
 from r1flow.recipe.stages import RECIPE, program_of
@@ -101,7 +102,7 @@ def without_paraphrases(run: dict[str, Any], who: str) -> list[str]:
 def columns_of(files: list[Path]) -> list[list[str]]:
     """The names of files' columns, read in a process apart; raises UserError for a CSV file without commas."""
     size, where = sum(file.stat().st_size for file in files), ", ".join(map(str, files))
-    columns_by_file = list(read_apart("r1flow.data.loaders:column_names", files, size=size, what=where))
+    columns_by_file = list(read_apart(column_names, files, size=size, what=where))
     for file, names in zip(files, columns_by_file, strict=True):
         if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
             raise UserError(

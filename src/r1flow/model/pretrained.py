@@ -39,7 +39,6 @@ def read_model(
     be taken, before anything of it would run.
     """
     check_weights(folder)
-    check_sizes(Path(folder))
     if to_save:
         refuse_quantised(folder)
     # By names; check_loaded refuses them.
@@ -85,8 +84,12 @@ def reason_of(folder: Path | str, error: Exception) -> str:
 
 
 def check_weights(folder: Path | str) -> None:
-    """Raise UserError for a folder without a whole model as safetensors, or with weights that aren't finite."""
+    """Raise UserError, whatever is to read the weights, for a folder from which they can't be taken.
+
+    It has to hold a whole model as safetensors, of the sizes that its config.json says, and all of it finite.
+    """
     check_model_files(folder)
+    check_sizes(Path(folder))
     check_finite(folder, OTHER_MODEL)
 
 

@@ -11,7 +11,6 @@ out: whether the weights are those of the model that config.json describes, whic
 
 import ast
 import importlib.util
-import json
 import math
 import struct
 from collections.abc import Iterator
@@ -23,13 +22,19 @@ from typing import Any
 import numpy as np
 
 from r1flow.core.errors import UserError, listed
-from r1flow.core.files import read_json, refuse_lfs_pointer
+from r1flow.core.files import MOST_JSON, parse_bounded, read_json, refuse_lfs_pointer
 
 INDEX = "model.safetensors.index.json"
 GENERATION = "generation_config.json"
-LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
+# Of a shape, torch's own limits: a product of 1,000 numbers of 4,300 digits takes 49 s.
+MOST_AXES, LONGEST_AXIS = 64, 2**63
 BITS = {"F64": 64, "F32": 32, "BF16": 16, "F16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8}
 FLOATS = {"F64", "F32", "BF16", "F16"}  # what safetensors calls the types that can be trained
+# Keys of config.json for what transformers makes room for: 10^6 heads of keys took a tiny model 36 s and 8.7 GB.
+HEADS = ("num_attention_heads", "num_key_value_heads", "n_head")
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
+WIDTHS = (*HEADS, *EXPERTS, "vocab_size", "hidden_size", "intermediate_size", "head_dim", "n_embd", "n_inner")
+DEPTHS = ("num_hidden_layers", "n_layer")
 # How numbers are read, the bits of their exponent, and the first one of a number that isn't finite; of a float64 that
 # isn't finite in float32. numpy has no bfloat16, and no fast check of float16.
 EXPONENTS = {
@@ -66,10 +71,12 @@ def header_of(path: Path) -> dict[str, dict[str, Any]]:
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, LONGEST_HEADER):
+        if size < 8 or length > size - 8:
             raise UserError(f"{path} is cut or damaged: it ends within its header; {AGAIN}")
+        if length > MOST_JSON:  # 91,000 tensors, the most of a known model, take 12 MB
+            raise UserError(f"{path}: its header has more than {MOST_JSON // 10**6} MB, and isn't read; {AGAIN}")
         try:
-            header = json.loads(file.read(length))
+            header = parse_bounded(file.read(length))
             header.pop("__metadata__", None)
             places = sorted(map(place_of, header.values()))
         except Exception as error:  # a stranger's JSON may be of any shape
@@ -88,8 +95,10 @@ def header_of(path: Path) -> dict[str, dict[str, Any]]:
 def place_of(tensor: dict[str, Any]) -> tuple[int, int]:
     """Where a tensor begins and ends; raises ValueError unless it has room for its shape."""
     (begin, end), shape = tensor["data_offsets"], tensor["shape"]
-    if not all(type(size) is int and size >= 0 for size in (begin, end, *shape)):
-        raise ValueError("a size is no number")
+    if not all(type(size) is int and 0 <= size < LONGEST_AXIS for size in (begin, end, *shape)):
+        raise ValueError("a size is no number that it can be")
+    if len(shape) > MOST_AXES:
+        raise ValueError(f"a shape of {len(shape)} numbers")
     bits = BITS.get(tensor["dtype"])
     if end < begin or (bits and math.prod(shape) * bits != (end - begin) * 8):
         raise ValueError("a tensor isn't as large as its shape")
@@ -155,15 +164,24 @@ def check_model_files(folder: Path | str) -> None:
 
 
 def check_sizes(folder: Path) -> None:
-    """Refuse sizes that a whole folder's weights haven't, before transformers makes room for them; raises UserError."""
+    """Refuse sizes that a whole folder's weights haven't, before anything makes room for them; raises UserError."""
     config, shapes = read_object(folder / "config.json"), []
     for path in shards_of(folder):
         shapes += [tensor["shape"] for tensor in header_of(path).values()]
     largest = max(chain.from_iterable(shapes), default=0)
-    most = {"vocab_size": largest, "hidden_size": largest, "intermediate_size": largest}
-    for key, limit in (most | {"num_hidden_layers": len(shapes)}).items():
+    for key, limit in (dict.fromkeys(WIDTHS, largest) | dict.fromkeys(DEPTHS, len(shapes))).items():
         if isinstance(size := config.get(key), int) and size > limit:
             raise UserError(f"{folder}/config.json: {key} is {size}, and the weights have at most {limit}; {AGAIN}")
+    width, all_heads, hidden = (config.get(key) for key in ("head_dim", "num_attention_heads", "hidden_size"))
+    if width is None and isinstance(all_heads, int) and isinstance(hidden, int):
+        width = hidden // max(all_heads, 1)
+    for key in HEADS:
+        heads = config.get(key)
+        if isinstance(heads, int) and isinstance(width, int) and heads * width > largest:
+            raise UserError(
+                f"{folder}/config.json: {key} is {heads}, each of {width} features, and the weights have at most"
+                f" {largest}; {AGAIN}"
+            )
 
 
 def trainable_kind(folder: Path | str) -> str:

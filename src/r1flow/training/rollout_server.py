@@ -31,6 +31,10 @@ from r1flow.model.pretrained import check_weights
 ADDRESS = "R1FLOW_ROLLOUT_URL"
 # Between two questions to a server that loads its model.
 PAUSE_S = 2.0
+# Of a token of a completion: its id and name, each twice, its log-probability twice, and its text take about 150 bytes.
+TOKEN_BYTES = 500
+# Of any reply, and for each token that a completion may have; vLLM takes hundredths of a second for one of a batch.
+REPLY_S, TOKEN_S = 600.0, 1.0
 # Keys in which two models must agree, so that one can take the other's weights.
 SHAPE = (
     "architectures",
@@ -71,9 +75,23 @@ def find_server(model_dir: Path, configured: str | None, wait_s: float, say: Cal
     """
     url = wait(configured, wait_s, model_dir, say)
     check_server(url, vllm_config(url), model_dir)
+    servers.bound_requests(rollout_limits)
     # Else vLLM takes the interface towards the internet.
     os.environ.setdefault("VLLM_HOST_IP", own_address(url))
     return url
+
+
+def rollout_limits(body: bytes | str | None) -> tuple[int, float]:
+    """The bytes and seconds that a reply to TRL's client may take, by the completions that it asked for.
+
+    TRL itself waits for ever, and asks for the completions of a whole step at once, whose prompts come back, too.
+    """
+    asked = json.loads(body or b"{}")
+    prompts = asked.get("prompt", ())
+    count = asked.get("n", 1) * (1 if isinstance(prompts, str) else max(1, len(prompts)))
+    longest = asked.get("max_tokens", 0)
+    most = servers.LARGEST_REPLY + asked.get("n", 1) * len(body or b"") + count * longest * TOKEN_BYTES
+    return most, REPLY_S + longest * TOKEN_S
 
 
 def own_address(url: str) -> str:

@@ -15,7 +15,6 @@ labels, by people. Left out: adapters, a score for each token of a text.
 """
 
 import random
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from datasets import Dataset
 from scipy.stats import rankdata
 from transformers import AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
 
-from r1flow.core.apart import read_apart
 from r1flow.core.errors import UserError
+from r1flow.core.parquet import stream_rows
 from r1flow.core.steps import step_ends_in
 from r1flow.core.template import GENERAL
 from r1flow.grading import math
@@ -37,7 +36,6 @@ from r1flow.training.callbacks import History
 from r1flow.training.ranks import trainer_options
 from r1flow.training.scorer import held_out, new_scorer, train_scorer
 
-ROWS = "r1flow.core.parquet:rows_of_tables"
 COLUMNS = ("problem_id", "task", "sample_index", "question", "gold", "completion", "answer")
 FIELDS = {"loss": "loss", "learning_rate": "learning_rate"}
 UNREAD = {"steps": "step not read", "outcome": "ungradable"}  # why a row has no label
@@ -67,9 +65,7 @@ def compute(stage: Stage) -> dict[str, Any]:
 def load_samples(path: Path, limit: int | None) -> tuple[list[LabelledRow], Count]:
     """The samples of problems that have an answer, at most so many; and what became of all."""
     count, kept = Count(), []
-    # One row after another: a large run has a million samples.
-    read = read_apart(ROWS, [path], list(COLUMNS), size=path.stat().st_size, what=path)
-    for row in takewhile(lambda row: row is not None, read):
+    for row in stream_rows(path, list(COLUMNS)):
         count.read += 1
         if limit is not None and count.read > limit:
             count.leave_out("limit")
