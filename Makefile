@@ -20,8 +20,19 @@ MAKE_VENV = test -x $(VENV)/bin/python || { python=$$($(PYTHON) workflow/scripts
 quoted = '$(subst ','\'',$(1))'
 CONFIG = --config $(foreach word,experiment overrides run libraries,$(if $($(word)),$(word)=$(call quoted,$($(word)))))
 
+# A mistyped word would start the default experiment.
+words = experiment overrides run libraries options seeds PYTHON VENV R1FLOW_DATASETS
+targets = help setup run seeds test test-slow report ui lint bench reward-check docs vllm vllm-cpu clean
+given = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+ifneq ($(filter run seeds,$(MAKECMDGOALS)),)
+  mistyped := $(strip $(filter-out $(words),$(given)) $(filter-out $(targets),$(MAKECMDGOALS)))
+  ifneq ($(mistyped),)
+    $(error $(mistyped) isn't known here; use $(words:%=%=), as in make run experiment=r1_micro)
+  endif
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run seeds test test-slow report ui lint bench reward-check docs vllm vllm-cpu clean
+.PHONY: $(targets)
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

@@ -131,7 +131,8 @@ def test_the_table_has_whole_groups_with_each_reward_and_the_advantage(base: Pat
     named = {"name": f"{__name__}.low_letters", "weight": 0.5}
     stage.config["rewards"] = {"answer_format": {"weight": 0.25}, "low": named}
     stage.log_table = lambda name, rows: tables.append((name, rows))
-    grpo.compute(stage)
+    metrics = grpo.compute(stage)
+    assert {"format", "rewards/low"} <= metrics["history"][0].keys()  # a user's own reward is a curve, too
     [(name, rows)] = tables
     assert name == "completions" and len(rows) == grpo.GROUPS * SMALL["num_generations"]
     assert list(rows[0])[:3] == ["step", "completion", "prompt"] and {row["step"] for row in rows} == {1}

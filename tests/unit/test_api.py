@@ -169,6 +169,11 @@ def test_what_a_run_lacks_is_named_with_what_it_has(here, tmp_path):
         open_run(tmp_path)
 
 
+def test_a_folder_that_is_called_as_a_run_does_not_hide_it(here, tmp_path):
+    (tmp_path / "r1_tiny").mkdir()
+    assert open_run("r1_tiny").stages == open_run("results/r1_tiny").stages
+
+
 def test_a_file_that_is_not_whole_is_named(tmp_path):
     run = make_run(tmp_path / "results/tiny")
     (run / "zero_rl/metrics.json").write_text("{")

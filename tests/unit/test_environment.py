@@ -45,6 +45,12 @@ def test_the_supported_pythons_are_the_same_everywhere():
     assert "Python 3.11 to 3.13" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.parametrize("words", [["run", "experment=r1_micro"], ["seeds", "overides=seed=2"], ["run", "r1_micro"]])
+def test_a_mistyped_word_starts_no_run(words):
+    said = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True)
+    assert said.returncode == 2 and f"{words[1].partition('=')[0]} isn't known here" in said.stderr and not said.stdout
+
+
 def test_make_help_is_short():
     targets = re.findall(r"^[a-z-]+:.*## ", (ROOT / "Makefile").read_text(), re.M)
     assert 0 < len(targets) <= 12

@@ -45,6 +45,9 @@ def test_golds_are_values_boxes_and_gsm8ks_solutions():
     assert r1flow.grade(completions, golds) == VERDICTS
     assert r1flow.grade(["\\boxed{7}"] * 4, [7, 7.0, "\\boxed{7}", None]) == [True, True, True, None]
     assert r1flow.grade(completions, golds, lenient=True)[2] is True
+    for texts in (("7", ["7"]), (["7"], "7")):
+        with pytest.raises(UserError, match=r"a text where a list belongs; write grade\(\[completion\], \[gold\]\)"):
+            r1flow.grade(*texts)
 
 
 def test_a_verdict_is_the_rewards():
@@ -73,7 +76,7 @@ def test_every_format_is_graded_alike_and_written_with_the_verdicts(ending, tmp_
     found = as_documented("grade", printed(capsys, f"in{ending}", "--out", f"out{ending}", "--json"))
     assert (found["right"], found["wrong"], found["unmarked"], found["share"]) == (3, 1, 1, 0.75)
     assert found["ungraded"] == [{"row": 5, "gold": "", "cause": "ungradable"}]
-    rows = read_table(Path(f"out{ending}"), ["graded_answer", "correct"])
+    rows = read_table(Path(f"out{ending}"), {"answer": "graded_answer", "verdict": "correct"})
     assert [row["id"] for row in rows] == list("abcde")
     assert [row["correct"] for row in rows] == (["True", "True", "False", "True", ""] if ending == ".csv" else VERDICTS)
 
@@ -135,7 +138,10 @@ WRONG = {
     "can't be read (": ("a.parquet", "no parquet"),
     "no rows in it": ("a.jsonl", ""),
     "a.jsonl is a Git LFS pointer and not the file itself": ("a.jsonl", "version https://git-lfs.github.com/spec/v1"),
-    "row 1 has no column 'answer'; it has completion, answers": ("a.jsonl", '{"completion": "", "answers": ""}'),
+    "row 1 has no column 'answer'; it has completion, answers: say which has the answer, by --answer or answer=…": (
+        "a.jsonl",
+        '{"completion": "", "answers": ""}',
+    ),
 }
 
 
@@ -218,7 +224,7 @@ def test_a_file_is_read_in_a_process_of_its_own_with_a_limit_of_memory(ending, t
     monkeypatch.setattr("r1flow.core.apart.FREE", 1)
     monkeypatch.setattr("r1flow.core.apart.GROWTH", 1)
     with pytest.raises(UserError, match=rf"^{path}: reading its \d+ bytes took more than 4 MB of memory"):
-        read_table(path, ["completion"])
+        read_table(path, {"completion": "completion"})
 
 
 @pytest.mark.parametrize("ending", ["json", "jsonl"])

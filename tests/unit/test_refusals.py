@@ -210,6 +210,16 @@ def test_words_that_no_command_knows_end_it(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit) as end:
         cli.main(["verify", "--frobnicate"])
     assert end.value.code == 2 and "unrecognized arguments: --frobnicate" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["evaluate", "model", "--data", "a.csv", "--max-tokens", "9"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: r1flow evaluate ") and "did you mean '--max-new-tokens'?" in said
+
+
+def test_an_unknown_command_is_met_with_the_nearest_and_none_with_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plam"]) == 2
+    assert capsys.readouterr().err == "r1flow: there is no command 'plam'; did you mean 'plan'?\n"
+    assert cli.main([]) == 2 and "COMMAND --help" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("stopped", "code"), [(KeyboardInterrupt, 130), (BrokenPipeError, 0)])

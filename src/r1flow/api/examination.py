@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from r1flow.artifacts.folders import model_folder
-from r1flow.core.errors import UserError, listed
+from r1flow.core.errors import UserError
 from r1flow.sampling import (
     AUTO,
     TEMPERATURE,
@@ -233,20 +233,18 @@ def problems_to_ask(
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """The problems as evaluations have them, and how many were left out; raises UserError if none is left."""
     from r1flow.api.grades import gold_of
-    from r1flow.api.tables import read_table
+    from r1flow.api.tables import check_has_columns, read_table
     from r1flow.data.loaders import row_id
     from r1flow.grading.problems import is_gradable
 
     from_file = isinstance(problems, Path | str)
     where = str(problems) if from_file else "problems"
-    rows = read_table(Path(problems), [question, answer]) if from_file else problems
+    columns = {"question": question, "answer": answer}
+    rows = read_table(Path(problems), columns) if from_file else problems
     by_id: dict[str, dict[str, Any]] = {}
     left_out = {"repeated": 0, "ungradable": 0}
     for number, row in enumerate(rows, 1):
-        for name in (question, answer):
-            if name not in row:
-                has = listed(list(map(str, row)), 20)
-                raise UserError(f"{where}: row {number} has no {name!r}; it has {has}: say which is meant")
+        check_has_columns(f"{where}: row {number}", row, columns)
         if not isinstance(row[question], str) or not row[question].strip():
             raise UserError(f"{where}: row {number}: {question} is no text; name the column of the questions")
         problem = {"task": row.get("task") or TASK, "entry": row.get("entry") or None, "question": row[question]}

@@ -44,6 +44,8 @@ def grade(completions: Sequence[Any], golds: Sequence[Any], lenient: bool = Fals
 
 def graded_answers(completions: Sequence[Any], golds: Sequence[Any], lenient: bool = False) -> list[GradedAnswer]:
     """The same with the answers that were found, and why there is no verdict."""
+    if isinstance(completions, str) or isinstance(golds, str):
+        raise UserError("grade: a text where a list belongs; write grade([completion], [gold])")
     if len(completions) != len(golds):
         raise UserError(f"grade: {len(completions)} completions and {len(golds)} golds; give one gold for each")
     find = generated.lenient_answer_of if lenient else generated.answer_of

@@ -1,6 +1,6 @@
 """A file of rows, in any of the formats that people keep them in: JSON lines, a JSON list, CSV, Parquet.
 
-    read_table(Path("answers.csv"), ["completion", "answer"])     # [{"completion": "so \\boxed{5}", "answer": "5"}, …]
+    read_table(Path("answers.csv"), {"answer": "gold"})     # [{"completion": "so \\boxed{5}", "gold": "5"}, …]
 
 The name's ending decides. CSV has texts only, so 5 and "5" are the same there. Every file is read in a process apart
 (core/apart.py), whose start takes 0.2 s. Left out: files too large for memory, and archives.
@@ -8,7 +8,7 @@ The name's ending decides. CSV has texts only, so 5 and "5" are the same there. 
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,29 @@ from r1flow.core.schema import write_jsonl
 TableRow = dict[str, Any]
 
 
-def read_table(path: Path, needed: Sequence[str]) -> list[TableRow]:
-    """The file's rows; raises UserError where it can't be read, has no rows, or a row lacks a needed column."""
+def read_table(path: Path, columns: Mapping[str, str]) -> list[TableRow]:
+    """The file's rows; raises UserError where it can't be read, has no rows, or a row lacks a column of these.
+
+    `columns`: by what it holds, which is also the name of the option that says it.
+    """
     if not path.is_file():
         raise UserError(f"{path}: there is no such file")
     rows = READERS[ending_of(path)](path)
     if not rows:
         raise UserError(f"{path}: no rows in it")
     for number, row in enumerate(rows, 1):
-        for name in needed:
-            if name not in row:
-                has = listed(list(map(str, row)), 20)
-                raise UserError(f"{path}: row {number} has no column {name!r}; it has {has}: say which is meant")
+        check_has_columns(f"{path}: row {number}", row, columns)
     return rows
+
+
+def check_has_columns(place: str, row: Mapping[str, Any], columns: Mapping[str, str]) -> None:
+    """Raise UserError for a row without a column of these."""
+    for what, name in columns.items():
+        if name not in row:
+            has = listed(list(map(str, row)), 20)
+            raise UserError(
+                f"{place} has no column {name!r}; it has {has}: say which has the {what}, by --{what} or {what}=…"
+            )
 
 
 def write_table(path: Path, rows: Sequence[TableRow]) -> None:

@@ -8,9 +8,12 @@ from r1flow.core.errors import UserError, nearest_word
 
 def run_folder(run: Path) -> Path:
     """`results/r1_tiny`, also when `r1_tiny` was given; raises UserError for a run that isn't there."""
-    for folder in (run, RESULTS / run):
-        if folder.is_dir():
+    there = [folder for folder in (run, RESULTS / run) if folder.is_dir()]
+    for folder in there:
+        if any(folder.glob("*/manifest.json")):
             return folder
+    if there:
+        return there[-1]  # a run that has finished nothing yet, rather than a folder of its name
     known = sorted(path.name for path in RESULTS.glob("*/"))
     near = nearest_word(str(run), known)
     meant = f"; did you mean {near!r}?" if near else ""

@@ -5,13 +5,14 @@ Each command is a module of this package with two functions: `arguments` adds wh
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import Any, TextIO
 
-from r1flow.core.errors import UserError, error_in_words, printable
+from r1flow.core.errors import UserError, did_you_mean, error_in_words, printable
 
 COMMANDS = {
     "run": "run the recipe, or what a change leaves of it to compute",
@@ -67,9 +68,17 @@ forms; `make ui` shows the runs in MLflow.
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when done, 2 with one line on stderr when what was asked for can't be done."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if not words:
+        parser().print_help(sys.stderr)
+        return 2
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        print(f"r1flow: there is no command {words[0]!r}{did_you_mean(words[0], list(COMMANDS))}", file=sys.stderr)
+        return 2
     arguments, unknown = parser().parse_known_args(words)
     if unknown and not arguments.takes_unknown:
-        parser().error(f"unrecognized arguments: {' '.join(unknown)}")
+        options = re.findall(r"--[\w-]+", arguments.parser.format_help())
+        near = did_you_mean(unknown[0], options) if unknown[0].startswith("-") else ""
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     arguments.typed, arguments.unknown = words[1:], unknown
     from r1flow.engine.checks import check_encoding
 
@@ -109,7 +118,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         module = import_module(f"r1flow.commands.{command_module(self.prog.split()[-1])}")
         module.arguments(self)
-        self.set_defaults(command=module.run)
+        self.set_defaults(command=module.run, parser=self)
         return super().parse_known_args(args, namespace)
 
 

@@ -43,7 +43,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["check"])
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--question", metavar="COLUMN", help="the column with the question (default: by its name)")
-    parser.add_argument("--gold", metavar="COLUMN", help="the column with the right answer (default: by its name)")
+    parser.add_argument(
+        "--gold", "--answer", metavar="COLUMN", help="the column with the right answer (default: by its name)"
+    )
     parser.add_argument("--model", type=Path, metavar="DIR", help="show prompts and count tokens as this model does")
     add_json(parser)
 

@@ -28,8 +28,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL_DIR", help="for example results/r1_tiny/align_rl/model")
     parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="the problems")
     parser.add_argument("--question", default="question", metavar="COLUMN", help="(default: question)")
-    parser.add_argument("--gold", default="answer", metavar="COLUMN", help="the right answers (default: answer)")
-    parser.add_argument("--k", type=int, default=4, help="samples of each problem (default: 4)")
+    parser.add_argument(
+        "--gold", "--answer", default="answer", metavar="COLUMN", help="the right answers (default: answer)"
+    )
+    parser.add_argument("-k", "--k", type=int, default=4, help="samples of each problem (default: 4)")
     parser.add_argument(
         "--strategy",
         metavar="NAME",

@@ -35,7 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "read."
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="for example answers.jsonl")
-    parser.add_argument("--gold", default="answer", metavar="COLUMN", help="the right answers (default: answer)")
+    parser.add_argument(
+        "--gold", "--answer", default="answer", metavar="COLUMN", help="the right answers (default: answer)"
+    )
     parser.add_argument("--completion", default="completion", metavar="COLUMN", help="(default: completion)")
     parser.add_argument("--lenient", action="store_true", help="take the last number where no answer is marked")
     parser.add_argument(
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     from r1flow.api.grades import graded_answers
     from r1flow.api.tables import read_table, write_table
 
-    rows = read_table(arguments.file, [arguments.completion, arguments.gold])
+    rows = read_table(arguments.file, {"completion": arguments.completion, "answer": arguments.gold})
     if arguments.out is not None:
         check_out(arguments.out, arguments.file, rows[0])
     completions = [row[arguments.completion] for row in rows]

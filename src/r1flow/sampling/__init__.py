@@ -182,12 +182,19 @@ def encode(tokenizer: Any, prompts: list[str], openings: Sequence[Opening] | Non
 
 def check_room_left(ids: Sequence[Sequence[int]], params: SamplingParams, positions: int | None) -> None:
     """Raise UserError if a prompt leaves no room for a completion: models write nonsense beyond their positions."""
-    longest = max(map(len, ids), default=0) + params.max_new_tokens
+    prompt = max(map(len, ids), default=0)
+    longest = prompt + params.max_new_tokens
+    if positions and prompt >= positions:
+        raise UserError(
+            f"the longest prompt has {prompt} tokens, and the model only {positions} positions; take such prompts out,"
+            " or a model of more positions (of vllm, raise engine_options.max_model_len)"
+        )
     if positions and longest > positions:
         raise UserError(
             f"max_new_tokens: the longest prompt with {params.max_new_tokens} new tokens is {longest} tokens long, and"
-            f" the model has {positions} positions; lower max_new_tokens (max_completion_length in a trainer, or raise"
-            " engine_options.max_model_len of vllm), or take such prompts out"
+            f" the model has {positions} positions; lower max_new_tokens (--max-new-tokens of a command,"
+            " max_completion_length of a trainer; or raise engine_options.max_model_len of vllm), or take such prompts"
+            " out"
         )
 
 

@@ -101,7 +101,7 @@ def check_task(name: str, numbers: list[int] | None) -> None:
         if numbers is not None:
             raise UserError(f"tasks.{name}.numbers: they bound solutions, which this family has none of; leave it out")
     elif numbers is None or len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise UserError(f"tasks.{name}.numbers: {numbers}; use two, the least and the greatest")
+        raise UserError(f"tasks.{name}.numbers: {numbers}; use two, the least and the greatest, as in [1, 100]")
 
 
 def check_generators(config: dict[str, Any]) -> None:

@@ -123,7 +123,9 @@ def compute(stage: Stage) -> dict[str, Any]:
     remedy = "look at the answers in the file, which the reward must be able to grade"
     told = tell_counts(stage, prompts_drawn(stage, rows, counts), stage.name, stage.config, remedy)
     check_prompts(stage, rows, model, tokenizer)
-    history, samples, limits = History(stage, FIELDS), Samples(stage), dict(stage.config["stop_above"])
+    # A reward that has no name among the curves, such as one of the user's, is a curve by its own.
+    own = {f"rewards/{name}": f"rewards/{name}" for name in stage.config["rewards"] if name != "accuracy"}
+    history, samples, limits = History(stage, own | FIELDS), Samples(stage), dict(stage.config["stop_above"])
     watch = MismatchWatch(limits.pop(MISMATCH, None))
     curve = [DevCurve(stage, model, tokenizer, tools)] if stage.config["dev"] else []
     reward = with_own_pay(combine(stage.config["rewards"], stage.inputs.get("reward_model"), limits), tools)
