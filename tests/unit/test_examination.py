@@ -152,7 +152,7 @@ def test_the_json_is_as_documented_and_the_wrong_ones_are_in_a_file(model, capsy
     assert main([*words, "--wrong", "wrong.jsonl", "--json"]) == 0
     found = as_documented("evaluate", capsys.readouterr().out)
     assert found["wrong"] == 3 and found["pass_at_1"]["estimate"] == 0.5
-    rows = read_table(Path("wrong.jsonl"), ["completion"])
+    rows = read_table(Path("wrong.jsonl"), {"completion": "completion"})
     assert [(row["gold"], row["answer"], row["sample_index"]) for row in rows] == [("72", "5", n) for n in range(3)]
     assert main([*words, "--wrong", "again.csv"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "again.csv: 3 samples that are wrong"
@@ -193,7 +193,9 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(model, monkeyp
 
 
 def test_a_row_without_a_column_is_named_from_python_too(model):
-    with pytest.raises(UserError, match="problems: row 2 has no 'answer'; it has question, answers"):
+    with pytest.raises(
+        UserError, match="problems: row 2 has no column 'answer'; it has question, answers: say which has the answer"
+    ):
         r1flow.evaluate(model, [PROBLEMS[0], {"question": "a", "answers": 5}])
 
 
