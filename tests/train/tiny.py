@@ -80,8 +80,11 @@ def check_resume(
     assert Path(last_snapshot(killed.snapshots)).name == f"checkpoint-{snapshot}"
     set_seed(99)  # a new process doesn't have the killed one's random numbers
     logged: list[int] = []
+    said: list[str] = []
     resumed.log_metrics = lambda step, values: logged.append(step)
+    resumed.terminal = SimpleNamespace(say=said.append)
     assert compute(resumed) == expected
+    assert any(line.startswith(f"goes on after step {snapshot} of ") for line in said), said
     assert weights_hash(resumed) == weights_hash(whole)
     assert logged[0] > snapshot
 

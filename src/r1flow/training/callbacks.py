@@ -80,6 +80,8 @@ class History(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self.log_history = state.log_history
+        if state.global_step:
+            self.stage.terminal.say(f"goes on after step {state.global_step} of {state.max_steps}, from its snapshot")
         if not args.learning_rate:
             self.stage.terminal.say("warning: the learning rate is 0, so no weight changes")
 
