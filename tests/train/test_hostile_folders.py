@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +222,20 @@ def test_a_kind_of_model_that_is_not_known_or_not_whole_is_one_line(good, tmp_pa
     with pytest.raises(UserError, match=said) as caught:
         adopt(folder, tmp_path)
     assert str(caught.value).startswith(str(folder)) and "\n" not in str(caught.value) and len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("kind", ["gemma3_text", "phi", "llama4_text"])
+def test_a_kind_that_adds_sizes_of_its_own_is_refused_before_there_is_room_for_them(good, tmp_path, kind) -> None:
+    """As gemma3, a folder of 4 MB took 11 GB."""
+    folder = shutil.copytree(good, tmp_path / "model")
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": settings["vocab_size"]}))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(
+        UserError, match=r"config\.json describes a model of \d+ parameters, and the weights have \d+ by"
+    ):
+        read_model(AutoModelForCausalLM, folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
 
 def test_an_adapter_alone_is_to_be_merged_first(good, tmp_path) -> None:

@@ -102,6 +102,14 @@ def test_every_document_ends_with_the_end_of_text(folder: Path):
     assert all(ids[-1] == tokenizer.eos_token_id for ids in documents)
 
 
+def test_the_name_of_the_end_of_text_in_a_document_stays_text(tmp_path: Path):
+    tokenizer = make_tokenizer()
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps({"text": f"one {tokenizer.eos_token} two"}) + "\n")
+    [ids] = pretrain.load_documents(path, tokenizer)
+    assert ids.count(tokenizer.eos_token_id) == 1 and tokenizer.decode(ids[:-1]) == f"one {tokenizer.eos_token} two"
+
+
 def test_an_empty_corpus_is_refused(folder: Path):
     (folder / "data" / "corpus.jsonl").write_text("")
     with pytest.raises(UserError, match=r"data\.corpus\.documents"):

@@ -8,7 +8,7 @@ from r1flow.training.learning import WINDOW, obstacles_met, obstacles_now
 
 CONFIG = {
     "data": {"file": "rl.jsonl"},
-    "trainer": {"max_completion_length": 32, "num_generations": 4, "temperature": 0.6},
+    "trainer": {"max_completion_length": 32, "num_generations": 4, "temperature": 0.6, "learning_rate": 0.001},
 }
 GOOD = {"zero_variance": 0.66, "truncated": 0.5, "grad_norm": 0.09, "accuracy": 0.3}
 
@@ -27,6 +27,7 @@ ALIKE = {"zero_variance": 1.0, "grad_norm": 0.0}
         (ALIKE | {"accuracy": 1.0}, "every completion is right; use harder problems (data.file: rl.jsonl)"),
         (ALIKE, "raise trainer.num_generations (4) or trainer.temperature (0.6)"),
         ({"grad_norm": 0.0}, "the gradient was 0 although rewards differed"),
+        ({"grad_norm": 0.0}, "look at trainer.learning_rate (0.001), which breaks a model if it is too high"),
         ({"truncated": 0.83}, "83% of the completions were truncated, without an answer"),
     ],
 )

@@ -65,6 +65,13 @@ def refill(path: Path, **changes: Any) -> None:
     path.write_bytes(struct.pack("<Q", len(written)) + written + data[8 + length :])
 
 
+def rename_in(path: Path, **files: str) -> None:
+    """Give tensors other files in an index."""
+    index = json.loads(path.read_text())
+    index["weight_map"] |= files
+    path.write_text(json.dumps(index))
+
+
 HARM = {
     "model-00001-of-00002.safetensors": [
         ("is cut or damaged: it has", cut),
@@ -93,6 +100,8 @@ HARM = {
         ("isn't the name of a file", lambda path: path.write_text(INDEX_OF_ANOTHER)),
         ("no model.safetensors, and no .*index", Path.unlink),
         ("Git LFS pointer", lambda path: path.write_text(POINTER)),
+        ("don't agree on a, a in model-00001", lambda path: rename_in(path, a="model-00002-of-00002.safetensors")),
+        ("don't agree on d;", lambda path: rename_in(path, d="model-00002-of-00002.safetensors")),
     ],
     "config.json": [
         ("has no config.json", Path.unlink),
@@ -202,6 +211,29 @@ def test_weights_that_are_no_floats_are_refused_and_masks_are_not(folder: Path, 
 def test_settings_that_are_not_finite_are_refused(folder: Path, value: str) -> None:
     (folder / "config.json").write_text('{"rms_norm_eps": VALUE}'.replace("VALUE", value))
     with pytest.raises(UserError, match=r"config\.json: rms_norm_eps is -?(nan|inf), which isn't finite; copy"):
+        check_model_files(folder)
+
+
+@pytest.mark.parametrize(
+    ("rope", "said"),
+    [
+        ('{"rope_theta": NaN}', "rope_theta is nan, which isn't finite"),
+        ('{"full_attention": {"rope_theta": Infinity}}', "full_attention.rope_theta is inf, which isn't finite"),
+        ('{"rope_theta": 0}', "rope_theta is 0, and must be above 0"),
+        ('{"factor": -2.0}', r"factor is -2\.0, and must be above 0"),
+    ],
+)
+def test_numbers_within_settings_are_looked_at_too(folder: Path, rope: str, said: str) -> None:
+    (folder / "config.json").write_text('{"rope_parameters": {"rope_type": "linear", "factor": 2.0}}')
+    check_model_files(folder)
+    (folder / "config.json").write_text('{"rope_parameters": ROPE}'.replace("ROPE", rope))
+    with pytest.raises(UserError, match=rf"config\.json: rope_parameters\.{said}; copy"):
+        check_model_files(folder)
+
+
+def test_a_tensor_that_the_index_does_not_name_is_refused(folder: Path) -> None:
+    save_file({"c": TENSORS["c"], "a": TENSORS["a"]}, folder / "model-00002-of-00002.safetensors")
+    with pytest.raises(UserError, match=r"index\.json: it and its files don't agree on a in model-00002-of-00002"):
         check_model_files(folder)
 
 

@@ -127,7 +127,7 @@ def test_a_run_s_name_in_a_configfile_is_the_text_that_stands_there(empty_checko
 
 
 def test_a_dry_run_ends_with_the_plan_and_its_commands_hold_any_name(copy, tmp_path):
-    name = "my (model) $(touch ran); `touch ran`"
+    name = "my (model) {y} {{z}} $(touch ran); `touch ran`"
     shutil.copytree(copy.folder / "results/r1_micro/base/model", copy.folder / name)
     words = f"seed=1 \"zero_rl.init_from='{name}'\" stages=[data,zero_rl,evaluate,report]"
     done = copy.snakemake("--dry-run", "--quiet", "all", "--printshellcmds", overrides=words)

@@ -184,12 +184,12 @@ def inputs(job):
 
 def facts(job):
     """The parameters of the job's command line, beside its input and output."""
-    program = program_of(job, RUN.slice(stage_of(job)))
+    program, arguments = program_of(job, RUN.slice(stage_of(job))), RUN.arguments(job)
     return {
         "run": RUN.name,
         "stage": lambda wildcards: job,  # as plain text, `data` looks to the linter like part of the path data/rl.jsonl
         "program": lambda wildcards: program,
-        "inputs": RUN.arguments(job),
+        "inputs": lambda wildcards: arguments,  # in plain text, the braces of a path would be Snakemake's wildcards
     }
 
 

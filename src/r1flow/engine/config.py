@@ -159,15 +159,20 @@ def quoted_override(override: str) -> str:
     if override.startswith("#") or not key or not (equals or override.startswith("~")):
         raise ValueError(f"{override!r} isn't KEY=VALUE; text with a blank is quoted, as in key='two words'")
     added = "++" if key.startswith("data.tasks.") else ""
+    text = QuotedString(value, Quote.single).with_quotes()
     try:
-        OverridesParser.create().parse_overrides([override])
+        [parsed] = OverridesParser.create().parse_overrides([override])
     except OverrideParseException:
         if value[:1] not in ("[", "{", "'", '"'):
-            return f"{added}{key}={QuotedString(value, Quote.single).with_quotes()}"
-        text = QuotedString(value, Quote.single).with_quotes()
+            return f"{added}{key}={text}"
         raise ValueError(
             f"{value} is no list in [], no block in {{}} and no text in quotes; if it is text, write {key}={text}"
         ) from None
+    if parsed.is_sweep_override():
+        raise ValueError(
+            f"{value} would be several values, one for each of several runs; write a list as {key}=[{value}], and a"
+            f' text as "{key}={text}", with both kinds of quotes'
+        )
     return f"{added}{override}"
 
 

@@ -64,7 +64,7 @@ class Run:
             raise UserError(f"--config libraries={libraries}: use rerun or accept (default: refuse)")
         if not isinstance(overrides, str | None):
             raise UserError(f'--config overrides: {overrides!r} is no text; write overrides: "a.b=1 a.c=2"')
-        named = None if run == "" else run
+        named = None if run in ("", "null") else run
         composed = conf.compose(root / "conf", str(experiment), overrides or "", named)
         conf.check_run(composed)
         return cls(composed, libraries, root, overrides or "")

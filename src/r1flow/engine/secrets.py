@@ -13,18 +13,24 @@ from r1flow.core.errors import UserError
 TOKENS = "hub|hf|auth|access|api|bearer|session|refresh|id|security|service|oauth|user|personal|git|github|gitlab|wandb"
 TOKENS += "|mlflow|tracking|openai|anthropic|client|secret|sas"
 KEYS = "api|access|secret|private|auth|signing|encryption|account|ssh|hf|wandb|openai|anthropic|aws|azure"
-WORDS = "password|passwd|passphrase|pwd|pw|bearer|secrets?|credentials?|authorization|cookies?"
+WORDS = "password|passwd|passphrase|passcode|pwd|pw|bearer|secrets?|credentials?|creds?|authorization|auth|cookies?"
+WORDS += "|jwt|dsn|connection_string|session_?id|webhook(_url)?|(db|user|admin|root)_?pass"
 KEY = re.compile(rf"(.*_)?(({TOKENS})_?tokens?|({KEYS})_?keys?(_id|_pem)?|({WORDS}))_?\d*|token|pass", re.I)
+# Of any other token and key: <eos> and 3 are a model's tokens, and question is the name of a field.
+OTHER_TOKEN, OTHER_KEY = re.compile(r"(?!(eos|bos|pad|unk|sep|cls|mask)_).+_token", re.I), re.compile(r".+_key", re.I)
+MODELS_TOKEN, FIELD = re.compile(r"[<\[{(].*|\d+|.{0,3}", re.S), re.compile(r"[a-z][a-z_.]{0,40}")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")  # accessToken, X-Api-Key
-IN_ADDRESS = "token|key|secret|passw|pwd|signature|credential"
+IN_ADDRESS = "token|key|secret|passw|pwd|signature|credential|jwt|hmac"
 ADDRESS = re.compile(rf"://[^/\s]*@|://\S*[?&;#]([^=&\s]*({IN_ADDRESS})[^=&\s]*|sig|auth|access|sas|code)=", re.I)
 LOOK = re.compile(
     r"(?<![A-Za-z0-9])(hf_(?=[a-zA-Z0-9]*[0-9A-Z])[A-Za-z0-9]{6,}|sk-(?:proj-|ant-|or-|(?=[\w-]*\d))[\w-]{8,}|gh[opsur]_[A-Za-z0-9]{8,}"
     r"|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|AIza[\w-]{20,}|dapi[0-9a-f]{20,}"
     r"|(?:r8|gsk|npm|dckr_pat|pplx)[_-](?=\w*\d)\w{16,}|nvapi-[\w-]{16,}|pypi-[\w-]{16,}|SG\.[\w-]{16,}"
     r"|sk_(?:live|test)_\w{8,}|xai-\w{16,}|lsv2_(?:pt|sk)_\w{8,}|whsec_\w{16,}|ya29\.[\w-]{16,}"
-    r"|(?i:token)\s+[0-9a-f]{40}|(?i:bearer)\s+[\w.~+/=-]{20,}"
-    r"|eyJ[\w-]{8,}\.eyJ[\w-]+|(?i:bearer|basic)\s+(?=\S*[\d=])[\w.~+/=-]{6,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
+    r"|shp(?:at|ca|pa|ss)_\w{8,}|do[opr]_v1_\w{8,}|tskey-[\w-]{8,}|hooks\.slack\.com/services/\w|discord\w*\.com/api/webhooks/\w"
+    r"|(?i:(?<!\w)(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedsecret))=[^\s;&]"
+    r"|(?i:token)\s+[0-9a-f]{40}|(?i:bearer):?\s+[\w.~+/=-]{20,}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]+|(?i:bearer|basic):?\s+(?=\S*[\d=])[\w.~+/=-]{6,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
 )
 ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\b")
 REMEDY = (
@@ -40,6 +46,9 @@ def check_secret(place: str, key: Any, value: Any) -> None:
         raise UserError(f"{place}: {REMEDY}")
     if not isinstance(value, str):
         return
+    is_token = OTHER_TOKEN.fullmatch(name) and not MODELS_TOKEN.fullmatch(value)
+    if is_token or (OTHER_KEY.fullmatch(name) and not FIELD.fullmatch(value)):
+        raise UserError(f"{place}: {REMEDY}")
     if LOOK.search(value):
         raise UserError(f"{place}: this looks like a key or token: {REMEDY}")
     if ADDRESS.search(value):

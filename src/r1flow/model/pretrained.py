@@ -15,9 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from r1flow.core.errors import UserError, listed
-from r1flow.model.weights import GENERATION, check_finite, check_model_files, check_sizes, read_object, refuse_quantised
+from r1flow.model.weights import (
+    GENERATION,
+    check_finite,
+    check_model_files,
+    check_sizes,
+    read_object,
+    refuse_quantised,
+    shards_of,
+)
 
 DECODERS = ("llama", "mistral", "qwen2", "qwen3")  # model_type of those whose layers are all alike
+LEAST_BITS = 2  # of a file for each parameter: some are quantised to 4 bits, and two layers may share theirs
 LONGEST = 300  # characters of what transformers says: it may list all models that it has
 OTHER_MODEL = "choose another model, or train this one again with a lower trainer.learning_rate"
 
@@ -41,6 +50,7 @@ def read_model(
     check_weights(folder)
     if to_save:
         refuse_quantised(folder)
+    check_described_size(auto, folder)
     # By names; check_loaded refuses them.
     told = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, loaded = read_pretrained(auto, folder, use_safetensors=True, **told, **options)
@@ -91,6 +101,28 @@ def check_weights(folder: Path | str) -> None:
     check_model_files(folder)
     check_sizes(Path(folder))
     check_finite(folder, OTHER_MODEL)
+
+
+def check_described_size(auto: Any, folder: Path | str) -> None:
+    """Refuse a model far larger than the weights in its folder, before anything makes room for it; raises UserError.
+
+    Sizes that config.json doesn't name, a kind of model adds: a folder of 4 MB that called itself gemma3 took 11 GB.
+    """
+    import torch
+    from transformers import AutoConfig
+
+    config = read_pretrained(AutoConfig, folder)
+    try:
+        with torch.device("meta"):
+            parameters = sum(weight.numel() for weight in auto.from_config(config).parameters())
+    except Exception as error:  # as above
+        raise UserError(f"{folder}: {reason_of(folder, error)}") from error
+    stored = sum(path.stat().st_size for path in shards_of(Path(folder)))
+    if parameters > stored * 8 / LEAST_BITS:
+        raise UserError(
+            f"{folder}: config.json describes a model of {parameters} parameters, and the weights have {stored} bytes;"
+            " load the model where it works and save it again with save_pretrained"
+        )
 
 
 def check_loaded(

@@ -35,6 +35,8 @@ HEADS = ("num_attention_heads", "num_key_value_heads", "n_head")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
 WIDTHS = (*HEADS, *EXPERTS, "vocab_size", "hidden_size", "intermediate_size", "head_dim", "n_embd", "n_inner")
 DEPTHS = ("num_hidden_layers", "n_layer")
+DIVISORS = ("rope_theta", "factor")  # keys of numbers by which positions are divided
+DEEPEST = 8  # keys one within the other; a model's configuration has 4
 # How numbers are read, the bits of their exponent, and the first one of a number that isn't finite; of a float64 that
 # isn't finite in float32. numpy has no bfloat16, and no fast check of float16.
 EXPONENTS = {
@@ -130,10 +132,22 @@ def read_object(path: Path) -> dict[str, Any]:
     settings = read_json(path)
     if not isinstance(settings, dict):
         raise UserError(f"{path} holds no settings; {AGAIN}")
-    for key, value in settings.items():
+    for keys, value in numbers_within(settings):
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{path}: {key} is {value}, which isn't finite; {AGAIN}")
+            raise UserError(f"{path}: {'.'.join(keys)} is {value}, which isn't finite; {AGAIN}")
+        if keys[-1] in DIVISORS and value <= 0:
+            raise UserError(f"{path}: {'.'.join(keys)} is {value}, and must be above 0; {AGAIN}")
     return settings
+
+
+def numbers_within(settings: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Each number of nested settings with the keys that lead to it: (("rope_parameters", "rope_theta"), 10000.0)."""
+    for key, value in settings.items():
+        keys = (*above, key)
+        if isinstance(value, dict) and len(keys) < DEEPEST:
+            yield from numbers_within(value, keys)
+        elif isinstance(value, float) or type(value) is int:
+            yield keys, value
 
 
 def check_model_files(folder: Path | str) -> None:
@@ -161,6 +175,20 @@ def check_model_files(folder: Path | str) -> None:
             wanted = f"as {INDEX} says" if (folder / INDEX).is_file() else f"and no {INDEX}, which would name others"
             raise UserError(f"{folder} has no {path.name}, {wanted}; {AGAIN}")
         header_of(path)
+    check_index(folder)
+
+
+def check_index(folder: Path) -> None:
+    """Refuse an index that doesn't agree with its files: of two files with one tensor, either could be taken."""
+    if (folder / "model.safetensors").is_file() or not (folder / INDEX).is_file():
+        return
+    file_by_name = read_object(folder / INDEX)["weight_map"]
+    wrong = set(file_by_name)
+    for path in shards_of(folder):
+        for name in header_of(path):
+            wrong ^= {name} if file_by_name.get(name) == path.name else {f"{name} in {path.name}"}
+    if wrong:
+        raise UserError(f"{folder / INDEX}: it and its files don't agree on {listed(sorted(wrong), 3)}; {AGAIN}")
 
 
 def check_sizes(folder: Path) -> None:

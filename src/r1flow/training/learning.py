@@ -58,7 +58,11 @@ def why_still(rows: Sequence[StepMetrics], config: Mapping[str, Any]) -> str:
     said = "the gradient was 0 although rewards differed, so that no weight changes"
     if config["trainer"].get("mask_truncated_completions"):
         return f"{said}; set trainer.mask_truncated_completions to false, which leaves out what is truncated"
-    return f"{said}; look at the rewards' weights, and at what trainer.delta and trainer.epsilon leave out of the loss"
+    rate = config["trainer"]["learning_rate"]
+    return (
+        f"{said}; look at trainer.learning_rate ({rate}), which breaks a model if it is too high, at the rewards'"
+        " weights, and at what trainer.delta and trainer.epsilon leave out of the loss"
+    )
 
 
 OBSTACLES: dict[

@@ -37,7 +37,7 @@ from r1flow.artifacts.manifest import sha256
 from r1flow.core.errors import UserError
 from r1flow.core.flops import training_flops
 from r1flow.core.schema import MASKED, read_jsonl
-from r1flow.core.template import check_tags
+from r1flow.core.template import check_tags, text_ids
 from r1flow.data.gguf import is_gguf, read_llama
 from r1flow.data.packages import PACKAGE, fetch_package
 from r1flow.data.sources import check_hashes, check_pins, fetch_files
@@ -186,7 +186,7 @@ def load_documents(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[list[
     texts = [row["text"] for row in read_jsonl(path)]
     if not texts:
         raise UserError(f"{path}: no documents; look at data.corpus.documents")
-    return [[*ids, tokenizer.eos_token_id] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    return [[*ids, tokenizer.eos_token_id] for ids in text_ids(tokenizer, texts)]
 
 
 def documents_cut(documents: list[list[int]], block: int) -> Count:
