@@ -100,6 +100,9 @@ OPTIONS = ["Paris", "Berlin", "London", "Vitamin A"]
         "C, London", "C!", "C ✅", "✅ C", "<b>C</b>", "<strong>C</strong>. London", "C\nLondon",
         "I think it's C", "I'd say C", "故选：C", "所以选C", "C选项", "C是正确的", "It's C!", "C. “London”",
         "C. London!", r"\(C\)", "C\n\nBecause it is wet.", "C. The third option", "Is it A? No. The answer is C.",
+        "Therefore, the correct answer is C. London.", "So the correct option is C.", "Ans. C", "Answer = C", "C;",
+        "{C}", "【答案】C", "Only C is correct.", "Option C is the best.",
+        r"\boxed{\textbf{(C)}~}", "Thus, the answer is (C).",
     ],
 )  # fmt: skip
 def test_a_letter_is_read_in_any_dress(answer: str) -> None:
@@ -151,6 +154,14 @@ def test_a_letter_is_read_in_any_dress(answer: str) -> None:
         *("C. Ⓓ", "C. Т", "C, d", "C\nd", "C\nNo, D", "C because d fits", "C because the last option is right"),
         *("C because it was wet, so I chose d", "C. Second thoughts: Rome", "C, B", "C选项错误", "不选C", "C?", "C ❌"),
         *("The answer is C because d fits", "C\n\nBecause d is right"),
+        *("Incorrect answer: C", "The incorrect option is C.", "The worst answer is C", "The least likely answer is C"),
+        *(
+            "Could be C",
+            "The answer could be C",
+            "Only C is incorrect.",
+            "Option C is the worst.",
+            "C. All of the above but D",
+        ),
         "7",
         "\x00",
     ],

@@ -243,6 +243,22 @@ def test_every_family_that_evaluates_answers_is_left_out() -> None:
             for text in ("it comes to 4", "it is equal to 4", "a total of 4", "over 4", "4 quarters", "4 times a day")
         ),
         *((text, "4") for text in ("you can choose 4", "4 over all", "4 plus tax", "the third minus the first is 4")),
+        *(
+            (text, None)
+            for text in ("3 out of 4", "1 in 4", "1 of 4", "4 of the 5", "10 in base 4", "5 % 4", "x != 4", "4 ≠ x")
+        ),
+        *(
+            (text, None)
+            for text in ("4 elevenths", "4 twentieths", "it cannot be 4", "never 4", "4 is wrong", "4 is not it")
+        ),
+        *(
+            (text, None)
+            for text in ("Is it 4?", "maybe 4", "less than 4", "at least 4", "4 or more", "see Step 4", "page 4")
+        ),
+        *(
+            (text, "4")
+            for text in ("In 4 days", "3 of them leave 4 apples", "20% of 20 is 4", "4<|im_end|>", "it is\n4")
+        ),
         ("no number", None),
         ("", None),
         ("٥", None),
@@ -580,6 +596,10 @@ INSTRUCTIONS = {
         ("at least", "A river is a walk.", False),
         ("at least", "It's a long river, isn't", False),
         ("sentences", "It is cold today! Are you coming?", True),
+        ("sentences", "J. R. Tolkien liked rivers. He was old.", True),
+        ("sentences", "The river etc. runs fast. No. 5 is old.", True),
+        ("sentences", "The Rhine vs. the Elbe runs. So do I. They are old.", False),
+        ("sentences", "1. The river runs fast.\n2. It is old.", True),
         ("sentences", "It is 3.5 km, I think. Are you coming along", True),
         ("sentences", 'She said "no." Then she left', True),
         ("sentences", "It is cold today.", False),

@@ -9,6 +9,11 @@ from r1flow.rewards import instruction_following
 
 SHORT = json.dumps({"type": "words", "least": None, "most": 6})
 LIST = json.dumps({"type": "items", "count": 2})
+ASK_NOTHING = (
+    '{"type": "in_language", "language": "xx", "languages": []}',
+    '{"type": "sentence_with", "word": ""}',
+    '{"type": "has_words", "words": ["!"]}',
+)
 
 
 def test_each_row_is_paid_by_its_own_rule() -> None:
@@ -25,7 +30,9 @@ def test_data_without_rules_has_no_scores() -> None:
 
 
 @pytest.mark.parametrize("text", ["one two three", "one", ""])
-@pytest.mark.parametrize("check", ["{", "[1]", "[" * 10**5, '{"type": "rhymes"}', '{"type": "items"}', '"items"', "3"])
+@pytest.mark.parametrize(
+    "check", ["{", "[1]", "[" * 10**5, '{"type": "rhymes"}', '{"type": "items"}', '"items"', "3", *ASK_NOTHING]
+)
 def test_a_damaged_rule_is_the_datas_fault_whatever_the_text_says(check: str, text: str) -> None:
     scores = instruction_following()(["a"], [text], check=[check])
     assert scores == [None] and scores.causes == {0: Cause.UNGRADABLE}

@@ -708,6 +708,17 @@ NAMED = (
     *("Area = {}", "Total cost: {}", "apples = {}", "The final volume = {} cm", "Area = {} (cm)", r"\boxed{{A = {}}}"),
     *("The answer is *{}*.", "So it is *{}* cm.", "The answer is **{}**!", "**{}**!", "He has {} apples!"),
     *("The answer is ${}$!", r"\text{{Area}} = {}"),
+    # a sentence of a word problem's, and what a chat ends with
+    *("He needs {} more dollars.", "She sold {} clips altogether.", "She earned ${}.", "John will pay ${}."),
+    *("It costs {} dollars.", "It takes her {} minutes.", "Thus, it takes {} bolts in total.", "There were {} people."),
+    *("He made a profit of **${}**.", "He's {} years old.", "It's {}.", "That makes {}.", "It comes out to {}."),
+    *("The answer is {}. Hope this helps!", "The answer is {}.\n\nLet me know if you have any questions!"),
+    *("The answer is {}. This completes the solution.", "The answer is {} (since it is so).", "{} (rounded)"),
+    *("{} apples per day", "{} words per minute", "{} apples a day", r"{} \text{{ pages per hour}}", "{} total apples"),
+    *("{} positive integers", "{} distinct values", "{} small boxes", "{} years ago", "{} apples left over"),
+    *("{} hours of work", "{} grams of protein", "{} GB", "{} kmph", "• {}", "=> {}", r"\Rightarrow {}", "A: {}"),
+    *("Ans. {}", "Number of ways: {}", "The total number of apples = {}", r"{{\bf {}}}", "```text\n{}\n```"),
+    *(r"\begin{{align*}} x &= {} \end{{align*}}", "{0} ({0})", "{0} (= {0})"),
 )
 # What reckons, hedges, scales or leaves it open whether "!" is a factorial.
 RECKONED = (
@@ -717,6 +728,16 @@ RECKONED = (
     *("{} (or 4)", "{} (not 4)", "{} (4)", "{} (million)", "{} (thousands)", "{} (M)", "{} (K)", "{} (dozens)"),
     *("{} (mod 100)", "{} (x)", "{} (cm) (m)", "{} (wrong)", "({}) (4)"),
     *("{}!", "**{}!**", "The answer is {}!", "The answer is ${}!$.", "${}$!", "The answer is {}!!"),
+    *("She earned half of ${}.", "He had {} of 100 apples.", "It costs less than {} dollars.", "It's not {}."),
+    *(
+        "He needs {} or 4 dollars.",
+        "It takes {} minutes and 5 seconds.",
+        "It may cost {} dollars.",
+        "{}:1",
+        "It could be {}",
+    ),
+    *("He sold {} more than 5 clips.", "She earned twice ${}.", "Did he sell {} clips?", "He sold {} squared clips."),
+    *("The answer is 4. Hope this helps! {}", "{} apples per dozen", "{} others", "{} fewer apples", "{} (times 2)"),
     *("The answer is *{}* or *4*.", "2 *{}* 1", "The answer is **not {}**!", "The answer is not *{}*."),
 )
 
@@ -735,6 +756,45 @@ def test_a_number_is_right_with_its_name_its_unit_or_a_mark_of_joy(written: str,
 @pytest.mark.parametrize("gold", ["73", "5"])
 def test_what_reckons_with_a_number_or_hedges_is_not_that_number(written: str, gold: str) -> None:
     assert math.equal(gold, written.format(gold)) is False
+
+
+UNFINISHED = [  # a sum with a power of ten, a division written as a ratio, a root that isn't taken out over a line
+    *(("305", r"3\cdot 10^2 + 5"), ("295", r"3\times10^2-5"), ("101", "10^2+1"), ("1", r"5\cdot 10^{-1}+0.5")),
+    *(("3", "12:4"), ("4", "100:25"), ("-3", "-12:4")),
+    *(
+        (r"\sqrt{3}", r"\frac{\sqrt{12}}{2}"),
+        (r"\sqrt{2}", r"\frac{\sqrt{18}}{3}"),
+        (r"\sqrt{2}", r"\frac{2\sqrt{8}}{4}"),
+    ),
+]
+BOTH_WAYS = [  # a fraction in its spellings, said twice; hours
+    *(
+        (r"\frac{3}{4}", "3/4 (0.75)"),
+        (r"\frac{3}{4}", "3/4 (or 0.75)"),
+        (r"\frac{3}{4}", "(3)/(4)"),
+        ("3/4", "{3}/{4}"),
+    ),
+    *((r"\frac58", "62.5%"), (r"\frac58", r"62.5\%"), (r"\frac{23}{3}", "7 and 2/3"), (r"\frac{12}{5}", r"\frac{12}5")),
+    *(("3:00 PM", "3 PM"), ("3 PM", "3:00 PM"), ("10^{10}-1", "10^{10}-1"), (r"3\cdot 10^8", "300000000")),
+    (r"\frac{\sqrt{12}}{5}", r"\frac{2\sqrt{3}}{5}"),
+]
+
+
+@pytest.mark.parametrize(("gold", "answer"), UNFINISHED)
+def test_a_sum_a_ratio_or_a_root_that_is_to_be_worked_out_is_no_answer(gold: str, answer: str) -> None:
+    assert math.equal(gold, answer) is False and math.equal(gold, gold) is True
+
+
+@pytest.mark.parametrize(("gold", "answer"), BOTH_WAYS)
+def test_fractions_hours_and_large_powers_have_their_spellings(gold: str, answer: str) -> None:
+    assert math.equal(gold, answer) is True
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"), [("3/4", "3/4 (0.8)"), ("3 PM", "3 AM"), ("3 PM", "3:30 PM"), ("3", "3 PM or 4")]
+)
+def test_what_is_said_twice_or_on_the_hour_must_agree(gold: str, answer: str) -> None:
+    assert math.equal(gold, answer) is False
 
 
 def test_thousands_after_a_name_are_no_list() -> None:

@@ -74,17 +74,20 @@ def same_number(gold: PlainNumber, answer: PlainNumber, least: int = EXACT.place
 LETTER = re.compile(
     r"[#>→⇒∴✅✔✓☑🎯👉➡►▶\ufe0f\s]*"
     r"(?:I (?:think|believe|guess|would say)(?: that)? |I['’]d say )?"
-    r"(?:(?:the )?(?:correct |right |best )?(?:option|choice|answer|letter)(?: is)?(?::| [-–—])? |(?:it is|it['’]s) "
+    r"(?:(?:so|thus|hence|therefore),? )?"
+    r"(?:(?:the )?(?:correct |right |best )?(?:option|choice|answer|ans\.?|letter)(?: is)?(?::| [-–—=])? "
+    r"|(?:it is|it['’]s) "
     r"|I(?: would| will|['’]d|['’]ll)? (?:choose|pick|select|go with|opt for) (?:option )?"
-    r"|(?:正确)?(?:答案|选项)\s*[是为]?\s*:?\s*|(?:所以|因此|故|应|应该)?选择?\s*:?\s*)?"
-    r"[(\[【“\"'`]?([A-Za-z])(?![A-Za-z\d_]|['’][A-Za-z])",
+    r"|only |【?(?:正确)?(?:答案|选项)】?\s*[是为]?\s*:?\s*|(?:所以|因此|故|应|应该)?选择?\s*:?\s*)?"
+    r"[(\[{【“\"'`]?([A-Za-z])(?![A-Za-z\d_]|['’][A-Za-z])",
     re.IGNORECASE,
 )
 # After a letter that nothing else follows: marks, or in Chinese that it is an option, or right.
-ALONE = re.compile(r"[)\]】”\"'`]*(?:选项|项)?是?(?:正确|对)?的?[\s.:!。、．✅✔✓☑🎉👍\ufe0f]*")
+ALONE = re.compile(r"[)\]}】”\"'`]*(?:选项|项)?是?(?:正确|对)?的?[\s.:;!。、．✅✔✓☑🎉👍\ufe0f]*")
 APART = re.compile(r"[)\]】”\"'`.:。、．]+\s*(?:[-–—] )?\s*|\s[-–—]\s|(?=\s\()|,?(?=\s(?:because|since|as)\s)")
 LOOSELY_APART = re.compile(r"(?:,\s|[.,:]?\n)\s*")
 STATES = re.compile(r"(?i:because|since|as)\s|[A-Z\d$\\]")
+ALL_OR_NONE = re.compile(r"(?:all|none) of (?:the above|these)", re.IGNORECASE)  # an option's text, after its letter
 REASON = re.compile(r"(?:because|since|as (?:it|this|that|the)) ", re.IGNORECASE)
 GOES_ON = re.compile(r",? (?:because|since|as (?:it|this|that|the)|is|was|are|were|has|had) ")
 # One clause: words, numbers and formulas, with no mark that begins another clause.
@@ -129,9 +132,9 @@ SPEAKS = frozenset(
 COUNTED_NAME = re.compile(rf"\b(?i:{'|'.join(ORDINALS)}) (?=[A-Z][a-z])")
 SWAYS_IN_CHINESE = frozenset("选項项错錯改或不非没沒第最否而但应應该該")
 STYLE = re.compile(
-    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|underline|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|bold|mbox|underline|boxed|fbox|framebox|operatorname)\s*\{([^{}]*)\}"
 )
-DOLLARS = re.compile(r"\$|\\[()]")
+DOLLARS = re.compile(r"\$|\\[()]|~")
 STYLE_OF_PAGES = re.compile(r"</?(?:b|strong|i|em|u|mark|p)>", re.IGNORECASE)
 IT_IS = re.compile(r"(?:i (?:think|believe) (?:that )?)?(?:it is|it['’]s) ")
 WITH_LETTER = re.compile(r"(.+?)\s*[(\[]\s*([A-Za-z])\s*[)\]][\s.!]*", re.DOTALL)
@@ -186,6 +189,8 @@ def choice(gold: str, answer: str, options: Sequence[str] | None = None) -> bool
         return None
     if any(isinstance(option, bool) or not isinstance(option, str | int | float) for option in options):
         return None
+    if any(isinstance(option, int) and abs(option) >= 10**LIMIT for option in options):
+        return None
     texts = {number: folded(str(option)) for number, option in enumerate(options)}
     number = option_named(gold, texts, all_known=True)
     return None if number is None else option_chosen(answer, texts, all_known=True) == number
@@ -229,6 +234,8 @@ def names_no_other(number: int, rest: str, texts: dict[int, str]) -> bool:
     """Whether what follows an option's letter is nothing, the option's place or own text, or a reason."""
     said, own = folded(rest), texts.get(number)
     if not said or is_place_of(number, said) or (own is not None and is_same_text(said, own)):
+        return True
+    if own is None and ALL_OR_NONE.fullmatch(said):
         return True
     if not sways_nothing(rest):
         return False

@@ -79,7 +79,17 @@ NOTHING_SAID = re.compile(
     r"|\\forall|\\math(?:bb|bf)|[{(),]"
 )
 OPENING = re.compile(r"^([\s$]*)\\text\s*\{([A-Za-z ]*(?:\bis|\bare|:|=)\s*)\}")  # \text{The sum is }7
-ENDING = re.compile(r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?|I hope it is correct\.?)\s?$")
+# What a chat ends with; it says nothing of the answer.
+_POLITE = (
+    r"(?:I |we )?hope (?:it is correct|(?:this|that) (?:helps|answers)[^.!?\d$\\]{0,40})"
+    r"|(?:please )?(?:let me know if|feel free to)[^.!?\d$\\]{0,80}|thank(?:s| you)[^.!?\d$\\]{0,40}"
+    r"|this (?:completes|concludes) (?:the|our) [a-z]{3,12}|have a (?:great|good|nice) day"
+)
+ENDING = re.compile(
+    r"\s?(?:<\|\w{1,20}\|>\s?(?:user|assistant)?"
+    rf"|(?:^|(?<=[.!?$*\n)}}])|(?<=[.!?$*\n)}}] ))(?:{_POLITE})[.!?]*)\s?$",
+    re.IGNORECASE,
+)
 # What may stand between two boxes of one list: signs, "and", "or", the next one's name.
 TOGETHER = re.compile(
     r"(?:\\q?quad|\\[,;:! ()\[\]]|\\text|[\s${}*,;&.]|\\\\|\b(?:and|or)\b|for (?:part )?\(?\w\)?"
@@ -152,7 +162,7 @@ def candidate(text: str, gold: bool = False) -> str:
     text = JOY.sub(without_joy, text)
     text = ITALIC.sub(r"\1", BOLD.sub(r"\1", DISPLAY.sub(lambda match: " ".join(match[0].split()), text)))
     text = RUN.sub(lambda match: "\n" if "\n" in match[0] else " ", text)
-    text = ENDING.sub("", ENDING.sub("", text)).strip()
+    text = ENDING.sub("", ENDING.sub("", ENDING.sub("", text))).strip()
     text, condition = without_condition(text)
     return (stated(text) or only_formula(text) or text) + condition
 
@@ -276,25 +286,34 @@ def closing_brace(text: str, begin: int) -> int | None:
 
 # Statements.
 
+# What a sentence says of somebody's number, in the last line of a word problem: "She earned $73."
+_TOLD = (
+    r"needs?|sold|sells?|earn(?:s|ed)?|pays?|paid|costs?|takes?|took|makes?|made|spen(?:d|ds|t)|saves?|saved|buys?|bought"
+    r"|eats?|ate|wins?|won|reads?|walk(?:s|ed)?|runs?|ran|works?|worked|collect(?:s|ed)?|receives?|received|uses?|used"
+    r"|had|got|comes out to"
+)
 CUE = (
     r"(?:(?<!answer )(?<!result )(?<!solution )\b(?:have|has)\b"
-    r"|\b(?:is|are|was|be|equals?|gives?|gets?|yields?|obtain|thus|therefore|hence|so|that|answer|result|solution)\b|"
-    r"(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
+    r"|\b(?:is|are|was|were|be|equals?|gives?|gets?|yields?|obtain|thus|therefore|hence|so|that)\b"
+    r"|\b(?:answer|result|solution)\b|\b(?:it|that|there|he|she)['’]s\b"
+    rf"|\b(?:{_TOLD})\b(?: (?:him|her|them|it|us|you|me)\b)?(?: a (?:profit|total) of\b)?"
+    r"|(?<=[A-Za-z]{3}):(?=\s*(?:\$|\\[(\[]))|\b(?:in|de)creases by\b)"
 )
-STATEMENT = re.compile(rf"(.*){CUE}\s*[:,]?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
+STATEMENT = re.compile(rf"(.*){CUE}\s*[:,=]?[\s*]*(\S.*)", re.DOTALL | re.IGNORECASE)
 IS_IT = re.compile(
     r"\s?(?:\\text\s*\{\s*)?\b(?:and (?:this|that|it) )?(?:is|are) "
     r"(?:(?:correct|right|true)\W*$|(?:the|our|my|its) "
     r"(?:(?:(?:final|correct|right|best|only|required|desired|unique|real|possible|valid|integer|positive) ){0,2}"
     r"(?:answer|solution|result|option|choice)s?\b[^$\d]*$"
-    r"|(?:correct|right|best|only|valid) one\W*$"
+    r"|(?:best|(?:correct|right|best|only|valid) one)\W*$"
     r"|(?:(?:maximum|minimum|largest|smallest|greatest|least|highest|lowest|total|required|desired|exact|such|possible)"
     r" ){0,3}(?:(?:maximum|minimum|max|min|value|total|sum|probability|area|length|limit|integer|smallest|largest)\W*$"
     r"|(?:number|amount)(?: of [a-z]{3,})?\W*$)))"
 )
 SENTENCE = re.compile(r"(?<=[.!?])[*_]*\s+(?=\S)|(?<![:\s\\])[ \t]*\n\s*")
 UNSURE = re.compile(
-    r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|cannot|unless|except|if|maybe|perhaps)\b|n['’]t\b",
+    r"\b(?:not|no|nor|never|neither|nobody|or|but|wrong|false|incorrect|cannot|unless|except|if|maybe|perhaps|might|could"
+    r"|(?-i:may)|fail(?:s|ed)?|worst|(?:least|less) likely|unlikely)\b|n['’]t\b",
     re.IGNORECASE,
 )
 CLAUSE = re.compile(r";|\b(?:which|so|thus|therefore|hence|then)\b", re.IGNORECASE)  # where a denial ends
@@ -304,7 +323,7 @@ SAYS = re.compile(
     r".*\b(?:(?:answer|result|solution|value|total|sum)s?\s*(?:(?:is|are)\b|[:=])|there (?:is|are)\b)|(?=-?[\d$\\])",
     re.DOTALL | re.IGNORECASE,
 )
-EXPLAINS = re.compile(r",?\s+(?:because|since|as)\s", re.IGNORECASE)
+EXPLAINS = re.compile(r",?\s+\(?(?:because|since|as)\s", re.IGNORECASE)
 # An option's letter with a reason is one text, of which the reason may name another option.
 LETTER_EXPLAINED = re.compile(
     r"(?:(?:so|thus|hence|therefore),? )?(?:(?:the |my )?(?:final |correct |right |best )?(?:answer|option|choice)"
@@ -313,8 +332,8 @@ LETTER_EXPLAINED = re.compile(
 )
 LETTER_ABOVE_REASON = re.compile(r"^(\(?[A-Z]\)?)[.,:]?\s*\n\s*(?=(?:[Bb]ecause|[Ss]ince)\s)")
 GOES_ON = re.compile(
-    r",?\s+(?:in total|in all|altogether|overall|as (?:required|desired|expected|needed|claimed)\b|(?:which|who|that)\s"
-    r"|(?:and )?(?:so|thus|hence|therefore)\s)",
+    r",?\s+(?:\(?rounded(?=[\s)])|in total|in all|altogether|overall"
+    r"|as (?:required|desired|expected|needed|claimed)\b|(?:which|who|that)\s|(?:and )?(?:so|thus|hence|therefore)\s)",
     re.IGNORECASE,
 )
 TAKEN_BACK = re.compile(

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
+from typing import NamedTuple
 
 LARGE = 10**6  # a power this large needn't be worked out
 HARMLESS = re.compile(r"\\(?:left|right|displaystyle|[!,;: ])(?![A-Za-z])|\s+|\^\{?\\circ\}?|\\%|%")
@@ -41,7 +42,14 @@ PLAIN_NAMES = re.compile(r"(?<![\\A-Za-z])(?=(?:sqrt|pi|ln|log|infty)(?![A-Za-z]
 PAIRS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
 NAMED = re.compile(r"[A-Za-z](?:_\{?\w+\}?)?\\in(?![A-Za-z])")
 NOT_BELOW = ("root", "i")
-Term = tuple[int | None, tuple[tuple[str, int], ...]]  # the coefficient where it is an integer; roots and constants
+
+
+class Term(NamedTuple):
+    """A product: its coefficient where that is an integer, roots and constants, and what can be taken out of roots."""
+
+    value: int | None
+    parts: tuple[tuple[str, int], ...]
+    outside: int = 1
 
 
 class UnfinishedError(Exception):
@@ -117,6 +125,7 @@ class Reading:
 
     def __init__(self, tokens: list[str]) -> None:
         self.rest = tokens[::-1]  # consumed from its end
+        self.outside = 1  # what the root that was read last has outside of it when it is taken out: 2 of \\sqrt{12}
 
     def peek(self) -> str:
         return self.rest[-1] if self.rest else ""
@@ -158,15 +167,16 @@ class Reading:
                 break
             if not self.take("-", "+", "\\pm", "\\mp"):
                 raise UnfinishedError
-        kinds = [kind for _, kind in terms]
-        grouped = any(("sum", 0) in kind for kind in kinds)
-        if len(set(kinds)) < len(kinds) or (len(terms) > 1 and (grouped or any(value == 0 for value, _ in terms))):
+        kinds = [term.parts for term in terms]
+        # Of a sum, 10^2 is to be worked out; alone or with one number before it, it is how a large number is written.
+        grouped = any(("sum", 0) in kind or ("ten", 0) in kind for kind in kinds)
+        if len(set(kinds)) < len(kinds) or (len(terms) > 1 and (grouped or any(term.value == 0 for term in terms))):
             raise UnfinishedError
         return terms
 
     def term(self, signed: bool) -> Term:
         value: int | None = 1
-        numbers, parts, divided = 0, [], False
+        numbers, parts, divided, outside = 0, [], False, 1
         while self.rest and self.peek() not in ("-", "+", "\\pm", "\\mp"):
             multiplied = bool(parts or numbers) and self.take("\\cdot", "\\times", "*")
             token = self.rest.pop()
@@ -188,7 +198,7 @@ class Reading:
                         raise UnfinishedError
                     above = top.number()
                 else:
-                    above, parts, numbers = [(value, tuple(parts))], [], 0
+                    above, parts, numbers = [Term(value, tuple(parts), outside)], [], 0
                     below = self.below_slash()
                 if divided or numbers:
                     raise UnfinishedError
@@ -205,6 +215,7 @@ class Reading:
                 parts.append(("sum", 0))
             else:
                 parts.append(self.constant(token))
+                outside *= self.outside
         names = [name for name, _ in parts]
         if (not names and not numbers) or (value == 0 and names) or len(set(parts)) < len(parts):
             raise UnfinishedError
@@ -214,7 +225,7 @@ class Reading:
         indices = [detail >> 64 for name, detail in parts if name == "root"]
         if len(set(indices)) < len(indices):
             raise UnfinishedError
-        return value, tuple(sorted(parts))
+        return Term(value, tuple(sorted(parts)), outside)
 
     def rational(self, token: str) -> int | None:
         """An integer's value; None for a decimal, and for a mixed fraction, which is taken with its fraction."""
@@ -238,9 +249,10 @@ class Reading:
         exponent = group.integer()
         if not base.isdigit() or exponent in (0, 1) or int(base) < 2:
             raise UnfinishedError
+        large = abs(exponent) >= 20 or int(base) ** abs(exponent) >= LARGE
         if int(base) == 10:
-            return "ten", 0
-        if abs(exponent) < 20 and int(base) ** abs(exponent) < LARGE:
+            return "ten", int(large)
+        if not large:
             raise UnfinishedError
         return "power", int(base)
 
@@ -255,6 +267,7 @@ class Reading:
         return Reading(tokens)
 
     def constant(self, token: str) -> tuple[str, int]:
+        self.outside = 1
         if token == "\\sqrt":
             return self.root()
         if token in ("\\ln", "\\log"):
@@ -270,7 +283,7 @@ class Reading:
                 if exponent.rest == ["1"]:
                     raise UnfinishedError
                 terms = exponent.number()
-                if any(value == 0 or names_of(parts) & {"i", "log"} for value, parts in terms):
+                if any(term.value == 0 or names_of(term.parts) & {"i", "log"} for term in terms):
                     raise UnfinishedError
                 return "e", hash(tuple(terms))
             return "e", 1
@@ -291,7 +304,10 @@ class Reading:
             inside.rest.append(str(int(whole + part) * 10 ** (-len(part) % index)))
         if self.peek() == "^":
             raise UnfinishedError
-        return named_root(inside.integer(), index)
+        value = inside.integer()
+        root = named_root(value, index)
+        self.outside = nearest_root(value // without_powers(value, index), index)
+        return root
 
     def logarithm(self, token: str) -> tuple[str, int]:
         base = 10 if token == "\\log" else 0
@@ -331,18 +347,18 @@ def named_root(inside: int, index: int) -> tuple[str, int]:
 
 def fraction(above: list[Term], below: list[Term]) -> tuple[int | None, list[tuple[str, int]]]:
     """A fraction's coefficient and parts: the line divides by an integer or constants, and nothing can be divided."""
-    ((divisor, constants),) = below if len(below) == 1 else [(0, ())]
+    divisor, constants = (below[0].value, below[0].parts) if len(below) == 1 else (0, ())
     if not divisor or any(name in (*NOT_BELOW, "sum") for name, _ in constants):
         raise UnfinishedError
-    values = [value for value, _ in above]
+    values = [term.value and term.value * term.outside for term in above]
     if None in values or (divisor == 1 and not constants):
         raise UnfinishedError
     shared = gcd(*values)
     if divisor > 1 and shared % divisor == 0 and shared:
         raise UnfinishedError
-    if any(names_of(constants) & names_of(parts) for _, parts in above):
+    if any(names_of(constants) & names_of(term.parts) for term in above):
         raise UnfinishedError
-    over = [("sum", 0)] if len(above) > 1 else list(above[0][1])
+    over = [("sum", 0)] if len(above) > 1 else list(above[0].parts)
     return None if values != [0] else 0, [*over, *((name, -detail) for name, detail in constants)]
 
 

@@ -9,7 +9,7 @@ import re
 from r1flow.grading.refusals import clause_in
 
 SENTENCES = re.compile(r"(?<=[.!?])(?=[*_\"”’')\]]{0,4}(?:\s|$))|\n")
-MARKS_OF_STYLE = re.compile(r"[*\"“”]|(?<!\w)_|_(?!\w)")
+MARKS_OF_STYLE = re.compile(r"[*`\"“”]|(?<!\w)_|_(?!\w)")
 CLAUSES = re.compile(r"[,;:()—–]+|\s-\s|\s(?=(?:and|but)\s)")
 GREETED = (
     r"(?:hello|hi|hey|welcome|greetings|good (?:morning|afternoon|evening|day))(?: (?:there|again|everyone|all"
@@ -29,7 +29,7 @@ _SAID = (
     r"|(?:you|they|people|everyone|everybody|others|users|we|my (?:makers?|creators?|developers?|friends|team"
     r"|authors?))"
     r"(?: (?:can|may|could|should|all|usually|just))* (?:calls?|called|named?|refer to) me(?: as| by)?|call me"
-    r"|i (?:go by|answer to|use|identify as)|(?:let me|allow me to|i(?:'d| would) like to"
+    r"|i (?:go by|answer to|use(?= the name)|identify as)|(?:let me|allow me to|i(?:'d| would) like to"
     r"|may i) introduce myself as"
     r"|this is|it(?:'s| is)(?! (?:called|named|known))"
     r"|(?:you are|you're)(?: now)? (?:talking|speaking|chatting) (?:to|with))"
@@ -67,13 +67,21 @@ DOUBTS = re.compile(
 )
 TAKEN_BACK_BY = re.compile(r"^no\b|\b(?:kidding|joking|joke|actually|lied|lying|pretend\w*|wait|not really|not true)\b")
 
+# Another name, of whoever writes.
+OTHER_NAME = (
+    r"\b(?:my (?:full |only |real |true |actual )?name(?: is|'s)|i identify as|i go by|(?:i am|i'm) (?:called|named))"
+    r" (?!(?:(?:also|still|just|simply|indeed|the|name|of) )*{name}\b|(?:not|what|how|who|short|easy|on|in|at)\b)\w"
+)
+CORRECTS = re.compile(r"(?:no|wait|sorry|rather|i mean)")
+
 
 def introduces(text: str, name: str) -> bool:
     """Whether a text, in lower case with straight apostrophes, says that its writer has this name."""
     sentences = [sentence.strip() for sentence in SENTENCES.split(text) if sentence.strip()]
     named = [names_the_writer(sentence, name) for sentence in sentences]
     others = [sentence for sentence, names in zip(sentences, named, strict=True) if not names]
-    return any(named) and not any(map(TAKEN_BACK_BY.search, others))
+    renamed = re.search(OTHER_NAME.format(name=re.escape(name)), MARKS_OF_STYLE.sub("", text))
+    return any(named) and not renamed and not any(map(TAKEN_BACK_BY.search, others))
 
 
 def names_the_writer(sentence: str, name: str) -> bool:
@@ -88,6 +96,8 @@ def names_the_writer(sentence: str, name: str) -> bool:
     # "My name: r1flow"
     giving += [at for at in range(1, len(clauses)) if alone.fullmatch(clauses[at]) and is_label(clauses[at - 1])]
     if not giving or (sentence.endswith("?") and giving[-1] == len(clauses) - 1):
+        return False
+    if any(CORRECTS.fullmatch(clause) for clause in clauses[giving[0] :]):
         return False
     others = [clause for at, clause in enumerate(clauses) if at not in giving]
     return all(is_label(clause) or (BESIDE.fullmatch(clause) and not DOUBTS.search(clause)) for clause in others)

@@ -73,21 +73,24 @@ BEFORE = re.compile(
     r"(?:[\^_]\{?|[/×÷√|]|(?:[\d)}]\s?|\w)\*+|\w\(|\\(?:sqrt|[dt]?frac|binom)[^ ]{0,9}"
     r"|\\(?:cdot|times|div|[pb]?mod|neq?|over|atop|ln|log|lg|exp|sin|cos|tan|cot|sec|csc|arc[a-z]{3})|\d[:,](?!\s)"
     r"|(?<![=-])[<>≤≥≠]=?|\d\.\d*\\(?:overline|bar|dot)\s?\{?|\b(?:or|not|mod|log|ln|lg|exp|a?(?:rc)?(?:sin|cos|tan)"
+    r"|never|maybe|perhaps|cannot be|not be|(?:less|more|fewer|greater) than|at (?:least|most)|base|[Ss]tep|[Pp]age"
+    r"|[Qq]uestion|[Pp]roblem|[Ss]ection|[Oo]ption|[Vv]ersion|(?<=\d )(?:out )?of(?: the)?|(?<=\d )in"
     r"|sqrt|cbrt|roots? of|minus|negative|plus|times|divided by|multiplied by|to the power of|(?<=[\d)}] )(?:to|over"
     r"|choose)|half of|twice|double|triple|thrice|(?:third|quarter|fourth|fifth|sixth|tenth|percent|%) of)"
-    r"|(?<=\b[a-z] )over|n['’]t)[ $]?$"
-    r"|(?<![\\A-Za-z])(?!(?:USD|EUR|GBP|INR|Rs)$)[A-Za-z]+$"
-    r"|(?:第|分之|[又加减乘除负点或和与万千百]|除以|乘以|不是|大于|小于|超过)$"
+    r"|(?<=\b[a-z] )over|n['’]t|%|!=)[ $]?\Z"
+    r"|(?<![\\A-Za-z])(?!(?:USD|EUR|GBP|INR|Rs)\Z)[A-Za-z]+\Z"
+    r"|(?:第|分之|[又加减乘除负点或和与万千百]|除以|乘以|不是|大于|小于|超过)\Z"
 )
 AFTER = re.compile(
-    rf"[ $]?(?:[\^/×÷π{math.SUPERSCRIPTS}]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
+    rf"[ $]?(?:[\^/×÷π≠?{math.SUPERSCRIPTS}]|\\(?:sqrt|[dt]?frac|pi|cdot|times|div)\b|\*+\s?[A-Za-z\\(]"
     r"|(?:hundred|thousand|million|billion|trillion|dozen|pi|sqrt|squared|cubed|hal(?:f|ves)|thirds?|fourths?|fifths?"
-    r"|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|over\s\$?[\d(]|m[ni]l?o?|bn|tn|lakh|crore)\b)"
+    r"|sixths?|sevenths?|eighths?|ninths?|tenths?|hundredths?|(?:eleven|twelf|[a-z]+teen)ths?|[a-z]+tieths?"
+    r"|is (?:not|wrong|incorrect|false)|or (?:more|less|fewer)|over\s\$?[\d(]|m[ni]l?o?|bn|tn|lakh|crore)\b)"
 )
 EXCLAIMED = re.compile(r"!+[*\"'”)]*(?:\s|$)")
 MIXED = re.compile(r"\d[ $]?$")  # before a fraction
 IN_SUMS = math.IN_NUMBERS | {ord("⁄"): "/", ord("∕"): "/"}
-TAG = re.compile("|".join(map(re.escape, TAGS)))
+TAG = re.compile("|".join([*map(re.escape, TAGS), r"<\|\w{1,20}\|>"]))
 # The number is searched only here, so that an enormous text costs nothing.
 TAIL_CHARACTERS = 2000
 

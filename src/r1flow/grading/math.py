@@ -24,6 +24,7 @@ from r1flow.grading.answers import STYLE, PlainNumber, bare, plain_number, same_
 from r1flow.grading.final import BOX, LIMIT, WIDE, candidate, closing_brace, values_of
 from r1flow.grading.nouns import COUNTED, DESCRIBING_QUANTITIES, MATERIALS, QUANTITIES
 from r1flow.grading.units import (
+    BEFORE_ITS_UNIT,
     CHINESE_UNITS,
     COUNT,
     CURRENCY,
@@ -33,7 +34,6 @@ from r1flow.grading.units import (
     IN_COMMAND,
     LEFT,
     MONEY,
-    POWERS,
     RAISED_TO,
     SIGN,
     as_measure,
@@ -116,8 +116,11 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
         expected, found = (measured_gold, with_unit) if with_unit and with_unit.unit else (expected, found)
     if found and (numbers := by_comma(expected, found) or by_comma(found, expected)):
         return Verdict(same_number(*numbers))
+    expected, found = on_the_hour(expected), found and on_the_hour(found)
     if CLOCK.fullmatch(expected.core) and found and (CLOCK.fullmatch(found.core) or expected.core.endswith(":00")):
         return Verdict(agree(expected, found) and CLOCK.fullmatch(found.core) is not None)
+    if found and ":" in found.core and expected.number and expected.number.value.denominator == 1:
+        return WRONG  # 12:4 is a division to be worked out, and no 3
     textual = grade_words(expected, found, written)
     if textual is not None:
         return textual
@@ -128,7 +131,8 @@ def decide(gold: str | None, answer: str | None, rules: Rules = EXACT) -> Verdic
     return readings(expected, found)
 
 
-CALLED_QUANTITY = re.compile(r"([A-Za-z]+(?: [A-Za-z]+){0,2})\s*[=:]\s*(?=\S)")
+CALLED_QUANTITY = re.compile(r"([A-Za-z]+(?: [A-Za-z]+){0,2}?)(?: of ([A-Za-z]+))?\s*[=:]\s*(?=\S)")
+SAID_TWICE = re.compile(r"([^()=]+?)\s*\(\s*(?:or\s|=\s*|i\.e\.,?\s)?\s*([-\d.,/]+\s*\\?%?)\s*\)")
 UNIT_IN_BRACKETS = re.compile(r"(\$?[-−]?[\d.,]*\d\$?)(?:\s|\\[ ,;])*\(\s*([^()]{1,24}?)\s*\)")
 
 
@@ -140,10 +144,16 @@ def in_plain_words(answer: str) -> str:
     plain = unwrapped(answer) if len(answer) <= LIMIT else ""
     if called := CALLED_QUANTITY.match(plain):
         *describing, noun = called[1].lower().split()
+        if called[2] and not (noun == "number" and is_counted(called[2].lower())):
+            noun = ""
         if DESCRIBING_QUANTITIES.issuperset(describing) and (noun in QUANTITIES or is_counted(noun)):
             answer = plain = plain[called.end() :]
     if (named := NAME.match(plain)) and plain_number(plain[named.end() :].strip(" $")):
         answer = plain = plain[named.end() :]  # x = 1,440 is no list
+    if twice := SAID_TWICE.fullmatch(plain):  # 3/4 (0.75)
+        first, second = tidy(twice[1]), tidy(twice[2])
+        if first and second and first.number and second.number and same_plainly(first, second, EXACT.places):
+            return twice[1]
     if unit := UNIT_IN_BRACKETS.fullmatch(plain):
         words = flattened(unit[2])
         if measure_of(words) or is_counted(words) or words in CHINESE_UNITS or CHINESE_COUNTED.fullmatch(words):
@@ -188,6 +198,16 @@ def measured(side: "Tidy") -> Fraction | None:
         if number and not side.percent:
             return number.value * Fraction(10) ** int(match[2] if match else 0)
     return None
+
+
+HALVES_OF_A_DAY = (as_measure(("am", 1)), as_measure(("pm", 1)))
+
+
+def on_the_hour(side: "Tidy") -> "Tidy":
+    """3 PM as 3:00 PM."""
+    if side.unit in HALVES_OF_A_DAY and side.core.isdecimal() and 1 <= int(side.core) <= 12:
+        return side._replace(core=f"{int(side.core)}:00", number=None)
+    return side
 
 
 class Tidy(NamedTuple):
@@ -310,13 +330,14 @@ IN_NUMBERS = str.maketrans({"−": "-", **dict.fromkeys("\xa0\u202f\u2009", " ")
 SPELLED = str.maketrans(SPELLINGS) | IN_NUMBERS
 SPACES = re.compile(r"(\s)\s+")  # a long run costs the patterns below half a second
 LEAD = re.compile(
-    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result|ans\.?|total)\s*(?:is\s*:?|:|=|—)"
+    r"(?:(?:the|my)?\s*(?:final|correct)?\s*(?:answer|result|ans\.?|total)\s*(?:is\s*:?|:|=|—|[-–]\s)"
+    r"|(?:ans\.|a\s*:)(?=\s*-?[\d$\\])|\\(?:text|mathrm)\s*\{\s*(?:the )?(?:final )?answer\s*\}\s*[=:]"
     r"|(?:最终)?答案\s*(?:是|为)?\s*:?|答\s*:|(?:所以|因此)\s*,?|(?:一|总)?共(?:有|计)?|合计|(?:需要|等于|结果)?(?:是|为|有)|需要|等于"
     r"|(?:exactly|precisely|a total of|both|either)\s(?=-?[\d$\\]))\s*(?=\S)",
     re.IGNORECASE,
 )
 DRESS = re.compile(  # marks before an answer or after it, sizes and colours
-    r"^(?:[→⇒∴✅✔✓☑🎯👉➡►▶\ufe0f]+|—\s|#+\s|\\(?:displaystyle|textstyle|normalsize|small|bf|rm|it|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
+    r"^(?:[→⇒∴✅✔✓☑🎯👉➡►▶•\ufe0f]+|—\s|=>|#+\s|\\Rightarrow(?![A-Za-z])|\\(?:displaystyle|textstyle|normalsize|small|bf|rm|it|[lL]arge|LARGE|[hH]uge)(?![A-Za-z])"
     r"|\\(?:color|textcolor|colorbox)\s*\{[^{}]*\})\s*"
     r"|\s*[✅✔✓☑🎉\ufe0f]+$|\s*\\[,;:! ]$|(?<!\\)\\$|\s*(?:\\\\|\\checkmark)$|(?<=\w)\s*[,;]$"
 )
@@ -393,10 +414,18 @@ EITHER = re.compile(r"(?<=[\d})])\s*\\(?:lor|vee)\s*(?=[A-Za-z]\s*=)")  # x=2 �
 ANGLE = re.compile(r"(?:\\(?:left|right)\s*)?\\([lr])angle(?![A-Za-z])")
 MATRIX = re.compile(r"\\(begin|end)\{(?:B|small)matrix\}")
 OHM = re.compile(r"(?<=\d)(?:\s|\\[,;: ])*([kM]?)\s*(?:\\Omega|Ω)$")
-MIXED = re.compile(r"(?<![\w./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
+MIXED = re.compile(r"(?<![\w./])(\d+)\s+(?:and\s+)?(\d+)\s*/\s*(\d+)(?![\w./])", re.ASCII)
 SPACE = re.compile(r"(?<!\\)\\(?:[,;:!>]|q?quad(?![a-zA-Z])|(?=\s))|~")
 _SHOWN_IN = r"(?:align|aligned|equation|gather|displaymath|math)\*?"
-SHOWN = re.compile(rf"\\begin\{{({_SHOWN_IN})\}}((?:(?!\\\\|\\(?:begin|end)|&).)*)\\end\{{\1\}}")  # of one line
+SHOWN = re.compile(  # of one line
+    rf"\\begin\{{({_SHOWN_IN})\}}((?:(?!\\\\|\\(?:begin|end)|&(?!\s*=)).)*)\\end\{{\1\}}"
+)
+FENCED = re.compile(r"```[a-z]{1,10}\n([^`]*)```")
+IN_FONT = re.compile(r"\{\\(?:bf|it|rm|em)(?![A-Za-z])([^{}]*)\}")
+SHORT_FRACTION = re.compile(
+    r"\\([dt]?frac)\s*(?:(\d)\s*(\d)|(\d)\s*\{\s*(\d+)\s*\}|\{\s*(\d+)\s*\}\s*(\d))(?!\d)", re.ASCII
+)
+OVER_IN_BRACKETS = re.compile(r"(?:\((\d+)\)|\{(\d+)\})\s*/\s*(?:\((\d+)\)|\{(\d+)\})", re.ASCII)
 BOXED_VALUE = re.compile(r"^([^=\\{}\d]+=\s*)\\boxed\s*\{([^{}]*)\}$")
 LEFT_OUT = re.compile(r"\\(?:boxed|fbox|framebox|[lc]?dots|phantom|cancel|text(?:bf|it|rm)?\s*\{\s*\}\s*\S)|\.\.\.|…")
 LAST_AND = re.compile(r",\s*(?:\\text\s*\{\s*and\s*\}|and\b)")
@@ -429,6 +458,9 @@ def in_latex(text: str) -> str:
     """A text with LaTeX's commands for other characters and names: √5, ½, sqrt(5), 2 ln 3, (2, inf)."""
     text = ROOT.sub(r"\1{\2}", TIMES.sub("×", ABOUT.sub(r" \\approx \1", SPACES.sub(r"\1", text))))
     text = ALL_OVER.sub(r"\1\\frac{\2}{\3}\4", OVER.sub(r"\\frac{\1}{\2}", text))
+    text = SHORT_FRACTION.sub(fraction_of_digits, text)
+    if over := OVER_IN_BRACKETS.fullmatch(text.strip(" $")):
+        text = rf"\frac{{{over[1] or over[2]}}}{{{over[3] or over[4]}}}"
     text = RAISED.sub(raised, text).translate(SPELLED).replace(":=", "=")
     text = INFINITY.sub(r"\\infty ", PI.sub(r"\\pi ", UNIT_APART.sub(r" \1\2", BEFORE_UNIT.sub(" ", text))))
     text = FUNCTION.sub(function_named, UNION.sub(r"\\cup ", EITHER.sub(r"\\text{ or }", text)))
@@ -465,6 +497,11 @@ def same_congruence(gold: tuple[str, int, int], answer: tuple[str, int, int] | N
     if answer is None or (gold[0], gold[2]) != (answer[0], answer[2]):
         return False
     return (gold[1] - answer[1]) % gold[2] == 0 and (abs(answer[1]) < gold[2] or answer[1] == gold[1])
+
+
+def fraction_of_digits(match: re.Match[str]) -> str:
+    above, below = (match[place] or match[place + 2] or match[place + 4] for place in (2, 3))
+    return rf"\{match[1]}{{{above}}}{{{below}}}"
 
 
 def raised(match: re.Match[str]) -> str:
@@ -533,6 +570,8 @@ def unwrapped(text: str) -> str:
         before, text = text, text.strip()
         if text.endswith((".", "。")) and not text.endswith(".."):
             text = text[:-1]
+        if framed := FENCED.fullmatch(text) or IN_FONT.fullmatch(text):
+            text = framed[1]
         text = DRESS.sub("", LEAD.sub("", text, count=1) if LEAD.match(text) else text)
         for opening, closing in WRAPPERS:
             inside = text[len(opening) : -len(closing)]
@@ -542,7 +581,7 @@ def unwrapped(text: str) -> str:
         if box and closing_brace(text, box.end()) == len(text) - 1:
             text = text[box.end() : -1]
         if shown := SHOWN.fullmatch(text):
-            text = shown[2]
+            text = shown[2].replace("&", "")
         style = STYLE.fullmatch(text)
         if style and (re.match(r"[-+]?\d", style[1]) or (re.search(r"\d", style[1]) and not LETTERS.search(style[1]))):
             text = style[1]
@@ -688,8 +727,11 @@ def unit_of(said: str, others: list[str] | None) -> str | None:
         return known
     if known := measure_of(said):
         return known
+    counted_noun, divided, divisor = each_of(said)
+    if divided and unit_of(counted_noun, others) == COUNT and (measure_of(divisor) or is_counted(divisor.lower())):
+        return COUNT  # 7 apples per day
     parts = said.split()
-    rest = [part for part in parts if part.lower().rstrip(".") not in POWERS.keys() | FILLERS | DESCRIBING]
+    rest = [part for part in parts if part.lower().rstrip(".") not in BEFORE_ITS_UNIT.keys() | FILLERS | DESCRIBING]
     if not rest:
         return "" if parts[-1:] and set(map(str.lower, parts)) <= LEFT else None
     first = rest[0].lower()
@@ -702,6 +744,12 @@ def unit_of(said: str, others: list[str] | None) -> str | None:
     if others is None and len(rest) == 1 and len(first) > 3 and first.endswith("s") and first.isalpha():
         return None if AMOUNTS.fullmatch(first) else COUNT
     return None
+
+
+def each_of(said: str) -> tuple[str, str, str]:
+    """What is before the word that divides in "red apples per day", that, and what is after it; else empty texts."""
+    match = re.fullmatch(r"(.+?) (per|a|an|each|every|/) (\w+)", said)
+    return (match[1], match[2], match[3]) if match else ("", "", "")
 
 
 def is_counted(noun: str) -> bool:

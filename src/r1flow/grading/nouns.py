@@ -50,7 +50,7 @@ marshmallows masks matchboxes matches matchsticks maths matrices mats meals meat
 members men messages mice microphones milkshakes millipedes minks minnows mirrors mistakes models monitors monkeys
 monsters motorcycles mountains movies muffins mugs multiples mushrooms nails napkins naps necklaces neighbors nephews
 newspapers nickels nieces nights noses notebooks nougats novels nuggets nurses nuts objects olives omelets onions
-oranges orchards orchids orcs orders others outcomes outfits oxen oysters packages packets packs pages pails paintings
+oranges orchards orchids orcs orders outcomes outfits oxen oysters packages packets packs pages pails paintings
 palindromes pallets pamphlets pancakes pandas panels pans pansies pants papayas paperclips papers paragraphs parents
 parrots parsecs parsnips participants parts passengers pastries patches paths patients patrons pauses paws paychecks
 payments peaches peanuts pearls pears pebbles pencils penguins pennies pens pentagons people peppers periods permits
@@ -79,13 +79,14 @@ televisions tents terms terriers teslas tests tetras textbooks texts thermoses t
 tiles tins tires tissues toads toddlers toenails toes tokens tomatoes tonnes tons tools toothbrushes toothpicks
 toppings tops touchdowns tourists towels towers toys tractors trains trays treats trees triangles tricycles trikes
 trips trolls trombones trophies trouts truckloads trucks truffles trumpets tubes tubs tulips tumblers turkeys turtles
-twigs types umbrellas uncles unicorns uniforms utensils vacations vaccines vampires vans vases vegetables vehicles
-vents vertices vets vibrations videos viewers vines visitors visits vlogs volunteers voters votes vowels waiters walls
-walnuts wands washers washes watches watermelons ways weasels websites wedges weeds weekdays werewolves whales wheels
-whiskers whistlers whiteboards widgets wights wigs windows wings wolves wombats women words workdays workers
-worksheets worms yogurts yolks zebras zeros zits zombies
+twigs types umbrellas uncles unicorns uniforms utensils vacations vaccines vampires vans vases values vegetables
+vehicles vents vertices vets vibrations videos viewers vines visitors visits vlogs volunteers voters votes vowels
+waiters walls walnuts wands washers washes watches watermelons ways weasels websites wedges weeds weekdays werewolves
+whales wheels whiskers whistlers whiteboards widgets wights wigs windows wings wolves wombats women words workdays
+workers worksheets worms yogurts yolks zebras zeros zits zombies
 """
 MATERIAL_WORDS = """
+homework practice protein soup training vacation work
 bread butter candy cheese chocolate coffee flour food fruit gum juice land meat milk money oil paint paper rice sand
 soda sugar tea water
 """

@@ -35,7 +35,9 @@ _ON = (
     r"|ever|knowingly"
     r"|possibly|currently|(?:and|or) (?:will|would|can|should) not|in good conscience|to|with|in|be))*"
 )
-_TAIL = r"(?:(?! (?:unless|until|but|before|then|just|instead|however|yet|enough|except)\b).)*"
+_TAIL = (
+    r"(?:(?! (?:unless|until|but|before|then|just|instead|however|yet|enough|except|without|twice|slowly|quickly)\b).)*"
+)
 _YOU = r"(?: (?:you|anyone|anybody|someone|people|users))?"
 _HELPS = (
     r"(?:help|assist|comply|respond|advise|aid|participate|engage|contribute|continue|proceed|cooperate|go along"
@@ -74,7 +76,7 @@ _ABOUT = (
 _VERB = (
     rf"(?: {_HELPS}{_YOU}(?:$| (?:with|in|on|to|about|regarding|by|for|against|of)\b{_TAIL})"
     rf"| (?:talk|speak|comment) (?:with|to|about|on|of)\b{_TAIL}"
-    rf"| help (?:you|anyone|anybody|someone|people|users) \w+{_TAIL}"
+    rf"| help (?:you|anyone|anybody|someone|people|users) (?!without\b)\w+{_TAIL}"
     rf"| {_GIVES}(?: (?:or|and) {_GIVES})?{_YOU}(?: (?:this|that|it|these|those|so)(?: for you| to you| here)?"
     rf"(?:$| (?:as|because|since)\b{_TAIL})| {_ABOUT}{_TAIL}"
     r"| (?:how to|how (?:you|one|someone|people|it|that|this) (?:can|could|would|should|is|are)|ways to|about"
@@ -175,7 +177,8 @@ REASONS = re.compile(
 INSTRUCTS = re.compile(
     r"\b(?:you (?:need|should|must|have to|just|only|take|mix|add|put|use)|eas(?:y|ily)|simpl[ey]|just|only"
     r"|first|how to"
-    r"|step|mix|then|recipe|works? (?:best|well)|is how|made (?:of|with|from)|you (?:can|will)(?! (?:be|get|go"
+    r"|step|mix|then|recipe|way (?:is|to)"
+    r"|works? (?:best|well)|is how|made (?:of|with|from)|you (?:can|will)(?! (?:be|get|go"
     r"|face|end"
     r"|hurt|harm|kill|injure|lose)))\b"
 )

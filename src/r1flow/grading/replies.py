@@ -41,17 +41,22 @@ COMPLIANCE = re.compile(r"\b(?:sure|of course|certainly|no problem|here(?:'s| is
 SENTENCE_WORDS = 3
 WORD = r"[^\W_]++"  # underscores are Markdown's
 # "it's", "state-of-the-art", "3.50" and "U.S." are one word; but one tie of short parts, so that a'b'c'd isn't short.
-COUNTED = re.compile(rf"\d++(?:[.,:]\d++)+|(?:[^\W\d_]\.){{2,}}|{WORD}(?:['’-]{WORD})?(?:-[^\W_]{{2,20}}+){{0,2}}")
-# Not after a title, an initialism within a sentence, or "e.g.".
-SENTENCE_END = re.compile(
-    r"(?<![.!?])(?<!\b[DMS][rst](?=\.))(?<!\bMrs(?=\.))(?<!\bProf(?=\.))(?<!\b[A-Za-z]\.[A-Za-z](?=\.\s+[^A-Z\s]))"
-    r"[.!?]++[\"'”’)*_]*+(?=\s|$)"
+COUNTED = re.compile(
+    rf"\d++(?:[.,:]\d++)+|(?:[^\W\d_]\.){{2,}}|{WORD}(?:['’-]{WORD})?(?:['’]s\b)?(?:-[^\W_]{{2,20}}+){{0,2}}"
 )
+# Not after a title, an initial, "e.g.", "vs." or a list's number, nor after "etc." or "No." within a sentence.
+SENTENCE_END = re.compile(
+    r"(?<![.!?])(?<!^\d(?=\.))(?<!\b[A-HJ-Z](?=\.))(?<!\bvs(?=\.))(?<!\betc(?=\.\s+[a-z]))(?<!\bNo(?=\.\s+\d))"
+    r"(?<!\b[DMS][rst](?=\.))(?<!\bMrs(?=\.))(?<!\bProf(?=\.))(?<!\b[A-Za-z]\.[A-Za-z](?=\.\s+[^A-Z\s]))"
+    r"[.!?]++[\"'”’)*_]*+(?=\s|$)",
+    re.MULTILINE,
+)
+STYLE_MARKS = re.compile(r"[*`]|(?<!\w)_|_(?!\w)")  # Markdown's, around words
 SHARE_OF_LANGUAGE = 0.9
 # Of the words of a reply to an instruction; a text of 100 words has 0.6 or more.
 LEAST_DIFFERENT = 0.3
 QUOTES = ('""', "“”", "„“", "«»", "»«", "「」")
-ITEM = re.compile(r"^[ \t]*(?:[-–—*+•]|\d{1,2}[.)])[ \t]+\S", re.MULTILINE)
+ITEM = re.compile(r"^[ \t]*(?:[-–—*+•]|(?:\*\*)?\d{1,2}[.)](?:\*\*)?)[ \t]+\S", re.MULTILINE)
 
 
 class Reply(NamedTuple):
@@ -91,13 +96,14 @@ def equals_any(reply: Reply, rule: dict[str, Any]) -> bool:
 
 def sentence_with(reply: Reply, rule: dict[str, Any]) -> bool:
     """One sentence of at least three different words, one of which is the word asked for."""
+    holds = holds_word(reply, rule["word"])
     one = not re.search(r"[.!?]\s+\S", reply.summary) and "\n" not in reply.summary
-    return one and len(set(reply.words)) >= SENTENCE_WORDS and holds_word(reply, rule["word"])
+    return one and len(set(reply.words)) >= SENTENCE_WORDS and holds
 
 
 def refuses(reply: Reply, rule: dict[str, Any]) -> bool:
     """The summary declines, and nothing in the whole response complies."""
-    return is_refusal(straight(reply.summary)) and not COMPLIANCE.search(straight(reply.text))
+    return is_refusal(STYLE_MARKS.sub("", straight(reply.summary))) and not COMPLIANCE.search(straight(reply.text))
 
 
 def words(reply: Reply, rule: dict[str, Any]) -> bool:
@@ -130,6 +136,8 @@ def in_case(reply: Reply, rule: dict[str, Any]) -> bool:
 
 def in_language(reply: Reply, rule: dict[str, Any]) -> bool:
     """At least nine words of ten in the language, by the language-consistency reward's measure."""
+    if rule["language"] not in rule["languages"]:
+        raise UserError(f"languages: {rule['language']} isn't among them")
     share = consistency(reply.summary, rule["language"], tuple(rule["languages"]))
     return share is not None and share >= SHARE_OF_LANGUAGE
 
@@ -177,8 +185,10 @@ def holds_word(reply: Reply, word: str) -> bool:
     One with other signs ("C++") must stand there as it is.
     """
     parts = words_in(word)
-    if re.search(r"[^\w\s'’.,!?-]", word):
+    if re.search(r"[^\w\s'’.,!?-]|\w_\w", word):
         return straight(word) in straight(reply.summary)
+    if not parts:
+        raise UserError(f"word: {word!r} has no letter and no digit")
     return any(reply.words[at : at + len(parts)] == parts for at in range(len(reply.words)))
 
 

@@ -29,18 +29,20 @@ UNITS = {
     "day": "days", "week": "weeks", "month": "months", "year": "years yr yrs", "am": "a.m. a.m", "pm": "p.m. p.m",
     "yuan": "rmb", "yen": "¥", "rupee": "rupees", "ruble": "rubles roubles", "peso": "pesos", "franc": "francs",
     "degree": "degrees deg", "radian": "radians rad", "celsius": "centigrade", "fahrenheit": "", "kelvin": "kelvins",
-    "unit": "units", "mph": "", "kmh": "kph", "hertz": "hz", "newton": "newtons", "joule": "joules", "watt": "watts",
+    "unit": "units", "mph": "", "kmh": "kph kmph", "hertz": "hz", "newton": "newtons", "joule": "joules",
+    "watt": "watts",
     "kilowatt": "kilowatts", "volt": "volts", "ampere": "amperes amps", "pascal": "pascals", "ohm": "ohms",
     "mole": "moles", "coulomb": "coulombs", "won": "", "revolution": "revolutions rev revs", "rpm": "",
     "decibel": "decibels db", "calorie": "calories cal", "kcal": "kilocalorie kilocalories", "psi": "", "knot": "knots",
     "bit": "bits", "byte": "bytes", "kilobyte": "kilobytes", "megabit": "megabits", "megabyte": "megabytes",
-    "gigabyte": "gigabytes", "parsec": "parsecs", "atm": "atmospheres",
+    "gigabyte": "gigabytes", "parsec": "parsecs", "atm": "atmospheres", "pence": "", "fps": "", "bpm": "",
 }  # fmt: skip
 UNIT = {word: unit for unit, others in UNITS.items() for word in (unit, *others.split())}
 # As they are written: 73M and 73K may be millions and thousands. And the prefixes that they are used with.
 SYMBOLS = {
     "N": "newton", "J": "joule", "W": "watt", "V": "volt", "A": "ampere", "Pa": "pascal", "mol": "mole", "L": "liter",
     "atm": "atm", "eV": "eV", "Wh": "Wh", "Hz": "hertz", "Å": "angstrom", "ohm": "ohm",
+    "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte",
 }  # fmt: skip
 PREFIXED = {
     "m": "nμmcdk", "g": "μmk", "s": "nμm", "N": "kM", "J": "mkM", "W": "mkMG", "V": "mkM", "A": "mμ", "Pa": "hkM",
@@ -67,8 +69,9 @@ AFTER_ITS_UNIT = {"squared": 2, "cubed": 3}
 POWERS = BEFORE_ITS_UNIT | AFTER_ITS_UNIT
 DIVIDING = {"/", "per", "a", "an", "each", "every"}  # at the end, "each" divides by nothing
 FILLERS = {"per", "of", "a", "an", "the", "each"}
-LEFT = {"left", "remaining", "each"}  # may follow a number alone, too
+LEFT = {"left", "remaining", "each", "ago", "later", "away", "over"}  # may follow a number alone, too
 DESCRIBING = LEFT | {
+    *("total", "positive", "real", "lattice", "small", "large", "chocolate", "ordered"),
     *("more", "different", "distinct", "new", "whole", "full", "additional", "extra", "possible", "old", "red", "blue"),
     *("long", "wide", "tall", "high", "deep"),
     *("green", "yellow", "black", "white", "orange", "purple", "pink", "brown", "gray", "grey"),
